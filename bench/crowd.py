@@ -18,7 +18,7 @@ from simulator.cluster.hardware import (
     SLICED_A100,
     SMALL_H100,
     WHOLE_H100,
-    Share,
+    TrueShare,
     mig_node,
     shared_node,
     slots_of,
@@ -84,7 +84,7 @@ def _cluster(slug: str, pods: int, hour: datetime) -> SimulatedCluster:
 
 def _places(
     mig: int, sliced: int, whole: int
-) -> tuple[tuple[Node, ...], list[tuple[str, DeviceSlot, Share]]]:
+) -> tuple[tuple[Node, ...], list[tuple[str, DeviceSlot, TrueShare]]]:
     """Return nodes of eight GPUs each and a slot for every pod."""
     kinds = (
         ("mig", mig, 8 * len(SEVEN_SMALL), SMALL_H100, "1g.10gb"),
@@ -92,7 +92,7 @@ def _places(
         ("whole", whole, 8, WHOLE_H100, ""),
     )
     nodes: list[Node] = []
-    places: list[tuple[str, DeviceSlot, Share]] = []
+    places: list[tuple[str, DeviceSlot, TrueShare]] = []
     for kind, wanted, per_node, share, profile in kinds:
         ours = [_node(kind, number) for number in range(-(-wanted // per_node))]
         nodes += ours
@@ -112,7 +112,9 @@ def _node(kind: str, number: int) -> Node:
     return whole_node(name, address=address)
 
 
-def _pod(name: str, number: int, node: str, slot: DeviceSlot, share: Share, hour: datetime) -> Pod:
+def _pod(
+    name: str, number: int, node: str, slot: DeviceSlot, share: TrueShare, hour: datetime
+) -> Pod:
     base = f"job-{number // 20}"
     bound = hour - timedelta(hours=2, seconds=number % 7000)
     pod = Pod(

@@ -28,7 +28,7 @@ from metering.services.allocations.lists import ledger_events, ledger_list
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composed import Hour, target_of
 from metering.services.collection.composition import compose_window
-from metering.services.collection.observing import basis_of, given_of, look_at
+from metering.services.collection.observing import basis_of, given_of, observe_hour
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from simulator.cluster.exporters.exporter import GrowingScenario, LiveExporter
 from simulator.cluster.exporters.scraping import OBJECT_JOB, OBJECT_PATH
@@ -250,12 +250,14 @@ def metered(
 
     hour = StoryHour(cluster.pk, begin_at, target_of(cluster), is_watched)
     as_of = end_at + timedelta(seconds=LAG_SECONDS - SCRAPE_UNITS)
-    sight = look_at(hour=hour, source=PrometheusUsageSource(), as_of=as_of, actor=ACTOR, at=as_of)
-    if sight.failure is not None:
-        raise sight.failure
-    basis = basis_of(sight, policy=POLICY)
+    observed = observe_hour(
+        hour=hour, source=PrometheusUsageSource(), as_of=as_of, actor=ACTOR, at=as_of
+    )
+    if observed.failure is not None:
+        raise observed.failure
+    basis = basis_of(observed, policy=POLICY)
     catalogue = ensure_catalogue(actor=ACTOR, at=as_of)
-    composed = compose_window(given_of(sight, basis=basis, catalogue=catalogue))
+    composed = compose_window(given_of(observed, basis=basis, catalogue=catalogue))
     return Told(
         method=method,
         seconds={row.fact.pod_uid: Decimal(row.unit_seconds) for row in composed.usage},

@@ -61,8 +61,8 @@ def _figures(site: "_Site", load: Connection) -> Iterator[Figure]:
     site.answer_while_away("allow")
     time.sleep(STEADY_SECONDS)
     # Under "allow", ResourceQuotas still enforce each project's limit, but not the sum.
-    walls = sum(PROJECT_UNITS.values()) - ORGANIZATION_UNITS
-    yield from _lose(site, load, "postgres", "losses.postgres_unasked", over_max=walls)
+    quota_caps = sum(PROJECT_UNITS.values()) - ORGANIZATION_UNITS
+    yield from _lose(site, load, "postgres", "losses.postgres_unasked", over_max=quota_caps)
 
 
 def _lose(

@@ -149,9 +149,9 @@ def _meter(
         pulse(worker.pid)
         waiting = max(waiting, sum(client.llen(queue) for queue in QUEUES if queue != "short"))
     os.killpg(worker.pid, signal.SIGCONT)
-    wall = Decimal(time.monotonic_ns() - begin) / 1_000_000_000
+    quota_cap = Decimal(time.monotonic_ns() - begin) / 1_000_000_000
     windows = MeteringWindow.objects.count() - before
-    return Metered(_processor_seconds(worker.pid) - used, wall, waiting, windows)
+    return Metered(_processor_seconds(worker.pid) - used, quota_cap, waiting, windows)
 
 
 def _run_freely(_: int) -> None:

@@ -50,7 +50,7 @@ class Metered:
 
     records: int
     statements: int
-    wall: Decimal
+    quota_cap: Decimal
     waited: Decimal
     cpu: Decimal
     """Of this process alone; beside `own` it tells how busy the machine was with other things."""
@@ -61,7 +61,7 @@ class Metered:
     @property
     def own(self) -> Decimal:
         """Return the time that was not spent waiting for Prometheus."""
-        return self.wall - self.waited
+        return self.quota_cap - self.waited
 
 
 def run() -> Iterator[Figure]:
@@ -181,7 +181,7 @@ def _meter(source: Any, slug: str, *, is_counted: bool) -> Metered:  # noqa: ANN
     return Metered(
         records=UsageRecord.objects.filter(window=window).count(),
         statements=len(captured),
-        wall=watch.seconds,
+        quota_cap=watch.seconds,
         waited=Decimal(sum(waited)) / 1_000_000_000,
         cpu=Decimal(time.process_time_ns() - cpu) / 1_000_000_000,
         peak_mib=_peak_mib(),

@@ -51,10 +51,10 @@ class Answered(Protocol):
         ...
 
 
-class Front(Protocol):
+class WebhookFront(Protocol):
     """Answers webhook requests."""
 
-    async def answer(self, door: str, slug: str, body: bytes) -> Answered:
+    async def answer(self, endpoint: str, slug: str, body: bytes) -> Answered:
         """Return what is answered."""
         ...
 
@@ -63,7 +63,7 @@ class ClientGoneError(Exception):
     """Raised where a client went away before it had sent its whole request."""
 
 
-class Response(NamedTuple):
+class HTTPAnswer(NamedTuple):
     """The response."""
 
     status: int
@@ -71,7 +71,7 @@ class Response(NamedTuple):
     body: bytes
 
 
-class Doors:
+class AdmissionEndpoints:
     """The ASGI application.
 
     Args:
@@ -80,7 +80,7 @@ class Doors:
         threads: Pool for the handler.
     """
 
-    def __init__(self, front: Front, handler: PlainHandler, threads: Executor) -> None:
+    def __init__(self, front: WebhookFront, handler: PlainHandler, threads: Executor) -> None:
         """Answer on the event loop that calls."""
         self._front = front
         self._handler = handler
@@ -98,23 +98,23 @@ class Doors:
         with suppress(ClientGoneError):
             await _send(send, await self._response(scope, receive))
 
-    async def _response(self, scope: Scope, receive: Receive) -> Response:
+    async def _response(self, scope: Scope, receive: Receive) -> HTTPAnswer:
         if scope["path"] == "/healthz" and scope["method"] in {"GET", "HEAD"}:
             # A process that waits for threads or the database is alive.
-            return Response(HTTPStatus.OK, (JSON,), ALIVE)
+            return HTTPAnswer(HTTPStatus.OK, (JSON,), ALIVE)
         body = await self._bodies.whole(receive)
-        if isinstance(body, Response):
+        if isinstance(body, HTTPAnswer):
             return body
         found = DOOR_PATH.fullmatch(scope["path"])
         if found is not None and scope["method"] == "POST":
             answer = await self._front.answer(found[1] or found[3], found[2] or found[4], body)
-            return Response(answer.status, (JSON,), answer.body)
+            return HTTPAnswer(answer.status, (JSON,), answer.body)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._by_django, scope, body)
 
-    def _by_django(self, scope: Scope, body: bytes) -> Response:
+    def _by_django(self, scope: Scope, body: bytes) -> HTTPAnswer:
         begun: list[tuple[str, list[tuple[str, str]]]] = []
-        told = b"".join(
+        content = b"".join(
             self._handler(environ_of(scope, body), lambda *started: begun.append(started))
         )
         ((status, headers),) = begun
@@ -124,7 +124,7 @@ class Doors:
             for name, value in headers
             if name.lower() != "content-length"
         ]
-        return Response(int(status.partition(" ")[0]), kept, told)
+        return HTTPAnswer(int(status.partition(" ")[0]), kept, content)
 
 
 def checking_names(inner: Application, names: Mapping[str, Sequence[str]]) -> Application:
@@ -155,7 +155,7 @@ class Bodies:
         """Nothing has come."""
         self._bytes = 0
 
-    async def whole(self, receive: Receive) -> bytes | Response:
+    async def whole(self, receive: Receive) -> bytes | HTTPAnswer:
         """Return the body of a request, or an error response where it is too large.
 
         Raises:
@@ -202,11 +202,11 @@ def environ_of(scope: Scope, body: bytes) -> Environ:
     return environ
 
 
-def _text(status: HTTPStatus, said: str) -> Response:
-    return Response(status, (TEXT,), said.encode())
+def _text(status: HTTPStatus, said: str) -> HTTPAnswer:
+    return HTTPAnswer(status, (TEXT,), said.encode())
 
 
-async def _send(send: Send, response: Response) -> None:
+async def _send(send: Send, response: HTTPAnswer) -> None:
     headers = [*response.headers, (b"content-length", b"%d" % len(response.body))]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})
@@ -220,8 +220,8 @@ def make_application(threads: int, *, is_proven: bool = True) -> Application:
         is_proven: Whether clients show certificates; not so over plain HTTP on loopback.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
-    told = only_admission(settings.DATABASES)
-    for name, value in told.items():
+    overrides = only_admission(settings.DATABASES)
+    for name, value in overrides.items():
         setattr(settings, name, value)
     django.setup(set_prefix=False)
     # Load the webhooks and their shared state before the first request.
@@ -231,8 +231,8 @@ def make_application(threads: int, *, is_proven: bool = True) -> Application:
     answers.read_ahead()
     front = import_module("quotas.webhook.front")
     pool = ThreadPoolExecutor(threads, thread_name_prefix="admission")
-    doors = Doors(front.make_front(pool, time.monotonic_ns), PlainHandler(), pool)
+    endpoints = AdmissionEndpoints(front.make_front(pool, time.monotonic_ns), PlainHandler(), pool)
     # What is there by now stays: to look through all of it for garbage would stop every question.
     gc.collect()
     gc.freeze()
-    return checking_names(doors, settings.ADMISSION_CLIENT_NAMES) if is_proven else doors
+    return checking_names(endpoints, settings.ADMISSION_CLIENT_NAMES) if is_proven else endpoints

@@ -60,7 +60,7 @@ class PlainHandler(BaseHandler):
         """
         response = self.get_response(WSGIRequest(environ))
         if not isinstance(response, HttpResponse):
-            raise TypeError("A door of admission answers at once.")
+            raise TypeError("An admission endpoint answers at once.")
         status = f"{response.status_code} {response.reason_phrase}"
         start_response(status, list(response.items()))
         return [response.content]

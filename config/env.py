@@ -241,16 +241,18 @@ class Environment(BaseSettings):
         try:
             found = cls(**given)
         except ValidationError as error:
-            raise EnvironmentInvalidError(_told([*replaced, *_sentences(error)])) from None
+            raise EnvironmentInvalidError(
+                _format_problems([*replaced, *_sentences(error)])
+            ) from None
         if replaced:
-            raise EnvironmentInvalidError(_told(replaced))
+            raise EnvironmentInvalidError(_format_problems(replaced))
         return found
 
 
 def _clients(part: str) -> tuple[str, tuple[str, ...]]:
     """Return a cluster and the names of `cluster=name|name`."""
-    cluster, _, told = part.strip().partition("=")
-    names = tuple(name.strip() for name in told.split("|") if name.strip())
+    cluster, _, names_text = part.strip().partition("=")
+    names = tuple(name.strip() for name in names_text.split("|") if name.strip())
     if not cluster or not names:
         raise ValueError(f"{part.strip()} is not cluster=name or cluster=name|name.")
     return cluster.strip(), names
@@ -273,7 +275,7 @@ def read_secret_files() -> None:
             except UnicodeDecodeError:
                 problems.append(f"{name}_FILE: cannot read {path}: it is not UTF-8 text.")
     if problems:
-        raise EnvironmentInvalidError(_told(problems))
+        raise EnvironmentInvalidError(_format_problems(problems))
 
 
 def _sentences(error: ValidationError) -> list[str]:
@@ -283,5 +285,5 @@ def _sentences(error: ValidationError) -> list[str]:
     ]
 
 
-def _told(problems: Sequence[str]) -> str:
+def _format_problems(problems: Sequence[str]) -> str:
     return "The environment cannot be used:\n  " + "\n  ".join(problems)

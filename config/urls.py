@@ -26,8 +26,8 @@ ACCOUNT_PAGES = [
         name="own_password",
     ),
     # The theme's sign-in page shows its link to the first of these by this name.
-    path("new-password/", accounts.ForgottenView.as_view(), name="admin_password_reset"),
-    path("new-password/sent/", accounts.ForgottenDoneView.as_view(), name="password_reset_done"),
+    path("new-password/", accounts.PasswordLinkView.as_view(), name="admin_password_reset"),
+    path("new-password/sent/", accounts.PasswordLinkSentView.as_view(), name="password_reset_done"),
     path("password/set/", accounts.SetDoneView.as_view(), name="password_reset_complete"),
     path("password/<uidb64>/<token>/", accounts.SetView.as_view(), name="password_reset_confirm"),
     path("invitation/<secret>/", accounts.InvitationView.as_view(), name="invitation"),

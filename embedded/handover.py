@@ -31,6 +31,6 @@ def read_handover(state: Path) -> dict[str, str]:
     return {str(name): str(value) for name, value in found.items()}
 
 
-def forget_handover(state: Path) -> None:
+def discard_handover(state: Path) -> None:
     """Take the file away; nothing happens when there is none."""
     (state / NAME).unlink(missing_ok=True)

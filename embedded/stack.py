@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from embedded.handover import forget_handover, write_handover
+from embedded.handover import discard_handover, write_handover
 from embedded.ports import Ports, is_free
 from embedded.postgres import OWNER, EmbeddedPostgres
 from embedded.programs import (
@@ -223,7 +223,7 @@ class Stack:
     def stop(self) -> None:
         """Stop everything, the last started first."""
         self.supervisor.stop()
-        forget_handover(self.state)
+        discard_handover(self.state)
 
     def python_program(self, name: str, *arguments: str) -> Program:
         """Return a program of this checkout's Python, with the stack's environment.

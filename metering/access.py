@@ -1,8 +1,8 @@
 """The only way from an entry point to what was metered: fetch with permission.
 
-Usage belongs to projects and is seen by whoever may read a project's usage. Windows and capacity
-belong to the platform. An exception belongs to the cluster until its namespace is bound; whoever
-reads a project's exceptions sees those of the project's namespaces in the hours they were bound.
+Usage belongs to projects and is visible to those who may read the project's usage. Windows and
+capacity belong to the platform. An exception belongs to the cluster until its namespace is bound;
+then it is visible with the project's exceptions, in the hours of the binding.
 """
 
 from datetime import datetime
@@ -102,7 +102,7 @@ def exceptions_visible_to(
 
 
 def catalogue_versions_visible_to(actor: Actor) -> QuerySet[CatalogueVersion]:
-    """Return every catalogue version to whoever holds the capability anywhere, none to others."""
+    """Return every catalogue version if the actor holds the capability anywhere, else none."""
     if actor.is_system or actor.grants_for(READ_CATALOGUE):
         return CatalogueVersion.objects.all()
     return CatalogueVersion.objects.none()
@@ -162,9 +162,9 @@ def allow_catalogue_edit(actor: Actor) -> None:
 def access_pod_explanation(
     actor: Actor, pod: PodName, *, begin_at: datetime, end_at: datetime
 ) -> PodExplanation:
-    """Return why a pod was or was not charged, to whoever reads the use of its namespace.
+    """Return why a pod was or was not charged, if the actor may read its namespace's usage.
 
-    A pod whose rows lie in a namespace of somebody else is told as one that was not seen.
+    A pod in another tenant's namespace is answered like one that never existed.
 
     Raises:
         NotFoundError: The pod is not one of the actor's.

@@ -20,8 +20,8 @@ from metering.domain.efficiency.rules import WasteThresholds, thresholds_of
 from metering.protocols import UsageSource
 from metering.services.allocations.sizing import settle_everywhere
 from metering.services.collection.sweeping import (
+    CollectionSweep,
     Progress,
-    Sweep,
     Worker,
     meter_due,
     meter_next,
@@ -65,7 +65,7 @@ def tick_windows() -> None:
 
 
 @shared_task(base=WakeUp, name="metering.meter_windows", slots=SLOTS)
-def meter_windows() -> Iterator[Sweep]:
+def meter_windows() -> Iterator[CollectionSweep]:
     """Meter one due window after another."""
     worker = worker_from_settings()
     while (sweep := meter_next(worker=worker, at=database_now())) is not None:
@@ -114,7 +114,7 @@ def tick_waste() -> Iterator[Derived | None]:
     yield from derive_each(actor=ACTOR, at=database_now(), thresholds=thresholds_from_settings())
 
 
-def tick(*, at: datetime, actor: Actor, progress: Progress | None = None) -> Sweep:
+def tick(*, at: datetime, actor: Actor, progress: Progress | None = None) -> CollectionSweep:
     """Do one round of everything in this process, for `manage.py tick`; return what was done."""
     settle = partial(settle_everywhere, actor=actor, at=at)
     run_isolated(settle, otherwise=0, event="metering.sizes.failed", key="", at=at)
@@ -145,7 +145,7 @@ def derive(*, at: datetime, actor: Actor) -> Derived | None:
 
 
 def thresholds_from_settings() -> WasteThresholds:
-    """Return from when waste is told; the settings were checked at the start."""
+    """Return from when waste is reported; the settings were checked at the start."""
     return thresholds_of(settings.WASTE_THRESHOLDS)
 
 

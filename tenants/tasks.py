@@ -15,7 +15,7 @@ from tenants.adapters import notification_senders
 from tenants.adapters.account_mail import send_address_left, send_set_password
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.clock import database_now
-from tenants.services.idempotency import forget_answers
+from tenants.services.idempotency import purge_responses
 from tenants.services.identity.credentials import LINKS_TASK
 from tenants.services.identity.password_links import LINKS, take_link_request
 from tenants.services.identity.sessions import delete_ended_sessions
@@ -105,9 +105,9 @@ def _send_batch(*, has_time: Callable[[], bool], actor: Actor, at: datetime) -> 
     return len(claimed), failed > 0 or len(claimed) < DELIVERIES_PER_BATCH
 
 
-def forget(
+def purge(
     at: datetime, actor: Actor = ACTOR, *, clock: Callable[[], float] = time.monotonic
-) -> retention.Forgotten:
+) -> retention.PurgedNotifications:
     """Purge old notifications, stored responses and attempt counts; return how many of each.
 
     Args:
@@ -116,20 +116,22 @@ def forget(
         clock: Seconds that only grow.
     """
     end = clock() + FORGETTING_SECONDS_MAX
-    notifications = retention.forget_notifications(
+    notifications = retention.purge_notifications(
         kept=timedelta(days=settings.NOTIFICATIONS_KEPT_DAYS),
         has_time=lambda: clock() < end,
         actor=actor,
         at=at,
     )
-    answers = forget_answers(has_time=lambda: clock() < end, actor=actor, at=at)
+    answers = purge_responses(has_time=lambda: clock() < end, actor=actor, at=at)
     attempts = purge_attempts(has_time=lambda: clock() < end, actor=actor, at=at)
-    return retention.Forgotten(notifications=notifications, answers=answers, attempts=attempts)
+    return retention.PurgedNotifications(
+        notifications=notifications, answers=answers, attempts=attempts
+    )
 
 
 @shared_task(base=WakeUp, name="tenants.tick_retention")
 def tick_retention() -> None:
     """Purge old notifications, stored responses, attempt counts and ended sessions."""
     at = database_now()
-    forget(at)
+    purge(at)
     delete_ended_sessions(actor=ACTOR, at=at)

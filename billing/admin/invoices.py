@@ -23,7 +23,7 @@ from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.csv_export import render_csv
 from billing.adapters.pdf import render_pdf
 from billing.admin.periods import invoice_terms
-from billing.domain.document import file_name_of, invoice_words, number_words
+from billing.domain.document import file_name_of, invoice_text, number_text
 from billing.domain.invoice_state import InvoiceState
 from billing.models import Invoice
 from billing.services.finalizing import finalize_invoice
@@ -77,7 +77,7 @@ class InvoiceAdmin(LedgerAdmin):
     @admin.display(description="total", ordering="total")
     def total_text(self, invoice: Invoice) -> str:
         """Return the total as printed."""
-        return f"{number_words(invoice.document['total']['amount'])} {invoice.currency}"
+        return f"{number_text(invoice.document['total']['amount'])} {invoice.currency}"
 
     @display(description="state", ordering="state", label={"draft": "warning", "final": "success"})
     def state_label(self, invoice: Invoice) -> str:
@@ -120,7 +120,7 @@ class InvoiceAdmin(LedgerAdmin):
         context = {
             "invoice": invoice,
             "document": invoice.document if invoice else None,
-            "words": invoice_words(invoice.document) if invoice else None,
+            "words": invoice_text(invoice.document) if invoice else None,
             "is_draft": invoice is not None and invoice.state == InvoiceState.DRAFT.value,
             "may_write": self.has_write_permission(request),
             "title": f"Invoice {invoice}",

@@ -14,7 +14,7 @@ from django.utils import timezone
 from unfold.decorators import action
 
 from billing.access import savings_visible_to
-from billing.domain.document import hours_words, number_words, price_text
+from billing.domain.document import hours_text, number_text, price_text
 from billing.domain.money import MINOR_DIGITS, Money
 from billing.models import (
     AccrualException,
@@ -25,7 +25,7 @@ from billing.models import (
 )
 from billing.selectors.waste import SavingTotal, WasteMoney, money_of, saving_totals, with_money
 from metering.domain.efficiency.rules import WasteRule, thresholds_of
-from metering.domain.figures import percent_words
+from metering.domain.figures import percent_text
 from quotas.access import limits_visible_to
 from quotas.selectors.headroom.forecast import HoardedQuota, hoarded_quotas
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -60,12 +60,12 @@ class WasteLine:
     @property
     def monthly(self) -> str:
         """Return what a month would save."""
-        return self._words(self.money.monthly)
+        return self._text(self.money.monthly)
 
     @property
     def lost(self) -> str:
         """Return what was lost so far."""
-        return self._words(self.money.lost)
+        return self._text(self.money.lost)
 
     @property
     def suggestion(self) -> str:
@@ -85,16 +85,16 @@ class WasteLine:
     @property
     def activity(self) -> str:
         """Return how busy its devices were."""
-        return percent_words(self.finding.activity_ratio)
+        return percent_text(self.finding.activity_ratio)
 
-    def _words(self, money: Money | None) -> str:
+    def _text(self, money: Money | None) -> str:
         """Return an amount, or why there is none."""
         if not self.finding.is_saving_known:
             return "unknown"
-        return money_words(money) or "no price"
+        return money_text(money) or "no price"
 
 
-def money_words(money: Money | None) -> str:
+def money_text(money: Money | None) -> str:
     """Return an amount as "1,234.50 EUR"; "" for none."""
     return "" if money is None else f"{money.amount:,} {money.currency}"
 
@@ -126,8 +126,8 @@ def _total(total: SavingTotal) -> dict[str, Any]:
         "findings": total.findings,
         "unknown": total.unknown,
         "is_all_unknown": total.unknown == total.findings,
-        "monthly": money_words(total.monthly),
-        "lost": money_words(total.lost),
+        "monthly": money_text(total.monthly),
+        "lost": money_text(total.lost),
     }
 
 
@@ -174,14 +174,14 @@ class ChargeAdmin(LedgerAdmin):
     @admin.display(description="unit-hours")
     def unit_hours(self, charge: Charge) -> str:
         """Return the quantity as printed."""
-        return hours_words(charge.unit_seconds)
+        return hours_text(charge.unit_seconds)
 
     @admin.display(description="price")
     def price_with_currency(self, charge: Charge) -> str:
         """Return the pinned price."""
         digits = MINOR_DIGITS.get(charge.currency, 0)
         price = price_text(charge.unit_price, digits=digits)
-        return f"{number_words(price)} {charge.currency}"
+        return f"{number_text(price)} {charge.currency}"
 
     @admin.display(description="correction", boolean=True)
     def is_correction(self, charge: Charge) -> bool:
@@ -218,7 +218,7 @@ class AccrualExceptionAdmin(LedgerAdmin):
     @admin.display(description="unit-hours")
     def unit_hours(self, exception: AccrualException) -> str:
         """Return the quantity as printed."""
-        return hours_words(exception.unit_seconds)
+        return hours_text(exception.unit_seconds)
 
 
 @admin.register(AccruedWindow)

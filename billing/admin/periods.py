@@ -22,7 +22,7 @@ from billing.services.periods import open_period
 from tenants.admin.base import ServiceAdmin
 from tenants.domain.actors import Actor
 from tenants.domain.errors import FieldProblem
-from tenants.domain.hours import hours_words
+from tenants.domain.hours import hours_text
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class BillingPeriodAdmin(ServiceAdmin):
     @admin.display(description="hours (UTC)", ordering="hours")
     def hours_text(self, period: BillingPeriod) -> str:
         """Return the hours of the month in its organization's time zone."""
-        return hours_words(period.hours.lower, period.hours.upper)
+        return hours_text(period.hours.lower, period.hours.upper)
 
     @display(description="state", ordering="state", label={"open": "info", "closed": "success"})
     def state_label(self, period: BillingPeriod) -> str:

@@ -14,7 +14,7 @@ from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing import assign_price_book, create_price_book, set_price
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
-from tenants.domain.hours import hours_words
+from tenants.domain.hours import hours_text
 
 
 class FromHourForm(ServiceForm):
@@ -67,7 +67,7 @@ class PriceAdmin(ServiceAdmin):
     @admin.display(description="valid (UTC)", ordering="valid")
     def valid_hours(self, price: Price) -> str:
         """Return the hours it is for."""
-        return hours_words(price.valid.lower, price.valid.upper)
+        return hours_text(price.valid.lower, price.valid.upper)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Price:
         """Set a price."""
@@ -92,7 +92,7 @@ class PriceBookAssignmentAdmin(ServiceAdmin):
     @admin.display(description="valid (UTC)", ordering="valid")
     def valid_hours(self, assignment: PriceBookAssignment) -> str:
         """Return the hours it is for."""
-        return hours_words(assignment.valid.lower, assignment.valid.upper)
+        return hours_text(assignment.valid.lower, assignment.valid.upper)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> PriceBookAssignment:
         """Assign a price book."""

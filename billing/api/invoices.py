@@ -132,7 +132,7 @@ class InvoiceViewSet(ReadingViewSet):
         return invoices_visible_to(self.actor).defer("document")
 
     def get_serializer_class(self) -> type[Any]:
-        """Return the serializer with lines where one invoice is told."""
+        """Return the serializer with lines for a single invoice."""
         return InvoiceSerializer if self.action == "list" else InvoiceDetailSerializer
 
     def get_one(self, pk: UUID) -> Invoice:

@@ -205,7 +205,7 @@ _SIZE_ORDER: Final = ("small", "medium", "large")
 
 
 @dataclass(frozen=True)
-class LineWords:
+class LineText:
     """One line as displayed."""
 
     project: str
@@ -216,7 +216,7 @@ class LineWords:
 
 
 @dataclass(frozen=True)
-class SizeWords:
+class SizeText:
     """What one size comes to; unit-hours of two sizes are two things and are never added."""
 
     size: str
@@ -225,45 +225,45 @@ class SizeWords:
 
 
 @dataclass(frozen=True)
-class InvoiceWords:
+class InvoiceText:
     """The lines, what each size comes to, and the total to pay."""
 
-    lines: tuple[LineWords, ...]
-    sizes: tuple[SizeWords, ...]
+    lines: tuple[LineText, ...]
+    sizes: tuple[SizeText, ...]
     total: str
 
 
-def invoice_words(document: Mapping[str, Any]) -> InvoiceWords:
+def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
     """Return a document of `billing.domain.document` as the page shows it."""
-    return InvoiceWords(
-        lines=tuple(_document_words_line(line) for line in document["lines"]),
+    return InvoiceText(
+        lines=tuple(_line_text(line) for line in document["lines"]),
         sizes=_sizes(document["lines"]),
-        total=number_words(document["total"]["amount"]),
+        total=number_text(document["total"]["amount"]),
     )
 
 
-def number_words(text: str) -> str:
+def number_text(text: str) -> str:
     """Return an exact number with its own digits and its thousands apart, such as "1,234.50"."""
     return f"{Decimal(text):,f}"
 
 
-def hours_words(unit_seconds: int) -> str:
+def hours_text(unit_seconds: int) -> str:
     """Return unit-seconds as unit-hours with four digits, half up; such as "1,234.5000"."""
     scaled = round_half_up(unit_seconds * 10**HOUR_DECIMALS_SHOWN, SECONDS_PER_HOUR)
     return f"{decimal_of(scaled, digits=HOUR_DECIMALS_SHOWN):,f}"
 
 
-def _document_words_line(line: Mapping[str, Any]) -> LineWords:
-    return LineWords(
+def _line_text(line: Mapping[str, Any]) -> LineText:
+    return LineText(
         project=line["project_name"],
         description=line["description"],
-        unit_hours=hours_words(line["unit_seconds"]),
-        unit_price=number_words(line["unit_price"]),
-        amount=number_words(line["amount"]),
+        unit_hours=hours_text(line["unit_seconds"]),
+        unit_price=number_text(line["unit_price"]),
+        amount=number_text(line["amount"]),
     )
 
 
-def _sizes(lines: list[Mapping[str, Any]]) -> tuple[SizeWords, ...]:
+def _sizes(lines: list[Mapping[str, Any]]) -> tuple[SizeText, ...]:
     """Return what each size on the invoice comes to, from small to large."""
     unit_seconds: defaultdict[str, int] = defaultdict(int)
     amounts: defaultdict[str, Decimal] = defaultdict(Decimal)
@@ -271,9 +271,9 @@ def _sizes(lines: list[Mapping[str, Any]]) -> tuple[SizeWords, ...]:
         unit_seconds[line["size"]] += line["unit_seconds"]
         amounts[line["size"]] += Decimal(line["amount"])
     return tuple(
-        SizeWords(
+        SizeText(
             size=size.capitalize(),
-            unit_hours=hours_words(unit_seconds[size]),
+            unit_hours=hours_text(unit_seconds[size]),
             amount=f"{amounts[size]:,f}",
         )
         for size in sorted(unit_seconds, key=_SIZE_ORDER.index)

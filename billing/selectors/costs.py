@@ -135,17 +135,17 @@ def _charges(
 _PRODUCT = DecimalField(max_digits=60, decimal_places=10)
 
 
-def _facts(charges: QuerySet[Charge], **told_apart: Any) -> tuple[CostFact, ...]:  # noqa: ANN401 - Expressions.
+def _facts(charges: QuerySet[Charge], **dimensions: Any) -> tuple[CostFact, ...]:  # noqa: ANN401 - Expressions.
     """Return one fact per organization, currency and grouping fields, in that order."""
     rows: Any = (
         charges.values(
-            "organization_id", "organization__slug", "organization__name", "currency", **told_apart
+            "organization_id", "organization__slug", "organization__name", "currency", **dimensions
         )
         .annotate(
             used=Sum("unit_seconds"),
             product=Sum(F("unit_seconds") * F("unit_price"), output_field=_PRODUCT),
         )
-        .order_by("organization__slug", *told_apart, "currency")
+        .order_by("organization__slug", *dimensions, "currency")
     )
     return tuple(
         CostFact(

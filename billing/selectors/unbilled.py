@@ -56,7 +56,7 @@ WITH due AS MATERIALIZED (
    WHERE c.period_id = %(period)s AND c.line_id IS NULL
    GROUP BY 1, 2, 3, 4, 5
 ),
-told AS MATERIALIZED (
+reported AS MATERIALIZED (
   SELECT d.project_id, d.size, d.price_group, d.unit_price, s.id AS month_id,
          coalesce(s.label, '') AS month, sum(d.unit_seconds) AS unit_seconds
     FROM due d
@@ -71,12 +71,12 @@ billed AS MATERIALIZED (
     FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
    WHERE i.organization_id = %(organization)s AND i.state = 'final'
      AND coalesce(l.service_period_id, i.period_id)
-         IN (SELECT coalesce(month_id, %(period)s) FROM told)
+         IN (SELECT coalesce(month_id, %(period)s) FROM reported)
    GROUP BY 1, 2, 3, 4, 5
 )
 SELECT t.project_id, p.slug, p.name, p.cost_center, t.size, t.price_group, t.unit_price,
        t.month_id, t.month, t.unit_seconds, coalesce(b.unit_seconds, 0)
-  FROM told t
+  FROM reported t
   JOIN tenants_project p ON p.id = t.project_id
   LEFT JOIN billed b
     ON (b.project_id, b.size, b.price_group, b.unit_price, b.period_id)

@@ -9,7 +9,7 @@ from django.db import connection
 
 from billing.domain.document import digest_of
 from billing.models import Invoice, InvoiceLine
-from tenants.domain.verification import Batch, Cursor, differences_of
+from tenants.domain.verification import CheckedBatch, Cursor, differences_of
 from tenants.models import AuditEntry
 from tenants.selectors.verification import check_frozen_by_entries
 
@@ -137,7 +137,7 @@ _IS_SET: Final = """EXISTS (
                      THEN e.object_id::uuid END)"""
 
 
-def check_invoices(cursor: Cursor) -> Batch:
+def check_invoices(cursor: Cursor) -> CheckedBatch:
     """Recompute digests and totals of final invoices, and compare them with the audit trail."""
     rows = Invoice.objects.filter(state="final").order_by("id")
     if cursor:
@@ -156,7 +156,7 @@ def check_invoices(cursor: Cursor) -> Batch:
         )[:INVOICES_PER_BATCH]
     )
     if not page:
-        return Batch(0)
+        return CheckedBatch(0)
     entries = AuditEntry.objects.filter(
         action__in=[DRAFTED, FINALIZED],
         object_kind="invoice",
@@ -170,10 +170,10 @@ def check_invoices(cursor: Cursor) -> Batch:
             f"The invoice {row.reference}", partial(_differences, row, audited=audited)
         )
     ]
-    return Batch(len(page), tuple(found), {"id": str(page[-1].pk)})
+    return CheckedBatch(len(page), tuple(found), {"id": str(page[-1].pk)})
 
 
-def check_finalizations(cursor: Cursor) -> Batch:
+def check_finalizations(cursor: Cursor) -> CheckedBatch:
     """Compare every finalization of the audit trail with its invoice: there, final, the same."""
     return check_frozen_by_entries(
         cursor,
@@ -183,7 +183,7 @@ def check_finalizations(cursor: Cursor) -> Batch:
     )
 
 
-def check_lines(cursor: Cursor) -> Batch:
+def check_lines(cursor: Cursor) -> CheckedBatch:
     """Add up the charges of every line of a final invoice."""
     with connection.cursor() as database:
         database.execute(_LINES, {"after": cursor.get("id"), "most": LINES_PER_BATCH})
@@ -196,23 +196,23 @@ def check_lines(cursor: Cursor) -> Batch:
         for _, series, number, position, kept, there, is_own in rows
         if kept != there or not is_own
     )
-    return Batch(len(rows), found, {"id": str(rows[-1][0])} if rows else None)
+    return CheckedBatch(len(rows), found, {"id": str(rows[-1][0])} if rows else None)
 
 
-def check_charges(cursor: Cursor) -> Batch:
+def check_charges(cursor: Cursor) -> CheckedBatch:
     """Compare the charges of every sealed hour with its usage, and with the prices they pinned."""
     with connection.cursor() as database:
         database.execute(_PAGE, [cursor.get("id", 0), WINDOWS_PER_BATCH])
         page = database.fetchall()
         if not page:
-            return Batch(0)
+            return CheckedBatch(0)
         database.execute(_CHARGES, {"windows": [window_id for (window_id,) in page]})
         rows = database.fetchall()
     found = tuple(f"The charges of window {window_id} are not {what}." for window_id, what in rows)
-    return Batch(len(page), found, {"id": page[-1][0]})
+    return CheckedBatch(len(page), found, {"id": page[-1][0]})
 
 
-def check_prices(cursor: Cursor) -> Batch:
+def check_prices(cursor: Cursor) -> CheckedBatch:
     """Compare every price with the audit entry that set it, and every such entry with its price."""
     batch = check_frozen_by_entries(
         cursor,
@@ -232,10 +232,10 @@ def check_prices(cursor: Cursor) -> Batch:
             f"The price {price_id} of {text}", is_same=is_same, is_next=is_next
         )
     ]
-    return Batch(len(rows), tuple(found))
+    return CheckedBatch(len(rows), tuple(found))
 
 
-def check_assignments(cursor: Cursor) -> Batch:
+def check_assignments(cursor: Cursor) -> CheckedBatch:
     """Compare every assigned price book with the audit entry that assigned it, and back."""
     batch = check_frozen_by_entries(
         cursor,
@@ -257,7 +257,7 @@ def check_assignments(cursor: Cursor) -> Batch:
             is_next=is_next,
         )
     ]
-    return Batch(len(rows), tuple(found))
+    return CheckedBatch(len(rows), tuple(found))
 
 
 def _range_differences(name: str, *, is_same: bool | None, is_next: bool) -> list[str]:
@@ -266,7 +266,7 @@ def _range_differences(name: str, *, is_same: bool | None, is_next: bool) -> lis
     return found if is_next else [*found, f"{name} does not end where the next one begins."]
 
 
-def check_numbers(_: Cursor) -> Batch:
+def check_numbers(_: Cursor) -> CheckedBatch:
     """Compare every series with the numbers of its final invoices, which have no gap."""
     with connection.cursor() as database:
         database.execute(_NUMBERS)
@@ -276,7 +276,7 @@ def check_numbers(_: Cursor) -> Batch:
         for code, at, last, final in rows
         if not at == last == final
     )
-    return Batch(len(rows), found)
+    return CheckedBatch(len(rows), found)
 
 
 def _differences(invoice: Invoice, *, audited: Mapping[tuple[str, str], AuditEntry]) -> list[str]:

@@ -128,7 +128,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
                 "price_group": price_group,
                 "unit_price": str(unit_price),
                 "was": None if previous is None else str(previous.unit_price),
-                **_told(hours),
+                **_format_hours(hours),
             },
         )
     return price
@@ -178,7 +178,7 @@ def assign_price_book(
             object_kind="price_book_assignment",
             object_id=assignment.pk,
             organization_id=payer.pk,
-            facts={"price_book": price_book.slug, **_told(hours)},
+            facts={"price_book": price_book.slug, **_format_hours(hours)},
         )
     return assignment
 
@@ -195,9 +195,11 @@ def _end(previous: Price | PriceBookAssignment | None, end_at: datetime) -> None
         previous.save(update_fields=["valid"])
 
 
-def _told(hours: DateTimeTZRange) -> dict[str, str]:
-    told = {"valid_from": hours.lower.isoformat()}
-    return told if hours.upper is None else {**told, "valid_until": hours.upper.isoformat()}
+def _format_hours(hours: DateTimeTZRange) -> dict[str, str]:
+    formatted = {"valid_from": hours.lower.isoformat()}
+    return (
+        formatted if hours.upper is None else {**formatted, "valid_until": hours.upper.isoformat()}
+    )
 
 
 def _last_charged_in(charges: QuerySet[Charge], hours: DateTimeTZRange) -> datetime | None:

@@ -133,7 +133,7 @@ INSERT INTO billing_accrualexception AS e
   (window_id, window_start, organization_id, project_id, size, price_group, correction_id,
    unit_seconds, code, summary, remedy, created_at)
 SELECT m.window_id, m.window_start, m.organization_id, m.project_id, m.size, m.price_group,
-       m.correction_id, m.uncharged, told.code, told.summary, told.remedy, %(at)s
+       m.correction_id, m.uncharged, cause.code, cause.summary, cause.remedy, %(at)s
   FROM missing m
   JOIN tenants_organization o ON o.id = m.organization_id
   LEFT JOIN billing_pricebookassignment a
@@ -148,8 +148,8 @@ SELECT m.window_id, m.window_start, m.organization_id, m.project_id, m.size, m.p
            b.name, m.size, m.price_group),
     format('Set a price for the size and group, or for any group (%%s), from that hour on.',
            CASE WHEN right(m.price_group, 6) = '/burst' THEN '*/burst' ELSE '*' END))
-  ) told(applies, code, summary, remedy)
- WHERE told.applies
+  ) cause(applies, code, summary, remedy)
+ WHERE cause.applies
  ORDER BY m.window_id, m.project_id, m.size, m.price_group
 ON CONFLICT (window_id, project_id, size, price_group, correction_id) DO UPDATE
   SET unit_seconds = excluded.unit_seconds, code = excluded.code, summary = excluded.summary,

@@ -16,9 +16,9 @@ from billing.selectors.costs import (
 )
 from billing.selectors.invoices import InvoiceFact, invoices_of_month
 from config.dashboard import parts
-from config.dashboard.parts import cell, number, page_of, sizes_words
+from config.dashboard.parts import cell, number, page_of, sizes_text
 from metering.domain.corrections.exceptions import ExceptionKind
-from metering.domain.figures import duration_words, ratio_words
+from metering.domain.figures import duration_text, ratio_text
 from metering.selectors.collection.usage import capacity_totals
 from metering.selectors.collection.windows import ClusterProgress, cluster_progress
 from metering.selectors.corrections.exceptions import ExceptionTotal, open_exception_totals
@@ -52,9 +52,9 @@ def _row(total: HealthTotal, *, name: str) -> list[dict[str, Any]]:
     )
     return [
         cell(name, link=hours),
-        number(ratio_words(total.ready_seconds, total.expected_seconds)),
+        number(ratio_text(total.ready_seconds, total.expected_seconds)),
         number("-" if pending is None else f"{pending:,}"),
-        number(duration_words(total.wait_seconds_max)),
+        number(duration_text(total.wait_seconds_max)),
         number(f"{total.memory_errors:,}"),
         cell(f"{total.failures:,}", link=events if total.failures else "", is_number=True),
     ]
@@ -74,7 +74,7 @@ def waiting_table(
     rows = [
         _waiting(
             f"Exception: {ExceptionKind(total.kind).value.replace('_', ' ')}",
-            _held_words(total),
+            _held_text(total),
             total.exceptions,
             link=page_of(
                 "metering_meteringexception",
@@ -97,7 +97,7 @@ def waiting_table(
     rows += [
         _waiting(
             f"No price: {fact.organization}",
-            sizes_words(fact.unit_seconds),
+            sizes_text(fact.unit_seconds),
             fact.exceptions,
             link=page_of(
                 "billing_accrualexception",
@@ -124,7 +124,7 @@ def _waiting(what: str, about: str, count: int, *, link: str) -> list[dict[str, 
     return [cell(what, link=link), cell(about), number(f"{count:,}")] if count else []
 
 
-def _held_words(total: ExceptionTotal) -> str:
+def _held_text(total: ExceptionTotal) -> str:
     """Return whether a kind has any units; the linked page shows them by size."""
     if not total.held_unit_seconds:
         return "nothing held"

@@ -52,11 +52,11 @@ def unit_hours(unit_seconds: int) -> str:
     return f"{Decimal(unit_seconds) / SECONDS_PER_HOUR:,.1f}"
 
 
-def sizes_words(unit_seconds: Mapping[str, int]) -> str:
+def sizes_text(unit_seconds: Mapping[str, int]) -> str:
     """Return unit-seconds by size, such as "1.5 small, 2.0 large unit-hours"."""
     by_size = _by_size(unit_seconds.items())
-    told = ", ".join(f"{unit_hours(seconds)} {size}" for size, seconds in by_size.items())
-    return f"{told} unit-hours"
+    quantities = ", ".join(f"{unit_hours(seconds)} {size}" for size, seconds in by_size.items())
+    return f"{quantities} unit-hours"
 
 
 def cards(
@@ -108,7 +108,7 @@ def _idle_card(capacity: Iterable[CapacityTotal]) -> dict[str, Any]:
             {"name": size.capitalize(), "value": f"{_percent(idle[size], of=whole)} %"}
             for size, whole in known.items()
         ],
-        "note": f"Of {sizes_words(known)}." if known else "",
+        "note": f"Of {sizes_text(known)}." if known else "",
         "link": reverse("admin:metering_capacityrecord_changelist"),
     }
 

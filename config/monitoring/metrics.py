@@ -139,7 +139,7 @@ class LedgerCollector(Collector):
         )
         yield _by_label(
             "watch_heartbeat_age_seconds",
-            "Seconds since the watch of a cluster's API last told that it is healthy.",
+            "Seconds since the watch of a cluster's API last reported that it is healthy.",
             label="cluster",
             values=heartbeat_ages(at=self.at),
         )

@@ -7,7 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from metering.protocols import UsageSource
-from metering.protocols.watch import ClusterWatch
+from metering.protocols.watch import ClusterWatchSource
 
 
 def usage_source(setting: Mapping[str, Any]) -> UsageSource:
@@ -27,7 +27,7 @@ def usage_source(setting: Mapping[str, Any]) -> UsageSource:
     return source
 
 
-def cluster_watch(setting: Mapping[str, Any]) -> ClusterWatch:
+def cluster_watch(setting: Mapping[str, Any]) -> ClusterWatchSource:
     """Return the watch a setting like `{"BACKEND": "dotted.path", "OPTIONS": {...}}` names.
 
     Raises:
@@ -36,7 +36,7 @@ def cluster_watch(setting: Mapping[str, Any]) -> ClusterWatch:
     """
     backend = import_string(setting["BACKEND"])
     try:
-        watch: ClusterWatch = backend(**setting.get("OPTIONS", {}))
+        watch: ClusterWatchSource = backend(**setting.get("OPTIONS", {}))
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(f"CLUSTER_WATCH_OPTIONS: {error}") from error
     return watch

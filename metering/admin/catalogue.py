@@ -13,9 +13,9 @@ from django.utils import timezone
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from metering.domain.catalogue.editing import Difference
+from metering.domain.catalogue.editing import SizingDifference
 from metering.domain.catalogue.rules import rule_to_json
-from metering.domain.figures import unit_hours_words
+from metering.domain.figures import unit_hours_text
 from metering.models import CatalogueVersion
 from metering.services.catalogue import add_catalogue_version, ensure_catalogue, preview_catalogue
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -70,7 +70,7 @@ class CatalogueVersionAdmin(LedgerAdmin):
         """Show the rules in force as a form; look at what changed ones would do, and store them."""
         initial = self._in_force(request, begun=request.GET.get("resource", ""))
         form = RulesForm(request.POST or None, initial=initial)
-        found: tuple[Difference, ...] | None = None
+        found: tuple[SizingDifference, ...] | None = None
         if request.method == "POST" and form.is_valid():
             try:
                 if "_store" in request.POST:
@@ -120,12 +120,12 @@ def _tell(form: RulesForm, error: DomainError) -> None:
         form.add_error("rules", f"{problem.field}: {problem.message}")
 
 
-def _row(one: Difference) -> dict[str, Any]:
+def _row(one: SizingDifference) -> dict[str, Any]:
     return {
         "hardware": f"{one.resource} on {one.product or 'an unlabelled node'}",
         "before": one.before,
         "after": one.after,
         "is_refused": one.is_refused,
         "open_units": one.open_units,
-        "used": unit_hours_words(one.unit_seconds),
+        "used": unit_hours_text(one.unit_seconds),
     }

@@ -9,7 +9,7 @@ from unfold.decorators import display
 from metering.access import READ_USAGE, READ_WINDOW, WRITE_CORRECTION
 from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.corrections.correction import CorrectionState, RecheckState
-from metering.domain.figures import unit_hours_words
+from metering.domain.figures import unit_hours_text
 from metering.models import UsageCorrection, WindowRecheck
 from metering.services.corrections.corrections import approve_correction, reject_correction
 from tenants.admin.base import LedgerAdmin
@@ -73,7 +73,7 @@ class UsageCorrectionAdmin(LedgerAdmin):
     @admin.display(description="unit-hours", ordering="unit_seconds")
     def unit_hours(self, row: UsageCorrection) -> str:
         """Return what is added, or taken away."""
-        return unit_hours_words(row.unit_seconds)
+        return unit_hours_text(row.unit_seconds)
 
     @admin.action(description="Approve", permissions=["write"])
     def approve_corrections(self, request: HttpRequest, rows: QuerySet[UsageCorrection]) -> None:
@@ -122,7 +122,7 @@ class WindowRecheckAdmin(LedgerAdmin):
         "state_label",
         "not_before",
         "asked_by",
-        "found_words",
+        "found_text",
         "last_error",
     )
     list_filter = ("state", "reason", "cluster", "window_start")
@@ -136,9 +136,9 @@ class WindowRecheckAdmin(LedgerAdmin):
         return str(row.state)
 
     @admin.display(description="found")
-    def found_words(self, row: WindowRecheck) -> str:
+    def found_text(self, row: WindowRecheck) -> str:
         """Return what it found, without what was nothing."""
         if row.state != RecheckState.DONE.value:
             return "-"
-        told = [words.format(row.found[key]) for key, words in FOUND_WORDS if row.found.get(key)]
-        return ", ".join(told) or "nothing new"
+        parts = [words.format(row.found[key]) for key, words in FOUND_WORDS if row.found.get(key)]
+        return ", ".join(parts) or "nothing new"

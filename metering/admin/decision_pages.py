@@ -15,7 +15,7 @@ from metering.admin.notes import NoteForm, note_of
 from metering.domain.catalogue.sizing import UnsizedCause
 from metering.domain.collection.policy import GapPolicy
 from metering.domain.corrections.decisions import HourResult
-from metering.domain.figures import unit_hours_words
+from metering.domain.figures import unit_hours_text
 from metering.models import MeteringWindow
 from metering.selectors.corrections.decisions import DecisionPreview, preview_decision
 from metering.services.corrections.decisions import decide_windows
@@ -97,14 +97,14 @@ def _figures(preview: DecisionPreview) -> list[tuple[str, str]]:
     if not preview.decided:
         return []
     rows = [
-        (f"Billed if accepted: {size}", f"{unit_hours_words(value)} unit-hours")
+        (f"Billed if accepted: {size}", f"{unit_hours_text(value)} unit-hours")
         for size, value in preview.billed_unit_seconds.items()
     ] or [("Billed if accepted", "nothing")]
     for cause, value in preview.held_unit_seconds.items():
         is_other_unit = cause == UnsizedCause.UNKNOWN_RESOURCE
         unit = "in hours of its own units, not in GPUs" if is_other_unit else "unit-hours"
         name = cause.replace("_", " ")
-        rows.append((f"Kept in exceptions: {name}", f"{unit_hours_words(value)} {unit}"))
+        rows.append((f"Kept in exceptions: {name}", f"{unit_hours_text(value)} {unit}"))
     if preview.unobserved:
         rows.append(("Hours without a scrape", str(preview.unobserved)))
     if preview.unknown:

@@ -10,8 +10,8 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.decorators import action
 
-from metering.domain.devices.attribution import EVIDENCE_WORDS, NOTES, Evidence
-from metering.domain.figures import percent_words
+from metering.domain.devices.attribution import EVIDENCE_WORDS, NOTES, CoTenancyEvidence
+from metering.domain.figures import percent_text
 from metering.models import DeviceUsage
 from metering.selectors.devices.sharing import CoTenancyInterval, device_sharing, reach_of
 from tenants.access import clusters_visible_to
@@ -21,9 +21,9 @@ from tenants.models import Cluster
 ROWS_MAX: Final = 200
 WEEK: Final = timedelta(days=7)
 EVIDENCE_NAMES: Final = {
-    Evidence.SAME_DEVICE: "Same device",
-    Evidence.SAME_NODE: "Same node",
-    Evidence.SAME_GPU_INSTANCES: "Instances of one GPU",
+    CoTenancyEvidence.SAME_DEVICE: "Same device",
+    CoTenancyEvidence.SAME_NODE: "Same node",
+    CoTenancyEvidence.SAME_GPU_INSTANCES: "Instances of one GPU",
 }
 HEADERS: Final = ("Who", "With", "What is known", "From", "To", "Cluster", "Node", "On", "How")
 
@@ -128,12 +128,12 @@ class DeviceUsageAdmin(LedgerAdmin):
     @admin.display(description="busy", ordering="busy_ratio")
     def busy_percent(self, row: DeviceUsage) -> str:
         """Return the share of time in use."""
-        return percent_words(row.busy_ratio)
+        return percent_text(row.busy_ratio)
 
     @admin.display(description="SM active", ordering="sm_active_ratio")
     def sm_percent(self, row: DeviceUsage) -> str:
         """Return the share of SMs with work."""
-        return percent_words(row.sm_active_ratio)
+        return percent_text(row.sm_active_ratio)
 
     @admin.display(description="memory peak (MiB)", ordering="memory_used_peak_mebibytes")
     def memory_peak(self, row: DeviceUsage) -> str:

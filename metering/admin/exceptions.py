@@ -18,9 +18,9 @@ from metering.domain.corrections.exceptions import (
     NOTHING_HELD,
     SIDED_KINDS,
     ExceptionKind,
-    held_part_words,
-    held_pods_words,
-    held_words,
+    held_part_text,
+    held_pods_text,
+    held_text,
     remedy_of,
     unsized_sentence,
 )
@@ -75,15 +75,15 @@ def _sentence(group: AlikeExceptions) -> str:
 def _about(group: AlikeExceptions) -> list[str]:
     """Return the namespace, device and node it is about."""
     named = {"namespace": group.namespace, "device": group.resource, "node": group.node}
-    told = [f"{name} {value}" for name, value in named.items() if value]
-    return told or ["the whole hour"]
+    parts = [f"{name} {value}" for name, value in named.items() if value]
+    return parts or ["the whole hour"]
 
 
 def _held(group: AlikeExceptions) -> list[str]:
     if not group.is_counted_in_units:
-        return [held_pods_words(sum(part.pod_seconds for part in group.held))]
+        return [held_pods_text(sum(part.pod_seconds for part in group.held))]
     return [
-        held_part_words(size=part.size, unit_seconds=part.unit_seconds) for part in group.held
+        held_part_text(size=part.size, unit_seconds=part.unit_seconds) for part in group.held
     ] or [NOTHING_HELD]
 
 
@@ -156,7 +156,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
     @admin.display(description="held", ordering="held_unit_seconds")
     def held(self, row: MeteringException) -> str:
         """Return what is not billed while it is open."""
-        return held_words(row.held_unit_seconds, details=row.details)
+        return held_text(row.held_unit_seconds, details=row.details)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -167,12 +167,12 @@ class MeteringExceptionAdmin(LedgerAdmin):
 
     @admin.action(description="Accept Kubernetes' evidence", permissions=["write"])
     def accept_kubernetes(self, request: HttpRequest, rows: QuerySet[MeteringException]) -> None:
-        """Bill what the Kubernetes API told about the chosen pods."""
+        """Bill what the Kubernetes API reported about the chosen pods."""
         self._accept(request, rows, side=Side.KUBERNETES)
 
     @admin.action(description="Accept Prometheus' evidence", permissions=["write"])
     def accept_prometheus(self, request: HttpRequest, rows: QuerySet[MeteringException]) -> None:
-        """Bill what Prometheus told about the chosen pods."""
+        """Bill what Prometheus reported about the chosen pods."""
         self._accept(request, rows, side=Side.PROMETHEUS)
 
     def _accept(

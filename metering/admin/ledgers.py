@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.http.response import HttpResponse
 
-from metering.domain.figures import percent_words, unit_hours_words
+from metering.domain.figures import percent_text, unit_hours_text
 from metering.models import CapacityRecord, PodAllocation, UsageRecord
 from metering.selectors.explain import explain_record
 from tenants.admin.base import LedgerAdmin
@@ -46,12 +46,12 @@ class UsageRecordAdmin(LedgerAdmin):
     @admin.display(description="unit-hours", ordering="unit_seconds")
     def unit_hours(self, record: UsageRecord) -> str:
         """Return units x time, rounded for reading."""
-        return unit_hours_words(record.unit_seconds)
+        return unit_hours_text(record.unit_seconds)
 
     @admin.display(description="busy", ordering="activity__busy_ratio")
     def busy_percent(self, record: UsageRecord) -> str:
         """Return how busy the device was, where that was measured."""
-        return percent_words(record.activity.busy_ratio if record.activity else None)
+        return percent_text(record.activity.busy_ratio if record.activity else None)
 
     def changeform_view(
         self,
@@ -73,7 +73,7 @@ class PodAllocationAdmin(LedgerAdmin):
     """What each pod holds or held."""
 
     view_capability = "metering:usage:read"
-    hint = "What a pod holds is settled at its first sight and never derived again."
+    hint = "What a pod holds is settled when it is first observed and never derived again."
     list_display = (
         "pod_name",
         "namespace",
@@ -119,19 +119,19 @@ class CapacityRecordAdmin(LedgerAdmin):
     @admin.display(description="capacity", ordering="capacity_unit_seconds")
     def capacity_hours(self, record: CapacityRecord) -> str:
         """Return what was offered."""
-        return unit_hours_words(record.capacity_unit_seconds)
+        return unit_hours_text(record.capacity_unit_seconds)
 
     @admin.display(description="billed", ordering="billed_unit_seconds")
     def billed_hours(self, record: CapacityRecord) -> str:
         """Return what was billed."""
-        return unit_hours_words(record.billed_unit_seconds)
+        return unit_hours_text(record.billed_unit_seconds)
 
     @admin.display(description="held", ordering="held_unit_seconds")
     def held_hours(self, record: CapacityRecord) -> str:
         """Return what was seen in use but not billed."""
-        return unit_hours_words(record.held_unit_seconds)
+        return unit_hours_text(record.held_unit_seconds)
 
     @admin.display(description="idle", ordering="idle_unit_seconds")
     def idle_hours(self, record: CapacityRecord) -> str:
         """Return what was left."""
-        return unit_hours_words(record.idle_unit_seconds)
+        return unit_hours_text(record.idle_unit_seconds)

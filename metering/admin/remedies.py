@@ -29,7 +29,7 @@ from metering.domain.corrections.exceptions import (
     SIDED_KINDS,
     WAITING_KINDS,
     ExceptionKind,
-    held_words,
+    held_text,
 )
 from metering.models import ExceptionState, MeteringException
 from metering.selectors.corrections.decisions import decisions_for
@@ -99,8 +99,8 @@ def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringExceptio
         "opts": page.model._meta,  # noqa: SLF001 - Django's documented model meta.
         "title": found.get_kind_display(),
         "found": found,
-        "held": held_words(found.held_unit_seconds, details=found.details),
-        "details": _told(found.details),
+        "held": held_text(found.held_unit_seconds, details=found.details),
+        "details": _labelled(found.details),
         "may_write": may_write,
         "form": form if may_write else None,
         "buttons": _buttons(found),
@@ -118,7 +118,7 @@ def _form(
         form = BindForm(request.POST or None)
         projects = projects_visible_to(actor, READ_PROJECT).order_by("organization__slug", "slug")
         choice = form.fields["project"]
-        assert isinstance(choice, ProjectChoice)  # noqa: S101 - Tells the type.
+        assert isinstance(choice, ProjectChoice)  # noqa: S101 - Narrows the type.
         choice.queryset = projects.select_related("organization")
         return form
     if found.kind in SIDED_KINDS:
@@ -134,7 +134,7 @@ def _settle(
     actor: Actor,
     at: datetime,
 ) -> str:
-    """Do what the button says; return what is told of it."""
+    """Run the button's action; return the message to show."""
     if isinstance(form, BindForm):
         project = form.cleaned_data["project"]
         bind_namespace(
@@ -207,7 +207,7 @@ def _decision_links(found: MeteringException) -> list[tuple[str, str]]:
 def _rule_link(found: MeteringException) -> str:
     """Return the catalogue's edit page with a rule begun, where a rule is all that is missing.
 
-    No rule can size a resource that is no GPU of ours, or a node that tells too little.
+    No rule can size a resource that is no GPU of ours, or a node without the labels.
     """
     if found.details.get("cause") != UnsizedCause.UNMAPPED:
         return ""
@@ -215,7 +215,7 @@ def _rule_link(found: MeteringException) -> str:
     return f"{page}?{urlencode({'resource': str(found.details.get('resource', ''))})}"
 
 
-def _told(details: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _labelled(details: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the details as name and text, evidence of each source in its own rows."""
     rows: list[tuple[str, str]] = []
     for name, value in sorted(details.items()):

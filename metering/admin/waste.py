@@ -7,7 +7,7 @@ from unfold.decorators import display
 
 from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.devices.error_tables import EventSeverity
-from metering.domain.figures import duration_words, percent_words, ratio_words, unit_hours_words
+from metering.domain.figures import duration_text, percent_text, ratio_text, unit_hours_text
 from metering.models import (
     ClusterHealth,
     CreditProposal,
@@ -100,12 +100,12 @@ class WasteFindingAdmin(LedgerAdmin):
     def wasted_hours(self, finding: WasteFinding) -> str:
         """Return what was wasted so far, of the size that is held."""
         wasted = finding.known_wasted_unit_seconds
-        return "unknown" if wasted is None else unit_hours_words(wasted)
+        return "unknown" if wasted is None else unit_hours_text(wasted)
 
     @admin.display(description="use", ordering="activity_ratio")
     def activity(self, finding: WasteFinding) -> str:
         """Return how busy its devices were."""
-        return percent_words(finding.activity_ratio)
+        return percent_text(finding.activity_ratio)
 
     @admin.action(description="Dismiss", permissions=["write"])
     def dismiss_findings(self, request: HttpRequest, rows: QuerySet[WasteFinding]) -> None:
@@ -205,7 +205,7 @@ class CreditProposalAdmin(LedgerAdmin):
     @admin.display(description="unit-hours", ordering="unit_seconds")
     def unit_hours(self, proposal: CreditProposal) -> str:
         """Return how much it is."""
-        return unit_hours_words(proposal.unit_seconds)
+        return unit_hours_text(proposal.unit_seconds)
 
     @admin.action(description="Accept", permissions=["write"])
     def accept_credits(self, request: HttpRequest, rows: QuerySet[CreditProposal]) -> None:
@@ -263,17 +263,17 @@ class ClusterHealthAdmin(LedgerAdmin):
     @admin.display(description="nodes ready")
     def availability(self, health: ClusterHealth) -> str:
         """Return which part of their time nodes were ready."""
-        return ratio_words(health.ready_seconds, health.expected_seconds)
+        return ratio_text(health.ready_seconds, health.expected_seconds)
 
     @admin.display(description="typical wait", ordering="wait_seconds_p50")
     def typical_wait(self, health: ClusterHealth) -> str:
         """Return how long the pod in the middle waited."""
-        return duration_words(health.wait_seconds_p50)
+        return duration_text(health.wait_seconds_p50)
 
     @admin.display(description="longest wait", ordering="wait_seconds_max")
     def longest_wait(self, health: ClusterHealth) -> str:
         """Return how long the last one waited."""
-        return duration_words(health.wait_seconds_max)
+        return duration_text(health.wait_seconds_max)
 
 
 def _unbroken(units: int, price_group: str) -> str:

@@ -19,7 +19,7 @@ from metering.admin.decision_pages import decision_page
 from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.collection.calendar import (
     HOURS_PER_DAY,
-    Cell,
+    CalendarCell,
     Tone,
     month_of,
     next_month,
@@ -28,7 +28,7 @@ from metering.domain.collection.calendar import (
 from metering.domain.collection.policy import GapPolicy, MeteringPolicy
 from metering.domain.collection.windows import WindowState
 from metering.domain.corrections.correction import RecheckReason
-from metering.domain.figures import percent_words
+from metering.domain.figures import percent_text
 from metering.models import MeteringWindow
 from metering.selectors.collection.windows import ClusterCalendar, window_calendar
 from metering.selectors.corrections.decisions import decisions_for
@@ -48,7 +48,7 @@ TONES: Final = (
 
 
 @dataclass(frozen=True)
-class CellWords:
+class CellText:
     """What a cell shows and says."""
 
     text: str
@@ -90,25 +90,25 @@ def _cluster(found: ClusterCalendar) -> dict[str, Any]:
     }
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
+def _cell(cell: CalendarCell) -> dict[str, Any]:
     if cell.fact is None:
         return {"tone": cell.tone.value}
     link = reverse("admin:metering_meteringwindow_change", args=[cell.fact.window_id])
-    return {"tone": cell.tone.value, "link": link, "words": _words(cell)}
+    return {"tone": cell.tone.value, "link": link, "words": _text(cell)}
 
 
-def _words(cell: Cell) -> CellWords:
+def _text(cell: CalendarCell) -> CellText:
     fact = cell.fact
-    assert fact is not None  # noqa: S101 - The caller's branch; tells the type.
+    assert fact is not None  # noqa: S101 - The caller's branch; narrows the type.
     is_part = fact.coverage is not None and fact.coverage < 1
     parts = [
         f"{fact.start_at:%Y-%m-%d %H}:00 UTC: {fact.state.value}",
-        f"seen {percent_words(fact.coverage)}" if fact.coverage is not None else "nothing seen",
+        f"seen {percent_text(fact.coverage)}" if fact.coverage is not None else "nothing seen",
         f"by {' and '.join(fact.sources)}" if fact.sources else "",
         f"records: {fact.records}",
         f"open exceptions: {fact.open_exceptions}" if fact.open_exceptions else "",
     ]
-    return CellWords(
+    return CellText(
         text=f"{int(fact.coverage * 100)}" if is_part and fact.coverage is not None else "",
         title=", ".join(part for part in parts if part),
         is_wanting=fact.open_exceptions > 0,
@@ -302,7 +302,7 @@ class MeteringWindowAdmin(LedgerAdmin):
     @admin.display(description="coverage", ordering="coverage")
     def coverage_percent(self, window: MeteringWindow) -> str:
         """Return which part of the expected scrapes was seen."""
-        return percent_words(window.coverage)
+        return percent_text(window.coverage)
 
     @admin.display(description="unobserved", ordering="unobserved_seconds")
     def unobserved(self, window: MeteringWindow) -> str:

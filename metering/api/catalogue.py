@@ -63,7 +63,7 @@ class CatalogueVersionViewSet(ReadingViewSet):
     lookup_value_converter = "int"
 
     def get_queryset(self) -> QuerySet[CatalogueVersion]:
-        """Return the versions, to whoever may look at them."""
+        """Return the versions that the caller may read."""
         return catalogue_versions_visible_to(self.actor)
 
     def get_one(self, pk: int) -> CatalogueVersion:

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from metering.access import READ_CAPACITY, READ_USAGE
-from metering.domain.devices.attribution import EVIDENCE_WORDS, NOTES, Evidence
+from metering.domain.devices.attribution import EVIDENCE_WORDS, NOTES, CoTenancyEvidence
 from metering.domain.errors import SharingRangeError
 from metering.selectors.devices.sharing import (
     CoTenancyInterval,
@@ -82,7 +82,7 @@ class CoTenancyIntervalSerializer(serializers.Serializer[CoTenancyInterval]):
         source="place", help_text="The resource; of MIG instances the GPU's uuid."
     )
     sharing_mode = serializers.CharField()
-    evidence = serializers.CharField(help_text=", ".join(Evidence))
+    evidence = serializers.CharField(help_text=", ".join(CoTenancyEvidence))
     organization = serializers.CharField()
     project = serializers.CharField()
     peer = serializers.CharField(help_text="What the peer is, where its name is hidden.")
@@ -172,7 +172,7 @@ def _cluster_of(slug: str, *, projects: QuerySet[Project] | None) -> UUID | None
         return None
     found = cluster_of_report(slug, projects=projects)
     if found is None:
-        # A cluster that is not the caller's and one that does not exist are told alike.
+        # A cluster that is not the caller's and one that does not exist are answered alike.
         message = "None of your projects is on a cluster of that name."
         raise InvalidInputError(
             "There is no such cluster.",

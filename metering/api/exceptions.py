@@ -100,7 +100,7 @@ class MeteringExceptionViewSet(ReadingViewSet):
     @extend_schema(request=AcceptanceSerializer)
     @action(detail=True, methods=["post"], url_path="accept-evidence")
     def accept_evidence(self, request: Request, pk: int) -> Response:
-        """Believe one of the two sources about a pod's hour, and bill what it told."""
+        """Believe one of the two sources about a pod's hour, and bill what it reported."""
         found = access_exception(self.actor, pk, WRITE_EXCEPTION)
         asked = self.read(AcceptanceSerializer, request)
         accepted = accept_side(

@@ -9,13 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from metering.access import access_pod_explanation
-from metering.domain.explain import Verdict
+from metering.domain.explain import ChargeVerdict
 from metering.selectors.explain import PodName
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
 
 DAYS_MAX = 31
-VERDICT_CHOICES = [(verdict.value, verdict.value) for verdict in Verdict]
+VERDICT_CHOICES = [(verdict.value, verdict.value) for verdict in ChargeVerdict]
 
 
 class StepSerializer(serializers.Serializer[object]):

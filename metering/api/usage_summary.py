@@ -44,7 +44,7 @@ class UsageSummaryQuerySerializer(StrictSerializer):
 
 
 class UsageTotalSerializer(serializers.Serializer[UsageTotal]):
-    """One total; what it is not told apart by is null."""
+    """One total; dimensions that it is not grouped by are null."""
 
     organization = serializers.UUIDField(source="organization_id", allow_null=True)
     project = serializers.UUIDField(source="project_id", allow_null=True)
@@ -92,5 +92,5 @@ class UsageSummaryViewSet(ViewSet):
             project_id=asked.get("project"),
         )
         if len(totals) > ROWS_MAX:
-            raise SummaryRangeError("So many totals are not told at once.", field="group_by")
+            raise SummaryRangeError("So many totals are not returned at once.", field="group_by")
         return Response(UsageSummarySerializer({"totals": totals}).data)

@@ -12,14 +12,14 @@ class ClaimLostError(ConflictError):
     """Another worker took the window over, or the lease ran out."""
 
     code = "metering_claim_lost"
-    remedy = "Nothing was written; the window is metered by whoever holds it now."
+    remedy = "Nothing was written; the window is metered by the holder of its lease."
 
 
 class LeaseLostError(ConflictError):
     """Another process leads the cluster's watch now, or the lease ran out."""
 
     code = "metering_lease_lost"
-    remedy = "Nothing was written; whoever leads the watch now goes on from the kept version."
+    remedy = "Nothing was written; the present leader of the watch goes on from the stored version."
 
 
 class WindowNotReconciledError(ConflictError):

@@ -75,7 +75,7 @@ class HeldFact:
     end_slack_seconds: int
 
 
-class Verdict(StrEnum):
+class ChargeVerdict(StrEnum):
     """Why a pod was or was not charged in an hour; the first that applies."""
 
     CHARGED = "charged"
@@ -90,23 +90,23 @@ class Verdict(StrEnum):
     NOT_RECORDED = "not_recorded"
 
 
-VERDICT_SENTENCES: Final[Mapping[Verdict, str]] = {
-    Verdict.CHARGED: "It was metered, and is charged once its hour is sealed and priced.",
-    Verdict.NOT_SEEN: (
+VERDICT_SENTENCES: Final[Mapping[ChargeVerdict, str]] = {
+    ChargeVerdict.CHARGED: "It was metered, and is charged once its hour is sealed and priced.",
+    ChargeVerdict.NOT_SEEN: (
         "Neither the cluster's API nor Prometheus showed a pod of this name or uid that asked for "
         "a GPU in the hours asked about. Check the spelling, the cluster and the hours."
     ),
-    Verdict.NEVER_BOUND: "It waited and was never bound to a node, so it held nothing.",
-    Verdict.NEVER_HELD: (
+    ChargeVerdict.NEVER_BOUND: "It waited and was never bound to a node, so it held nothing.",
+    ChargeVerdict.NEVER_HELD: (
         "It was bound, but no container of it ever ran and the kubelet refused it, so it held "
         "nothing."
     ),
-    Verdict.NOT_METERED: "The cluster is not metered in this hour: there is no window for it.",
-    Verdict.NOT_SEALED: "The hour is not sealed yet; it is on its way, or waits for a decision.",
-    Verdict.WAIVED: "The hour was waived by a person: nothing in it is charged.",
-    Verdict.HELD_BACK: "It was seen, but what it used is held back by an open exception.",
-    Verdict.OUTSIDE: "It held its devices before or after this hour, not in it.",
-    Verdict.NOT_RECORDED: (
+    ChargeVerdict.NOT_METERED: "The cluster is not metered in this hour: it has no window.",
+    ChargeVerdict.NOT_SEALED: "The hour is not sealed yet: it is metered or needs a decision.",
+    ChargeVerdict.WAIVED: "The hour was waived by a person: nothing in it is charged.",
+    ChargeVerdict.HELD_BACK: "It was seen, but what it used is held back by an open exception.",
+    ChargeVerdict.OUTSIDE: "It held its devices before or after this hour, not in it.",
+    ChargeVerdict.NOT_RECORDED: (
         "It held devices in this hour, but the sealed hour has no record of it: ask for the hour "
         "to be checked again."
     ),
@@ -138,33 +138,33 @@ class PodHour:
     open_exceptions: int
 
 
-def verdict_of(hour: PodHour) -> Verdict:
+def verdict_of(hour: PodHour) -> ChargeVerdict:
     """Return why a pod was or was not charged in an hour."""
     if hour.records:
-        return Verdict.CHARGED
+        return ChargeVerdict.CHARGED
     if hour.open_exceptions:
-        return Verdict.HELD_BACK
-    return _absent(hour) or _unmetered(hour) or Verdict.NOT_RECORDED
+        return ChargeVerdict.HELD_BACK
+    return _absent(hour) or _unmetered(hour) or ChargeVerdict.NOT_RECORDED
 
 
-def _absent(hour: PodHour) -> Verdict | None:
+def _absent(hour: PodHour) -> ChargeVerdict | None:
     """Return why the pod itself gives nothing to charge, if so."""
     if not hour.is_known:
-        return Verdict.NOT_SEEN
+        return ChargeVerdict.NOT_SEEN
     if not hour.is_bound:
-        return Verdict.NEVER_BOUND
+        return ChargeVerdict.NEVER_BOUND
     if not hour.has_allocation:
-        return Verdict.NEVER_HELD
-    return None if hour.overlaps else Verdict.OUTSIDE
+        return ChargeVerdict.NEVER_HELD
+    return None if hour.overlaps else ChargeVerdict.OUTSIDE
 
 
-def _unmetered(hour: PodHour) -> Verdict | None:
+def _unmetered(hour: PodHour) -> ChargeVerdict | None:
     """Return why the hour gives nothing to charge, if so."""
     if hour.window_state is None:
-        return Verdict.NOT_METERED
+        return ChargeVerdict.NOT_METERED
     if hour.window_state is not WindowState.SEALED:
-        return Verdict.NOT_SEALED
-    return Verdict.WAIVED if hour.is_waived else None
+        return ChargeVerdict.NOT_SEALED
+    return ChargeVerdict.WAIVED if hour.is_waived else None
 
 
 def deciding_rule(
@@ -197,7 +197,7 @@ def window_steps(window: WindowFact) -> tuple[Step, ...]:
             "as_of": _time(window.as_of),
             "sealed_at": _time(window.sealed_at),
             "record_digest": window.record_digest,
-            **{f"reconciliation.{key}": _text(value) for key, value in _told(window)},
+            **{f"reconciliation.{key}": _text(value) for key, value in _reconciliation_of(window)},
         },
     )
     return (hour, *(_evidence(item) for item in window.evidence))
@@ -252,7 +252,7 @@ def _evidence(item: QueryFact) -> Step:
     )
 
 
-def _told(window: WindowFact) -> Sequence[tuple[str, object]]:
+def _reconciliation_of(window: WindowFact) -> Sequence[tuple[str, object]]:
     return sorted(window.reconciliation.items())
 
 

@@ -6,22 +6,22 @@ from typing import Final
 SECONDS_PER_HOUR: Final = 3600
 
 
-def unit_hours_words(unit_seconds: int) -> str:
+def unit_hours_text(unit_seconds: int) -> str:
     """Return unit-seconds as unit-hours with two digits, such as "1,234.50"."""
     return f"{Decimal(unit_seconds) / SECONDS_PER_HOUR:,.2f}"
 
 
-def percent_words(ratio: Decimal | None) -> str:
+def percent_text(ratio: Decimal | None) -> str:
     """Return a share such as 0.98 as "98.0 %", unbroken; "-" where none was measured."""
     return "-" if ratio is None else f"{100 * ratio:.1f}\N{NO-BREAK SPACE}%"
 
 
-def ratio_words(part: int | None, whole: int | None) -> str:
+def ratio_text(part: int | None, whole: int | None) -> str:
     """Return a part of a whole such as 98 of 100 as "98.0 %"; "-" where either is not known."""
-    return "-" if part is None or not whole else percent_words(Decimal(part) / whole)
+    return "-" if part is None or not whole else percent_text(Decimal(part) / whole)
 
 
-def duration_words(seconds: int | None) -> str:
+def duration_text(seconds: int | None) -> str:
     """Return whole seconds as "2 h 5 min", "5 min 3 s" or "3 s"; "-" where none were measured."""
     if seconds is None:
         return "-"

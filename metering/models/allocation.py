@@ -11,7 +11,7 @@ END_KIND_CHOICES = [(kind.value, kind.value.replace("_", " ").capitalize()) for 
 
 
 class PodAllocation(models.Model):
-    """The allocation ledger. What stands here from the first sight on is never derived again.
+    """The allocation ledger. What is stored at the first observation is never derived again.
 
     `units` is the effective request; `size` and its weight were settled by `catalogue_version`
     from the node's labels at bind. One unit is `share_numerator/share_denominator` of a device.

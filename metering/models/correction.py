@@ -32,7 +32,7 @@ class WindowRecheck(models.Model):
     window_start = models.DateTimeField()
     reason = models.CharField(max_length=16, choices=REASON_CHOICES)
     key = models.CharField(max_length=64)
-    """What tells it from others of its reason: seconds, a binding, a version, a moment."""
+    """What distinguishes it from others of its reason: seconds, a binding, a version, a moment."""
     after_seconds = models.PositiveIntegerField(null=True, blank=True)
     """How long after the window's end the clock asks for it; None for other reasons."""
     note = models.TextField(blank=True, default="")
@@ -84,7 +84,7 @@ class WindowRecheck(models.Model):
 class UsageCorrection(models.Model):
     """Signed unit-seconds added to the records of one project in one sealed window, and why.
 
-    Posted, its records stand in the usage ledger as revisions from 1 on, exactly those told here,
+    Posted, its records stand in the usage ledger as revisions from 1 on, exactly those listed here,
     and nothing of it ever changes. What was billed before is not touched: billing charges it as
     it charges usage, at the price of its hour.
     """

@@ -116,7 +116,7 @@ class DeviceUsage(models.Model):
     """One device, or one MIG instance, over one stretch of one window in which it served one pod.
 
     Nothing is billed from it. Each figure has its own coverage: the share of the expected samples
-    that were seen. A figure under 80 % coverage is still told; whoever accuses looks at both.
+    that were seen. A figure under 80 % coverage is still shown; a finding uses both.
     Rows are replaced whole until the hour's device figures are sealed; see DeviceWindow.
     """
 

@@ -63,8 +63,8 @@ SIDE_CHOICES = [(side.value, side.value.capitalize()) for side in Side]
 class ReconciliationDecision(models.Model):
     """One decision about one pod's one resource in one hour; the newest is in force.
 
-    Rows are only ever added: a decision is changed by a later one. What the accepted source told
-    when the person decided is kept with it, since a source may forget it later.
+    Rows are only ever added: a decision is changed by a later one. What the accepted source
+    reported at the decision is kept with it, since a source may purge it later.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
@@ -75,7 +75,7 @@ class ReconciliationDecision(models.Model):
     side = models.CharField(max_length=16, choices=SIDE_CHOICES)
     namespace = models.CharField(max_length=253, blank=True, default="", db_default="")
     known_as = models.CharField(max_length=16, blank=True, default="", db_default="")
-    """How that side knew the end; "" when it told that the pod was not there."""
+    """How that side knew the end; "" when it reported that the pod did not exist."""
     begin_at = models.DateTimeField(null=True, blank=True)
     end_at = models.DateTimeField(null=True, blank=True)
     """None while it was open."""

@@ -61,7 +61,7 @@ class UsageRecord(models.Model):
         null=True,
     )
     """What its devices did; None until the hour's device figures are sealed, or without any. Its
-    energy is told once, with revision 0."""
+    energy is stored once, with revision 0."""
 
     class Meta:
         managed = False

@@ -133,14 +133,14 @@ class QueuedPod(models.Model):
     """
     priority_class = models.CharField(max_length=253, blank=True, default="")
     owner = models.CharField(max_length=150, blank=True, default="")
-    """Whom the pod's label names; whoever consumes a claim has no allocation to tell it."""
+    """Whom the pod's label names; a consumer of a claim has no allocation that says it."""
     created_at = models.DateTimeField()
     bound_at = models.DateTimeField(null=True, blank=True)
     deletion_at = models.DateTimeField(null=True, blank=True)
     """When its deletion was asked for, plus its grace; it holds until it is gone."""
     gone_at = models.DateTimeField(null=True, blank=True)
     reason = models.CharField(max_length=128, blank=True, default="")
-    """`status.reason` as last told."""
+    """`status.reason` as last reported."""
     defects = models.JSONField(default=list, blank=True)
     """What of it cannot be believed, one sentence each; such a pod is for a person."""
 
@@ -168,7 +168,7 @@ class QueuedPod(models.Model):
 
 
 class OfferedDevice(models.Model):
-    """A device that a ResourceSlice offers to claims, as it was last told."""
+    """A device that a ResourceSlice offers to claims, as last reported."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
     driver = models.CharField(max_length=253)

@@ -25,7 +25,7 @@ class ClusterTarget:
         prometheus_credential_reference: The name of a secret for it, never the secret; "" for none.
         prometheus_scope_org_id: The tenant a shared Mimir or Thanos is asked for; "" for none.
         scrape_interval_seconds: How often kube-state-metrics is scraped.
-        selector_label: Label that tells this cluster's series in a shared Prometheus; "" for none.
+        selector_label: Label of this cluster's series in a shared Prometheus; "" for none.
         selector_value: The value of that label.
         user_label: Sanitised pod label that names the owning user; "" for none.
         label_aliases: Our label name to the site's names, best first.
@@ -90,17 +90,17 @@ class ContainerRequest:
 
 @dataclass(frozen=True)
 class PodObservation:
-    """One pod, told from others by its uid, as seen around a window.
+    """One pod, identified by its uid, as seen around a window.
 
     Attributes:
         node: "" while it is not bound.
         scheduled_at: When it was bound; None if it never was.
         finished_at: Last container's end; only given for pods in a terminal phase.
-        terminal_seen_at: First sight of a terminal phase; None when none was seen.
-        first_seen_at: First sight of the object inside the query.
-        last_seen_at: Last sight of the object inside the query.
+        terminal_seen_at: First observation of a terminal phase; None when none was seen.
+        first_seen_at: First observation of the object inside the query.
+        last_seen_at: Last observation of the object inside the query.
         owner: Value of the cluster's user label; "" without one.
-        node_labels: Labels of its node at the sight nearest to the bind, sanitised keys.
+        node_labels: Labels of its node at the observation nearest to the bind, sanitised keys.
         targets: Names of the scrape targets that carried it, sorted; empty when not known.
         defects: What was reported of it that cannot be or contradicts itself, one sentence each;
             the other attributes are then the best estimate, with the largest of several values.
@@ -222,7 +222,7 @@ class DeviceObservation:
 
 @dataclass(frozen=True)
 class EnergyObservation:
-    """What one physical GPU took, told wherever one of its observations begins or ends.
+    """Energy of one physical GPU, marked wherever one of its observations begins or ends.
 
     Copies, pod changes and counter resets are merged before they come here; the difference of two
     marks is what the GPU took between them.
@@ -319,7 +319,7 @@ class UsageSource(Protocol):
             start_at: Begin of the window, included.
             end_at: End of the window, excluded.
             as_of: Time of the query, at least `end_at` plus two scrapes, so that "still there at
-                the end" is decided by a later sight.
+                the end" is decided by a later sample.
 
         Raises:
             SourceUnavailableError: The answer is missing, partial, warned about or cannot be

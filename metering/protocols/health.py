@@ -14,7 +14,7 @@ class HealthObservation:
 
     Attributes:
         signals: One per device, metric and code that was ever above 0.
-        step_seconds: How far two sights of one level lie apart.
+        step_seconds: Interval between two samples of one level.
     """
 
     signals: tuple[HealthSignal, ...] = ()

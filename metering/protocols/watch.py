@@ -1,7 +1,7 @@
 """What metering needs from a cluster's API: a consistent list, then every change after it.
 
 Raw names: resources, labels and devices are spelled as Kubernetes spells them. All times are aware
-UTC datetimes. A state is one object as one answer of the API told it; nothing is remembered here.
+UTC datetimes. A state is one object as one answer of the API reported it; nothing is stored here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,7 +53,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class PodState:
-    """One pod as the API told it.
+    """One pod as the API reported it.
 
     Attributes:
         node: "" while it is not bound.
@@ -71,7 +71,7 @@ class PodState:
         owner: Value of the cluster's user label; "" without one.
         controller: Controlling owner as "Kind/name"; "" without one.
         defects: What of the object cannot be believed, one sentence each, such as a request for
-            half a GPU or a time in the year 9999 (None then, or the time of the sight for
+            half a GPU or a time in the year 9999 (None then, or the time of the observation for
             `created_at`). Such a pod is for a person: it is not billed unseen.
     """
 
@@ -131,8 +131,8 @@ class ClaimState:
     Attributes:
         devices: What it holds; empty while it is not allocated. Devices of `adminAccess` requests
             are left out, since they keep nobody else away. So are those of a claim that the
-            scheduler made for a pod's extended resource: the pod's own request tells them already.
-        allocated_at: `status.allocation.allocationTimestamp` where the server tells it.
+            scheduler made for a pod's extended resource: the pod's own request has them already.
+        allocated_at: `status.allocation.allocationTimestamp` where the server sets it.
         node: The one node its allocation selects; "" when it does not say.
         consumers: Uid and name of every pod in `status.reservedFor`.
         deletion_at: `metadata.deletionTimestamp`.
@@ -206,7 +206,7 @@ class WatchExpiredError(Exception):
     """Raised when the server no longer knows a version (410): list again and compare by uid."""
 
 
-class ClusterWatch(Protocol):
+class ClusterWatchSource(Protocol):
     """A cluster's API. Implementations: Kubernetes, simulated."""
 
     def serves(self, target: WatchTarget, kind: WatchedKind) -> bool:

@@ -24,7 +24,7 @@ _MILLIONTH: Final = Decimal("0.000001")
 
 
 @dataclass(frozen=True)
-class Holder:
+class HeldAllocation:
     """An allocation held at the end of a window."""
 
     organization_id: UUID
@@ -152,7 +152,7 @@ SELECT k.pod_uid, k.resource, sum(u.unit_seconds)::bigint
 """
 
 
-def holders_at_end(window: JudgedWindow) -> tuple[Holder, ...]:
+def holders_at_end(window: JudgedWindow) -> tuple[HeldAllocation, ...]:
     """Return what is still held when a sealed window ends, by pod uid and resource."""
     with connection.cursor() as cursor:
         cursor.execute(_HOLDERS, _given(window))
@@ -160,7 +160,7 @@ def holders_at_end(window: JudgedWindow) -> tuple[Holder, ...]:
 
 
 def spells_before_end(
-    window: JudgedWindow, *, holders: Sequence[Holder], hours: int
+    window: JudgedWindow, *, holders: Sequence[HeldAllocation], hours: int
 ) -> dict[HolderKey, Spell]:
     """Return what the devices of each holder did in the last hours before a window's end.
 
@@ -226,7 +226,7 @@ def _given(window: JudgedWindow) -> dict[str, Any]:
     }
 
 
-def _holder(row: tuple[Any, ...]) -> Holder:
+def _holder(row: tuple[Any, ...]) -> HeldAllocation:
     organization_id, project_id, owner, namespace, pod_name, uid, resource, *held = row
     begin_at, started_at, is_known, units, size, group, mode, product, *rest = held
     part, whole, controller = rest
@@ -242,7 +242,9 @@ def _holder(row: tuple[Any, ...]) -> Holder:
         share=Fraction(part, whole),
         work=work_of(controller),
     )
-    return Holder(organization_id, project_id, owner, namespace, pod_name, uid, resource, tenure)
+    return HeldAllocation(
+        organization_id, project_id, owner, namespace, pod_name, uid, resource, tenure
+    )
 
 
 def _spell(figures: list[Any]) -> Spell:

@@ -15,11 +15,11 @@ from metering.domain.collection.policy import GapPolicy
 from metering.domain.collection.windows import WindowState, whole_hours
 from metering.domain.explain import (
     VERDICT_SENTENCES,
+    ChargeVerdict,
     HeldFact,
     PodHour,
     QueryFact,
     Step,
-    Verdict,
     WindowFact,
     held_step,
     verdict_of,
@@ -220,7 +220,7 @@ class HourVerdict:
     """
 
     start_at: datetime
-    verdict: Verdict
+    verdict: ChargeVerdict
     sentence: str
     unit_seconds: int
     held_unit_seconds: int

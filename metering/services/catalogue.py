@@ -5,7 +5,7 @@ from typing import Final
 
 from django.db import IntegrityError, transaction
 
-from metering.domain.catalogue.editing import Difference, differences, read_rules
+from metering.domain.catalogue.editing import SizingDifference, differences, read_rules
 from metering.domain.catalogue.rules import (
     DEFAULT_RULES,
     DEFAULT_VERSION,
@@ -56,7 +56,7 @@ PREVIEW_DAYS: Final = 30
 """How far back a preview looks for hardware."""
 
 
-def preview_catalogue(*, rules: object, actor: Actor, at: datetime) -> tuple[Difference, ...]:
+def preview_catalogue(*, rules: object, actor: Actor, at: datetime) -> tuple[SizingDifference, ...]:
     """Return which hardware of the last 30 days proposed rules would size differently.
 
     Raises:

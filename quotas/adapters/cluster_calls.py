@@ -115,7 +115,7 @@ class ClusterCalls:
         if answer.status >= HTTPStatus.BAD_REQUEST:
             if answer.status == HTTPStatus.UNAUTHORIZED:
                 # The next attempt reads the credentials again, in case they were rotated.
-                self._forget(endpoint)
+                self._discard(endpoint)
             raise ClusterRefusalError(int(answer.status), _document(raw))
         document = _document(raw)
         if not document:
@@ -138,7 +138,7 @@ class ClusterCalls:
                 self._clients[endpoint] = guarded_client(configuration)
             return self._clients[endpoint]
 
-    def _forget(self, endpoint: EnforcementEndpoint) -> None:
+    def _discard(self, endpoint: EnforcementEndpoint) -> None:
         with self._lock:
             self._clients.pop(endpoint, None)
 

@@ -17,12 +17,12 @@ from quotas.adapters.cluster_calls import (
     unavailable,
 )
 from quotas.adapters.quota_objects import (
+    DesiredQuotaObject,
     NamespaceQuotas,
-    Wall,
     body_of,
     quotas_in,
-    scoped_walls,
-    whole_wall,
+    scoped_quotas,
+    whole_quota,
 )
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota
 from tenants.domain.errors import SourceUnavailableError
@@ -60,12 +60,12 @@ class KubernetesQuotaEnforcer:
         for _ in range(APPLY_TRIES):
             current = self._list(endpoint, desired.namespace)
             current.refuse_stale(desired)
-            found = self._apply_walls(endpoint, desired, scoped_walls(desired), current)
+            found = self._apply_quota_objects(endpoint, desired, scoped_quotas(desired), current)
             if found is None:
                 continue
-            if not all(found.has(wall) for wall in scoped_walls(desired)):
+            if not all(found.has(quota_cap) for quota_cap in scoped_quotas(desired)):
                 return found.live()
-            found = self._apply_walls(endpoint, desired, (whole_wall(desired),), found)
+            found = self._apply_quota_objects(endpoint, desired, (whole_quota(desired),), found)
             if found is not None:
                 return found.live()
         raise SourceUnavailableError(
@@ -76,27 +76,30 @@ class KubernetesQuotaEnforcer:
         """Return what a namespace's quotas say; see `QuotaEnforcer.read`."""
         return self._list(endpoint, namespace).live()
 
-    def _apply_walls(
+    def _apply_quota_objects(
         self,
         endpoint: EnforcementEndpoint,
         desired: DesiredQuota,
-        walls: Sequence[Wall],
+        quota_caps: Sequence[DesiredQuotaObject],
         current: NamespaceQuotas,
     ) -> NamespaceQuotas | None:
         """Apply objects and return how they are read back; None when one was changed in between."""
-        for wall in walls:
+        for quota_cap in quota_caps:
             body = body_of(
-                wall,
+                quota_cap,
                 desired,
-                version=current.version(wall.name),
+                version=current.version(quota_cap.name),
                 burst_classes=self._burst_classes,
             )
-            if not self._patch(endpoint, desired.namespace, wall.name, body):
+            if not self._patch(endpoint, desired.namespace, quota_cap.name, body):
                 return None
-        return self._read_back(endpoint, desired, walls) if walls else current
+        return self._read_back(endpoint, desired, quota_caps) if quota_caps else current
 
     def _read_back(
-        self, endpoint: EnforcementEndpoint, desired: DesiredQuota, walls: Iterable[Wall]
+        self,
+        endpoint: EnforcementEndpoint,
+        desired: DesiredQuota,
+        quota_caps: Iterable[DesiredQuotaObject],
     ) -> NamespaceQuotas:
         """Read until the status has caught up, or the tries are used up.
 
@@ -106,7 +109,7 @@ class KubernetesQuotaEnforcer:
         for tries_left in reversed(range(self._read_tries)):
             found = self._list(endpoint, desired.namespace)
             found.refuse_stale(desired)
-            if all(found.has(wall) for wall in walls) or not tries_left:
+            if all(found.has(quota_cap) for quota_cap in quota_caps) or not tries_left:
                 break
             time.sleep(self._read_every_seconds)
         return found

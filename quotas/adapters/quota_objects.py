@@ -35,7 +35,7 @@ _GENERATION_DIGITS_MAX: Final = 18
 
 
 @dataclass(frozen=True)
-class Wall:
+class DesiredQuotaObject:
     """One desired object: its name, spec and pod scope.
 
     Attributes:
@@ -47,38 +47,42 @@ class Wall:
     operator: str = ""
 
 
-def scoped_walls(desired: DesiredQuota) -> tuple[Wall, ...]:
+def scoped_quotas(desired: DesiredQuota) -> tuple[DesiredQuotaObject, ...]:
     """Return the objects by kind of pod; none where burst was never granted."""
     if not desired.burst_hard:
         return ()
     return (
-        Wall(NOMINAL_NAME, scoped_of(desired.hard), "NotIn"),
-        Wall(BURST_NAME, scoped_of(desired.burst_hard), "In"),
+        DesiredQuotaObject(NOMINAL_NAME, scoped_of(desired.hard), "NotIn"),
+        DesiredQuotaObject(BURST_NAME, scoped_of(desired.burst_hard), "In"),
     )
 
 
-def whole_wall(desired: DesiredQuota) -> Wall:
+def whole_quota(desired: DesiredQuota) -> DesiredQuotaObject:
     """Return the object that holds all pods together."""
-    return Wall(OBJECT_NAME, total_of(desired.hard, desired.burst_hard))
+    return DesiredQuotaObject(OBJECT_NAME, total_of(desired.hard, desired.burst_hard))
 
 
 def body_of(
-    wall: Wall, desired: DesiredQuota, *, version: str | None, burst_classes: Sequence[str]
+    quota_cap: DesiredQuotaObject,
+    desired: DesiredQuota,
+    *,
+    version: str | None,
+    burst_classes: Sequence[str],
 ) -> JSON:
     """Return the whole intent of one object: a key that is not sent any more is removed."""
     metadata: JSON = {
-        "name": wall.name,
+        "name": quota_cap.name,
         "namespace": desired.namespace,
         "labels": MANAGED_BY,
         "annotations": {GENERATION: str(desired.generation)},
     }
     if version is not None:
         metadata["resourceVersion"] = version
-    spec: JSON = {"hard": {key: str(units) for key, units in wall.hard.items()}}
-    if wall.operator:
+    spec: JSON = {"hard": {key: str(units) for key, units in quota_cap.hard.items()}}
+    if quota_cap.operator:
         expression = {
             "scopeName": "PriorityClass",
-            "operator": wall.operator,
+            "operator": quota_cap.operator,
             "values": list(burst_classes),
         }
         spec["scopeSelector"] = {"matchExpressions": [expression]}
@@ -111,10 +115,10 @@ class NamespaceQuotas:
         """
         refuse_newer(self.generation, desired, managers=self._managers())
 
-    def has(self, wall: Wall) -> bool:
+    def has(self, quota_cap: DesiredQuotaObject) -> bool:
         """Whether an object's status has the desired values."""
-        hard = self._said(wall.name, "hard")
-        return all(hard.get(key) == units for key, units in wall.hard.items())
+        hard = self._said(quota_cap.name, "hard")
+        return all(hard.get(key) == units for key, units in quota_cap.hard.items())
 
     def live(self) -> LiveQuota:
         """Return what the objects come to together."""
@@ -148,12 +152,12 @@ class NamespaceQuotas:
 
     def _foreign(self) -> dict[str, dict[str, int]]:
         """Return what others' quotas say of GPU resources, by name."""
-        told = {
+        hard_limits = {
             name: _units_of((one.get("spec") or {}).get("hard") or {})
             for name, one in sorted(self.objects.items())
             if name not in OURS
         }
-        return {name: hard for name, hard in told.items() if hard}
+        return {name: hard for name, hard in hard_limits.items() if hard}
 
 
 def quotas_in(namespace: str, document: Mapping[str, Any]) -> NamespaceQuotas:
@@ -186,7 +190,7 @@ def refuse_newer(generation: int, desired: DesiredQuota, *, managers: tuple[str,
     if generation > GENERATION_MAX:
         raise QuotaConflictError(
             f"The annotation {GENERATION} is none of ours, it is above {GENERATION_MAX}: have "
-            "whoever wrote it take it away.",
+            "its author remove it.",
             managers=managers,
         )
     if generation > desired.generation:

@@ -82,31 +82,31 @@ class BoardRow:
     @property
     def grants(self) -> list[str]:
         """Return each grant in force, such as "+4 until Fri 6 Nov"."""
-        return [grant_words(grant) for grant in self.line.grants]
+        return [grant_text(grant) for grant in self.line.grants]
 
     @property
     def forecast(self) -> str:
         """Return when it is full, if that is expected; "" otherwise."""
-        return "" if self.line.exhaustion is None else exhaustion_words(self.line.exhaustion)
+        return "" if self.line.exhaustion is None else exhaustion_text(self.line.exhaustion)
 
 
 NEAR_PERCENT: Final = 90
 """From there on admission warns too."""
 
 
-def grant_words(grant: GrantTerm) -> str:
+def grant_text(grant: GrantTerm) -> str:
     """Return a grant as text; for a loan with its side."""
     kind = {True: "borrowed ", False: "lent "}[grant.units > 0] if grant.reason == "loan" else ""
-    until = "until ended" if grant.end_at is None else f"until {day_words(grant.end_at)}"
+    until = "until ended" if grant.end_at is None else f"until {day_text(grant.end_at)}"
     return f"{grant.units:+d} {kind}{until}"
 
 
-def day_words(at: datetime) -> str:
+def day_text(at: datetime) -> str:
     """Return a day as people say it, such as "Fri 6 Nov"."""
     return f"{at:%a} {at.day} {at:%b}"
 
 
-def exhaustion_words(exhaustion: Exhaustion) -> str:
+def exhaustion_text(exhaustion: Exhaustion) -> str:
     """Return the text of the trend; "" without a concern."""
     if exhaustion.outcome is ExhaustionOutcome.EXPECTED and exhaustion.on is not None:
         return f"full about {exhaustion.on:%a} {exhaustion.on.day} {exhaustion.on:%b}"
@@ -177,12 +177,12 @@ def _lines(
     level: int, holder: str, lines: Iterable[BoardLine], suspension: str | None
 ) -> Iterator[BoardRow]:
     """Give the lines that say something; a holder without any still has its name."""
-    told = [line for line in lines if _says_something(line)]
-    for place, line in enumerate(told or list(lines)[:1]):
+    shown = [line for line in lines if _has_figures(line)]
+    for place, line in enumerate(shown or list(lines)[:1]):
         yield BoardRow(level, holder, line, place == 0, suspension is not None)
 
 
-def _says_something(line: BoardLine) -> bool:
+def _has_figures(line: BoardLine) -> bool:
     headroom = line.headroom
     return bool(
         line.limit_state != "unset"

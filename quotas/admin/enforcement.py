@@ -183,7 +183,7 @@ def _comparison(target: EnforcementTarget | None) -> dict[str, Any]:
     """Return what one target's page sets side by side."""
     if target is None:
         return {}
-    walls = [
+    quota_caps = [
         (
             "Nominal units",
             compare_keys(
@@ -201,7 +201,7 @@ def _comparison(target: EnforcementTarget | None) -> dict[str, Any]:
         ),
     ]
     return {
-        "walls": [(title, keys) for title, keys in walls if keys],
+        "quota_caps": [(title, keys) for title, keys in quota_caps if keys],
         "foreign": [(name, format_hard(hard)) for name, hard in target.foreign_quotas.items()],
         "target": target,
     }

@@ -165,7 +165,7 @@ class SuspensionForm(ServiceForm):
     class Meta:
         help_texts = {
             "project": "Empty suspends the whole organization.",
-            "reason": "Told to whoever is refused.",
+            "reason": "Shown to those who are refused.",
         }
 
 
@@ -190,7 +190,7 @@ class QuotaSuspensionAdmin(ServiceAdmin):
         "begin_text",
         "end_text",
     )
-    told_fields = (
+    shown_fields = (
         "organization",
         "project_text",
         "reason",
@@ -211,7 +211,7 @@ class QuotaSuspensionAdmin(ServiceAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:  # noqa: ARG002 - Django's signature.
         """Return the form's fields, or those shown of a suspension."""
-        return list(self.add_fields if obj is None else self.told_fields)
+        return list(self.add_fields if obj is None else self.shown_fields)
 
     @display(description="project", ordering="project__slug")
     def project_text(self, suspension: QuotaSuspension) -> str:

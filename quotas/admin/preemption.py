@@ -44,8 +44,8 @@ class PreemptionPlanAdmin(ServiceAdmin):
     write_capability = "quotas:preemption:write"
     hint = (
         "Add a plan to see who would go; nothing is done by that. Open it, look at every victim "
-        "and its reason, then execute it: whom it is about is told, and after the grace one "
-        "workload a minute goes."
+        "and its reason, then execute it: the owners of its pods are notified, and after the grace "
+        "one workload a minute goes."
     )
     add_fields = ("organization",)
     list_display = (
@@ -181,7 +181,9 @@ class PreemptionPlanAdmin(ServiceAdmin):
         except DomainError as error:
             self.message_user(request, f"{error.message} {error.advice}", messages.ERROR)
             return False
-        self.message_user(request, "The plan runs; whom it is about is told.", messages.SUCCESS)
+        self.message_user(
+            request, "The plan runs; the owners of its pods are notified.", messages.SUCCESS
+        )
         return True
 
     @admin.action(description="Stop", permissions=["write"])
@@ -199,16 +201,16 @@ class PreemptionPlanAdmin(ServiceAdmin):
         """Resume what the chosen plans have suspended, as far as it fits."""
         evictor = workload_evictor(settings.WORKLOAD_EVICTOR)
         actor, at = actor_of_request(request), timezone.now()
-        told = [
+        shown = [
             one
             for row in rows
             for one in resume_jobs(plan_id=row.pk, evictor=evictor, actor=actor, at=at)
         ]
-        for one in told:
+        for one in shown:
             level = messages.SUCCESS if one.is_resumed else messages.WARNING
             what = "is resumed." if one.is_resumed else f"stays suspended: {one.why}"
             self.message_user(request, f"Job {one.namespace}/{one.job} {what}", level)
-        if not told:
+        if not shown:
             self.message_user(request, "No Job of these plans is suspended.", messages.INFO)
 
 

@@ -31,7 +31,7 @@ class WindowForm(ServiceForm):
     class Meta:
         help_texts = {
             "project": "Empty protects the whole organization.",
-            "reason": "Told in plans that had to spare them.",
+            "reason": "Shown in plans that had to spare them.",
         }
 
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from quotas.domain.requests.labels import band_words, days_words, escalation_words, steps_words
+from quotas.domain.requests.labels import band_text, days_text, escalation_text, steps_text
 from quotas.models import RequestPolicy
 from quotas.services.requests.policies import DEFAULTS, change_policy, make_policy
 from tenants.admin.base import ServiceAdmin, ServiceForm
@@ -101,7 +101,7 @@ class PolicyForm(ServiceForm):
                 "Then the level above decides in place of one that does not answer; empty is never."
             ),
             "expire_after_days": "Then a request that nobody decided ends; nothing changes.",
-            "remind_days": "So long before units end whoever asked for them is told to renew.",
+            "remind_days": "So long before units end their requester is reminded to renew.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature.
@@ -138,7 +138,7 @@ class RequestPolicyAdmin(ServiceAdmin):
     )
     list_select_related = ("organization",)
     autocomplete_fields = ("organization",)
-    told_fields = (
+    shown_fields = (
         "organization",
         "steps_text",
         "band_text",
@@ -153,38 +153,38 @@ class RequestPolicyAdmin(ServiceAdmin):
         if obj is None:
             return list(self.add_fields)
         may_change = self.has_change_permission(request, obj)
-        return list(self.add_fields if may_change else self.told_fields)
+        return list(self.add_fields if may_change else self.shown_fields)
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: Model | None = None
     ) -> tuple[str, ...]:
         """Return the read-only fields."""
-        return (*super().get_readonly_fields(request, obj), *self.told_fields[1:])
+        return (*super().get_readonly_fields(request, obj), *self.shown_fields[1:])
 
     @display(description="who decides, in turn")
     def steps_text(self, policy: RequestPolicy) -> str:
         """Return the steps as text."""
-        return steps_words(policy.steps, currency=policy.currency)
+        return steps_text(policy.steps, currency=policy.currency)
 
     @display(description="approved without a person")
     def band_text(self, policy: RequestPolicy) -> str:
         """Return the band of automatic approval as text."""
-        return band_words(policy.automatic_units, policy.automatic_cost, currency=policy.currency)
+        return band_text(policy.automatic_units, policy.automatic_cost, currency=policy.currency)
 
     @display(description="escalates", ordering="escalate_after_hours")
     def escalation_text(self, policy: RequestPolicy) -> str:
         """Return when the level above takes over."""
-        return escalation_words(policy.escalate_after_hours)
+        return escalation_text(policy.escalate_after_hours)
 
     @display(description="expires", ordering="expire_after_days")
     def expiry_text(self, policy: RequestPolicy) -> str:
         """Return when an undecided request ends."""
-        return f"after {days_words(policy.expire_after_days)}"
+        return f"after {days_text(policy.expire_after_days)}"
 
     @display(description="reminds")
     def reminder_text(self, policy: RequestPolicy) -> str:
         """Return when a holder is reminded to renew."""
-        return f"{days_words(policy.remind_days)} before units end"
+        return f"{days_text(policy.remind_days)} before units end"
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> RequestPolicy:
         """Make a policy."""

@@ -18,7 +18,7 @@ from unfold.decorators import display
 
 from quotas.access import READ_REQUEST, access_request
 from quotas.adapters import cost_estimator
-from quotas.domain.requests.labels import Allowed, deed_words, money_words, price_words
+from quotas.domain.requests.labels import Allowed, action_text, money_text, price_text
 from quotas.models import QuotaRequest, RequestState
 from quotas.protocols.costs import CostEstimate
 from quotas.selectors.requests import Standing, standing_of
@@ -26,7 +26,7 @@ from quotas.services.requests.comments import comment_request, may_comment
 from quotas.services.requests.costs import CostToday, cost_today
 from quotas.services.requests.deciding import approve_request, reject_request
 from quotas.services.requests.granting import is_dated
-from quotas.services.requests.news import words_of
+from quotas.services.requests.news import text_of
 from quotas.services.requests.preview import problems_in_the_way
 from quotas.services.requests.steps import may_decide
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -56,7 +56,7 @@ class HistoryRow:
 
     at: datetime
     who: str
-    deed: str
+    action: str
 
 
 def request_page(shown: QuotaRequest, *, actor: Actor, at: datetime) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def request_page(shown: QuotaRequest, *, actor: Actor, at: datetime) -> dict[str
     found = access_request(actor, shown.pk, READ_REQUEST)
     is_open = found.state == RequestState.SUBMITTED
     today = _cost_today(found, at=at) if is_open else None
-    words = words_of(found)
+    words = text_of(found)
     standing = standing_of(found, at=at, burst_classes=settings.BURST_PRIORITY_CLASSES)
     return {
         "asked": found,
@@ -92,7 +92,7 @@ def _sentence(request: QuotaRequest, standing: Standing) -> str:
     An approval refuses a number that is not in force any more, so what an approved request was
     asked beside is what held when it was approved.
     """
-    words = words_of(request)
+    words = text_of(request)
     if request.state not in {RequestState.SUBMITTED, RequestState.APPROVED}:
         return words.sentence_in_vain
     speaks_of_burst = request.burst_units is not None
@@ -122,14 +122,14 @@ def _cost_rows(request: QuotaRequest, today: CostToday | None) -> Iterator[CostR
     if today is not None:
         yield from _rows_today(size, today)
         yield from _rows_beside(request, today)
-    told = request.cost
-    if told:
+    cost = request.cost
+    if cost:
         yield CostRow(
-            what=f"{size}, as told when it was asked",
+            what=f"{size}, as shown when it was requested",
             units=str(request.requested_units + (request.burst_units or 0)),
-            price=price_words(told.get("price_group", "")),
-            full=money_words(told.get("at_full_use"), told.get("currency", "")),
-            last=money_words(told.get("at_last_use"), told.get("currency", "")),
+            price=price_text(cost.get("price_group", "")),
+            full=money_text(cost.get("at_full_use"), cost.get("currency", "")),
+            last=money_text(cost.get("at_last_use"), cost.get("currency", "")),
             is_total=today is None,
         )
 
@@ -155,8 +155,8 @@ def _rows_beside(request: QuotaRequest, today: CostToday) -> Iterator[CostRow]:
             what="More than in force",
             units=f"{today.more_units:+d}",
             price="",
-            full=money_words(today.more.at_full_use, currency, is_change=True),
-            last=money_words(today.more.at_last_use, currency, is_change=True),
+            full=money_text(today.more.at_full_use, currency, is_change=True),
+            last=money_text(today.more.at_last_use, currency, is_change=True),
             is_total=True,
         )
 
@@ -165,9 +165,9 @@ def _row(what: str, units: str, cost: CostEstimate, *, is_total: bool = False) -
     return CostRow(
         what=what,
         units=units,
-        price="" if is_total else price_words(cost.price_group),
-        full=money_words(cost.at_full_use, cost.currency),
-        last=money_words(cost.at_last_use, cost.currency),
+        price="" if is_total else price_text(cost.price_group),
+        full=money_text(cost.at_full_use, cost.currency),
+        last=money_text(cost.at_last_use, cost.currency),
         is_total=is_total,
     )
 
@@ -177,7 +177,7 @@ def _history(request: QuotaRequest) -> list[AuditFact]:
 
 
 def _history_row(fact: AuditFact) -> HistoryRow:
-    return HistoryRow(fact.occurred_at, fact.actor_label, deed_words(fact.action))
+    return HistoryRow(fact.occurred_at, fact.actor_label, action_text(fact.action))
 
 
 DECISIONS: Final[Mapping[str, Callable[..., object]]] = {

@@ -95,7 +95,7 @@ class AdmissionRefusalSerializer(serializers.ModelSerializer[AdmissionRefusal]):
     organization = serializers.UUIDField(source="organization_id", read_only=True, allow_null=True)
     project = serializers.UUIDField(source="project_id", read_only=True, allow_null=True)
     message = serializers.SerializerMethodField(
-        help_text="Figures are told of limits the caller may read; else scope and holder alone."
+        help_text="Figures of limits the caller may read; else scope and holder alone."
     )
 
     class Meta:

@@ -17,8 +17,8 @@ from metering.domain.catalogue.units import GPUSize
 from metering.selectors.allocations.offers import ClusterHeadroom
 from quotas.access import READ_LIMIT, access_person, hidden_scopes, limits_visible_to
 from quotas.api.fields import SizeField
-from quotas.domain.enforcement.caps import unread_words
-from quotas.domain.headroom.start import LimitHeadroom, start_words, visible_free_units
+from quotas.domain.enforcement.caps import stale_text
+from quotas.domain.headroom.start import LimitHeadroom, start_text, visible_free_units
 from quotas.domain.limits.input import LIMIT_UNITS_MAX, refuse_problems
 from quotas.models import LimitScope, QuotaLimit
 from quotas.models.limit import SIZE_CHOICES
@@ -222,10 +222,10 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
         """Return the answer as a sentence."""
         asked = self.context["question"]
         hidden = _visibility(self).hidden_scopes
-        words = start_words(
+        words = start_text(
             answer.verdict, size=asked.size.value, units=asked.units, hidden_scopes=hidden
         )
-        return f"{words} {unread_words(answer.unread, cluster=answer.cluster)}".rstrip()
+        return f"{words} {stale_text(answer.unread, cluster=answer.cluster)}".rstrip()
 
     def get_free_units(self, answer: StartAnswer) -> int | None:
         """Return the most that fit, as far as the caller may know it."""

@@ -81,7 +81,7 @@ class QuotaLoanSerializer(serializers.ModelSerializer[QuotaLoan]):
 
     def to_representation(self, instance: QuotaLoan) -> dict[str, Any]:
         """Return it, as far as the caller may read the figures of either side."""
-        told = super().to_representation(instance)
+        represented = super().to_representation(instance)
         actor: Actor = self.context["actor"]
         sides = {
             "lender_idle_units": instance.lender_id,
@@ -94,7 +94,7 @@ class QuotaLoanSerializer(serializers.ModelSerializer[QuotaLoan]):
                 READ_LIMIT, organization_id=instance.organization_id, project_id=project_id
             )
         ]
-        return {**told, **dict.fromkeys(hidden)}
+        return {**represented, **dict.fromkeys(hidden)}
 
     def get_decided_by(self, loan: QuotaLoan) -> str | None:
         """Return who decided; None while nobody has, or when the policy did."""

@@ -33,7 +33,7 @@ class LoanBand:
 
 
 @dataclass(frozen=True)
-class Purse:
+class LendingCapacity:
     """One project's limit of one selector, now.
 
     Attributes:
@@ -70,7 +70,7 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Offer:
+class LoanOffer:
     """Units that one project could lend another."""
 
     lender_id: UUID
@@ -78,70 +78,70 @@ class Offer:
     units: int
 
 
-def kept_units(purse: Purse, *, keep_free_percent: int) -> int:
+def kept_units(capacity: LendingCapacity, *, keep_free_percent: int) -> int:
     """Return what a lender keeps: what it uses and a share of its limit, rounded up."""
-    free = -(-purse.limit_units * keep_free_percent // 100)
-    return max(max(purse.taken_units, purse.peak_units) + free, purse.promised_units)
+    free = -(-capacity.limit_units * keep_free_percent // 100)
+    return max(max(capacity.taken_units, capacity.peak_units) + free, capacity.promised_units)
 
 
-def spare_units(purse: Purse, *, keep_free_percent: int) -> int:
+def spare_units(capacity: LendingCapacity, *, keep_free_percent: int) -> int:
     """Return what a project could lend; never negative."""
-    if not purse.may_lend:
+    if not capacity.may_lend:
         return 0
-    return max(0, purse.limit_units - kept_units(purse, keep_free_percent=keep_free_percent))
+    return max(0, capacity.limit_units - kept_units(capacity, keep_free_percent=keep_free_percent))
 
 
-def missing_units(purse: Purse, wait: Wait) -> int:
+def missing_units(capacity: LendingCapacity, wait: Wait) -> int:
     """Return how many units a limit is short of what is wanted, as far as it may grow."""
-    short = wait.wanted_units - max(0, purse.limit_units - purse.taken_units)
-    if purse.ceiling_units is not None:
-        short = min(short, purse.ceiling_units - purse.limit_units)
+    short = wait.wanted_units - max(0, capacity.limit_units - capacity.taken_units)
+    if capacity.ceiling_units is not None:
+        short = min(short, capacity.ceiling_units - capacity.limit_units)
     return max(0, short)
 
 
-def may_borrow_units(purse: Purse, *, band: LoanBand) -> int:
+def may_borrow_units(capacity: LendingCapacity, *, band: LoanBand) -> int:
     """Return how many more units a project may borrow; loans in force count."""
-    return max(0, band.max_units - purse.borrowed_units)
+    return max(0, band.max_units - capacity.borrowed_units)
 
 
 def match_offers(
-    purses: Iterable[Purse], waits: Iterable[Wait], *, band: LoanBand
-) -> tuple[Offer, ...]:
+    capacities: Iterable[LendingCapacity], waits: Iterable[Wait], *, band: LoanBand
+) -> tuple[LoanOffer, ...]:
     """Return loans that would help, for the largest need first, from the lender with most to spare.
 
     A project that waits lends nothing. What one lender cannot give, the next may; what a project
     borrows from all of them, loans in force included, never exceeds the band.
 
     Args:
-        purses: The limits of one organization's projects, all of one selector.
+        capacities: The limits of one organization's projects, all of one selector.
         waits: One per project at most.
         band: What the organization has agreed to.
     """
-    by_project = {purse.project_id: purse for purse in purses}
+    by_project = {capacity.project_id: capacity for capacity in capacities}
     needs = {
         wait.project_id: missing_units(by_project[wait.project_id], wait)
         for wait in waits
         if wait.project_id in by_project
     }
     spares = {
-        project_id: spare_units(purse, keep_free_percent=band.keep_free_percent)
-        for project_id, purse in by_project.items()
+        project_id: spare_units(capacity, keep_free_percent=band.keep_free_percent)
+        for project_id, capacity in by_project.items()
         if project_id not in needs
     }
-    offers: list[Offer] = []
+    offers: list[LoanOffer] = []
     for borrower_id, need in sorted(needs.items(), key=lambda item: (-item[1], str(item[0]))):
         most = may_borrow_units(by_project[borrower_id], band=band)
         offers += _offers_to(borrower_id, min(need, most), spares)
     return tuple(offers[:OFFERS_MAX])
 
 
-def _offers_to(borrower_id: UUID, need: int, spares: dict[UUID, int]) -> list[Offer]:
+def _offers_to(borrower_id: UUID, need: int, spares: dict[UUID, int]) -> list[LoanOffer]:
     offers = []
     for lender_id in sorted(spares, key=lambda one: (-spares[one], str(one))):
         units = min(need, spares[lender_id])
         if units <= 0:
             break
-        offers.append(Offer(lender_id, borrower_id, units))
+        offers.append(LoanOffer(lender_id, borrower_id, units))
         spares[lender_id] -= units
         need -= units
     return offers

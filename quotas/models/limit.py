@@ -156,7 +156,7 @@ class QuotaGrant(models.Model):
 class QuotaSuspension(models.Model):
     """From `begin_at` until it is resumed nothing new is admitted; what runs keeps running.
 
-    It is kept for ever: whoever was suspended can be told why, by whom and for how long.
+    It is kept for ever: a suspended tenant can see why, by whom and for how long.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

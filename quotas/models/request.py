@@ -25,7 +25,7 @@ class RequestState(models.TextChoices):
 
 
 class QuotaRequest(models.Model):
-    """A wish that a project, or a user in it, may hold `requested_units` in all.
+    """A request that a project, or a user in it, may hold `requested_units` in all.
 
     Without times the limit itself becomes that number. With a begin or an end what is missing to it
     becomes grants on top of the limit, for as long as it is missing.

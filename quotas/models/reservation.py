@@ -142,7 +142,7 @@ class QuotaCounter(models.Model):
     """What counts against one limit now; one row per limit, locked by admission.
 
     It is the sum of the reservations the limit counts, kept beside them because a pod cannot wait
-    for a sum. Nominal and burst units are told apart: a preemptible pod counts as burst only.
+    for a sum. Nominal and burst units are counted apart: a preemptible pod counts as burst only.
     """
 
     limit = models.OneToOneField(

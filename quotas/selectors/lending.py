@@ -11,8 +11,8 @@ from django.db.models import Q
 from metering.domain.catalogue.units import GPUSize
 from metering.domain.efficiency.rules import WasteThresholds
 from metering.selectors.collection.usage import peak_units
-from quotas.domain.lending import LoanBand, Purse, Wait
-from quotas.domain.limits.tally import Tally
+from quotas.domain.lending import LendingCapacity, LoanBand, Wait
+from quotas.domain.limits.tally import UseByLimit
 from quotas.models import (
     LimitScope,
     LoanPolicy,
@@ -43,7 +43,7 @@ class LendingTerms:
 class MarketFacts:
     """The projects' limits of one market, the waiting projects, and the limits' holders."""
 
-    purses: Mapping[UUID, Purse]
+    capacities: Mapping[UUID, LendingCapacity]
     waits: tuple[Wait, ...]
     limit_ids: Mapping[UUID, UUID]
 
@@ -92,7 +92,7 @@ def market_facts(
             loans: any lead can make a request, while a denied pod is an observed need.
     """
     limits = limits_in_force(at=at, organization_ids=[organization_id])
-    tally = Tally(
+    tally = UseByLimit(
         units_now(at=at, organization_ids=[organization_id], burst_classes=terms.burst_classes)
     )
     peaks = peak_units(
@@ -109,8 +109,8 @@ def market_facts(
     for market in {_market(limit) for limit in own}:
         here = [limit for limit in own if _market(limit) == market]
         found[market] = MarketFacts(
-            purses={
-                _project(limit): _purse(
+            capacities={
+                _project(limit): _capacity(
                     limit,
                     limits,
                     tally=tally,
@@ -165,15 +165,15 @@ def _borrowing(organization_id: UUID) -> Counter[tuple[UUID, Market]]:
     return borrowed
 
 
-def _purse(
+def _capacity(
     limit: LimitInForce,
     limits: Iterable[LimitInForce],
     *,
-    tally: Tally,
+    tally: UseByLimit,
     peak: int,
     may_lend: bool,
     borrowed: int,
-) -> Purse:
+) -> LendingCapacity:
     taken = tally.taken(tally_key(limit))
     above = [
         one.nominal_units
@@ -185,7 +185,7 @@ def _purse(
         for one in limits
         if one.user_id is not None and one.project_id == limit.project_id and _covers(limit, one)
     ]
-    return Purse(
+    return LendingCapacity(
         project_id=_project(limit),
         limit_units=limit.nominal_units or 0,
         taken_units=taken.held_units + taken.reserved_units,
@@ -245,7 +245,7 @@ def _asked(organization_id: UUID, *, at: datetime) -> Mapping[Asked, int]:
 def _wanted(
     organization_id: UUID,
     own: Iterable[LimitInForce],
-    tally: Tally,
+    tally: UseByLimit,
     *,
     asked: Mapping[Asked, int],
     at: datetime,
@@ -258,7 +258,7 @@ def _wanted(
     refusals = [
         one
         for one in refused_lately(at=at, organization_ids=[organization_id])
-        if one.is_waiting and one.is_for_room
+        if one.is_waiting and one.is_for_headroom
     ]
     for limit in own:
         taken = tally.taken(tally_key(limit))

@@ -15,7 +15,13 @@ from django.db.models import Sum
 from metering.domain.catalogue.units import GPUSize
 from metering.selectors.allocations.held import ClaimUser, HeldPod, claim_users, held_pods
 from quotas.domain.preemption.gangs import Candidate
-from quotas.domain.preemption.overage import Allowance, Holding, Overage, Selector, overages_of
+from quotas.domain.preemption.overage import (
+    Allowance,
+    Overage,
+    PodUnits,
+    UnitsSelector,
+    overages_of,
+)
 from quotas.domain.preemption.states import PlanState, StepState
 from quotas.models import (
     EnforcementTarget,
@@ -51,7 +57,7 @@ class Picture:
     candidates: tuple[Candidate, ...]
 
     @property
-    def holdings(self) -> tuple[Holding, ...]:
+    def holdings(self) -> tuple[PodUnits, ...]:
         """Return all that is held."""
         return tuple(one for pod in self.candidates for one in pod.holdings)
 
@@ -115,7 +121,7 @@ def _allowances(limits: Iterable[LimitInForce]) -> tuple[Allowance, ...]:
 
 def _allowance(limit: LimitInForce, names: Mapping[UUID, str]) -> Allowance:
     project = "" if limit.project_id is None else str(limit.project_id)
-    selector = Selector(
+    selector = UnitsSelector(
         size=limit.size,
         project=project,
         username=limit.username or "",
@@ -149,8 +155,8 @@ def _slugs(limits: Iterable[LimitInForce]) -> dict[UUID, str]:
     return {**dict(organizations), **dict(projects)}
 
 
-def _sums_held() -> Mapping[UUID, tuple[Holding, ...]]:
-    sums: dict[UUID, list[Holding]] = defaultdict(list)
+def _sums_held() -> Mapping[UUID, tuple[PodUnits, ...]]:
+    sums: dict[UUID, list[PodUnits]] = defaultdict(list)
     rows = Reservation.objects.filter(state=ReservationState.HELD).values(
         "organization_id",
         "project_id",
@@ -165,8 +171,8 @@ def _sums_held() -> Mapping[UUID, tuple[Holding, ...]]:
     return {organization_id: tuple(held) for organization_id, held in sums.items()}
 
 
-def _holding(row: Mapping[str, Any], *, units: int) -> Holding:
-    return Holding(
+def _holding(row: Mapping[str, Any], *, units: int) -> PodUnits:
+    return PodUnits(
         size=GPUSize(row["size"]),
         units=units,
         project=str(row["project_id"]),

@@ -100,8 +100,8 @@ def ending_grants(*, at: datetime, limit: int) -> list[tuple[QuotaGrant, QuotaRe
     )
     grants = (
         QuotaGrant.objects.filter(_ends_soon(at), reason=GrantReason.REQUEST)
-        .annotate(told_key=_KEY)
-        .exclude(told_key__in=Notification.objects.filter(event=ENDING).values("key"))
+        .annotate(notification_key=_KEY)
+        .exclude(notification_key__in=Notification.objects.filter(event=ENDING).values("key"))
         .exclude(reference__in=renewed)
         .exclude(Exists(following))
         .order_by("valid__endswith", "pk")[:limit]

@@ -163,8 +163,8 @@ def _require_write(policy: IsolationPolicy, *, actor: Actor) -> None:
 
 def _problems(policy: IsolationPolicy) -> tuple[FieldProblem, ...]:
     if policy.work_kind and policy.default_kind:
-        told = "Only a policy for any kind of work has a default kind."
-        return (FieldProblem("default_kind", "not_for_any_kind", told),)
+        message = "Only a policy for any kind of work has a default kind."
+        return (FieldProblem("default_kind", "not_for_any_kind", message),)
     return ()
 
 

@@ -10,13 +10,13 @@ from quotas.tasks.fair_use import share_fairly, tick_fair_use
 from quotas.tasks.live_use import look_after_live_use, tick_live_use, tick_repair
 from quotas.tasks.preemption import preempt, tick_preemption
 from quotas.tasks.requests import look_after_requests, tick_requests
-from quotas.tasks.retention import forget, tick_retention
+from quotas.tasks.retention import purge, tick_retention
 
 __all__ = [
-    "forget",
     "look_after_live_use",
     "look_after_requests",
     "preempt",
+    "purge",
     "share_fairly",
     "tick",
     "tick_enforcement",

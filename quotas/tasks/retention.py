@@ -18,18 +18,18 @@ FORGETTING_SECONDS_MAX: Final = 60
 """No batch begins later; what is left is found by the next tick."""
 
 
-def forget(
+def purge(
     at: datetime, actor: Actor = ACTOR, *, clock_ns: Callable[[], int] = time.monotonic_ns
-) -> retention.Forgotten:
+) -> retention.PurgedReservations:
     """Purge reservations released long ago, and aggregate old refusals; return how many of each."""
     until_ns = clock_ns() + FORGETTING_SECONDS_MAX * 1_000_000_000
 
-    def after(days: int, forget_them: Callable[..., int]) -> int:
+    def after(days: int, purge_them: Callable[..., int]) -> int:
         has_time, kept = (lambda: clock_ns() < until_ns), timedelta(days)
-        return forget_them(kept=kept, has_time=has_time, actor=actor, at=at)
+        return purge_them(kept=kept, has_time=has_time, actor=actor, at=at)
 
-    return retention.Forgotten(
-        reservations=after(settings.RESERVATION_KEPT_DAYS, retention.forget_reservations),
+    return retention.PurgedReservations(
+        reservations=after(settings.RESERVATION_KEPT_DAYS, retention.purge_reservations),
         refusals=after(settings.REFUSALS_KEPT_DAYS, retention.fold_refusals),
     )
 
@@ -37,4 +37,4 @@ def forget(
 @shared_task(base=WakeUp, name="quotas.tick_retention")
 def tick_retention() -> None:
     """Purge old rows."""
-    forget(database_now())
+    purge(database_now())

@@ -28,7 +28,7 @@ from quotas.selectors.admission.facts import (
     admission_facts,
     clusters_that_ask,
 )
-from quotas.webhook.decisions import Decision, Terms, allowed, lets_in_unasked, refused
+from quotas.webhook.decisions import AdmissionTerms, Decision, allowed, lets_in_unasked, refused
 from quotas.webhook.figures import NANOSECONDS, count_answer
 from quotas.webhook.guard import Guard, is_about_question
 from quotas.webhook.pods import decide_pod
@@ -44,25 +44,25 @@ class Decide(Protocol):
     """The decision function of one webhook."""
 
     def __call__(
-        self, review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetime
+        self, review: Review, facts: AdmissionFacts, *, terms: AdmissionTerms, at: datetime
     ) -> Decision:
         """Return what is answered."""
         ...
 
 
 @dataclass(frozen=True)
-class Answer:
+class WebhookResponse:
     """The HTTP response, JSON."""
 
     status: HTTPStatus
     body: bytes
 
 
-def answer(door: str, slug: str, body: bytes, *, begin: int | None = None) -> Answer:
+def answer(endpoint: str, slug: str, body: bytes, *, begin: int | None = None) -> WebhookResponse:
     """Return the response of a webhook; may wait for the database.
 
     Args:
-        door: ADMIT, STAMP or WARN.
+        endpoint: ADMIT, STAMP or WARN.
         slug: Of the calling cluster.
         body: Its review.
         begin: When the review arrived, in nanoseconds of `time.monotonic_ns`; None for now. A
@@ -73,26 +73,28 @@ def answer(door: str, slug: str, body: bytes, *, begin: int | None = None) -> An
         review = read_review(body)
     except NoReviewError as error:
         return no_review(error)
-    decided = _decided(review, slug, _decide(door), begin)
-    if isinstance(decided, Answer):
+    decided = _decided(review, slug, _decide(endpoint), begin)
+    if isinstance(decided, WebhookResponse):
         return decided
-    return told(decided, review, slug, door, begin=begin)
+    return respond(decided, review, slug, endpoint, begin=begin)
 
 
-def told(decision: Decision, review: Review, slug: str, door: str, *, begin: int) -> Answer:
+def respond(
+    decision: Decision, review: Review, slug: str, endpoint: str, *, begin: int
+) -> WebhookResponse:
     """Return the response of a decision, and count it."""
-    count_answer(slug, door, decision.reason, nanoseconds=time.monotonic_ns() - begin)
+    count_answer(slug, endpoint, decision.reason, nanoseconds=time.monotonic_ns() - begin)
     return json_answer(decision.review(review.uid))
 
 
-def no_review(error: NoReviewError) -> Answer:
+def no_review(error: NoReviewError) -> WebhookResponse:
     """Return what is answered to what is no review."""
     return json_answer({"error": str(error)}, HTTPStatus.BAD_REQUEST)
 
 
-def json_answer(body: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+def json_answer(body: object, status: HTTPStatus = HTTPStatus.OK) -> WebhookResponse:
     """Return an answer of JSON."""
-    return Answer(status, msgspec.json.encode(body))
+    return WebhookResponse(status, msgspec.json.encode(body))
 
 
 @lru_cache(maxsize=1)
@@ -116,9 +118,9 @@ def read_ahead() -> None:
         connections.close_all()
 
 
-def terms() -> Terms:
+def terms() -> AdmissionTerms:
     """Return what the settings say."""
-    return Terms(
+    return AdmissionTerms(
         ttl_seconds=settings.RESERVATION_TTL_SECONDS,
         unbound=settings.QUOTA_UNBOUND_NAMESPACES,
         burst_classes=frozenset(settings.BURST_PRIORITY_CLASSES),
@@ -127,7 +129,7 @@ def terms() -> Terms:
     )
 
 
-def _undecided(slug: str, error: Error) -> Decision | Answer:
+def _undecided(slug: str, error: Error) -> Decision | WebhookResponse:
     """Return what is answered where the ledger did not decide.
 
     Args:
@@ -149,11 +151,11 @@ def _undecided(slug: str, error: Error) -> Decision | Answer:
     return refused("undecided_refused", message, code=code)
 
 
-def _decide(door: str) -> Decide:
-    return {ADMIT: decide_pod, STAMP: decide_stamp, WARN: decide_workload}[door]
+def _decide(endpoint: str) -> Decide:
+    return {ADMIT: decide_pod, STAMP: decide_stamp, WARN: decide_workload}[endpoint]
 
 
-def _decided(review: Review, slug: str, decide: Decide, begin: int) -> Decision | Answer:
+def _decided(review: Review, slug: str, decide: Decide, begin: int) -> Decision | WebhookResponse:
     question = _question(review, slug, decide, timezone.now())
     try:
         return guard().ask(question, begin=begin) or json_answer(

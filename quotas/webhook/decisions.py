@@ -26,7 +26,7 @@ WARNINGS_MAX = 8
 
 
 @dataclass(frozen=True)
-class Terms:
+class AdmissionTerms:
     """What the settings say of admission.
 
     Attributes:
@@ -70,7 +70,7 @@ class Decision:
 
     def review(self, uid: str) -> dict[str, Any]:
         """Return the AdmissionReview that answers the question of this uid."""
-        told = answer_of(
+        answer = answer_of(
             uid,
             is_allowed=self.is_allowed,
             message=self.message,
@@ -80,8 +80,8 @@ class Decision:
         )
         if self.is_allowed and self.patch:
             patch = base64.b64encode(json.dumps(list(self.patch)).encode()).decode()
-            told["response"] |= {"patchType": "JSONPatch", "patch": patch}
-        return told
+            answer["response"] |= {"patchType": "JSONPatch", "patch": patch}
+        return answer
 
 
 def allowed(reason: str, *, warnings: tuple[str, ...] = ()) -> Decision:

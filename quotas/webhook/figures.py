@@ -13,40 +13,40 @@ NANOSECONDS = 1_000_000_000
 REGISTRY = CollectorRegistry()
 ANSWERS = Counter(
     "gpu_ledger_admission_answers",
-    "Answers to API servers, by cluster, door and reason.",
-    ("cluster", "door", "reason"),
+    "Answers to API servers, by cluster, endpoint and reason.",
+    ("cluster", "endpoint", "reason"),
     registry=REGISTRY,
 )
 SECONDS = Histogram(
     "gpu_ledger_admission_seconds",
-    "Seconds from question to answer, by door.",
-    ("door",),
+    "Seconds from question to answer, by endpoint.",
+    ("endpoint",),
     buckets=(0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
     registry=REGISTRY,
 )
 
 
-def count_answer(cluster: str, door: str, reason: str, *, nanoseconds: int) -> None:
+def count_answer(cluster: str, endpoint: str, reason: str, *, nanoseconds: int) -> None:
     """Count an answer, and how long it took.
 
     Args:
         cluster: Slug of a known cluster.
-        door: The called webhook.
+        endpoint: The called webhook.
         reason: Reason of the answer, from a fixed set.
         nanoseconds: From the request to the answer.
     """
-    _answers(cluster, door, reason).inc()
-    _seconds(door).observe(nanoseconds / NANOSECONDS)
+    _answers(cluster, endpoint, reason).inc()
+    _seconds(endpoint).observe(nanoseconds / NANOSECONDS)
 
 
 @lru_cache(maxsize=10_000)
-def _answers(cluster: str, door: str, reason: str) -> Counter:
-    return ANSWERS.labels(cluster, door, reason)
+def _answers(cluster: str, endpoint: str, reason: str) -> Counter:
+    return ANSWERS.labels(cluster, endpoint, reason)
 
 
 @lru_cache(maxsize=10)
-def _seconds(door: str) -> Histogram:
-    return SECONDS.labels(door)
+def _seconds(endpoint: str) -> Histogram:
+    return SECONDS.labels(endpoint)
 
 
 @require_safe

@@ -16,20 +16,20 @@ from django.conf import settings
 from django.utils import timezone
 
 from quotas.domain.admission.review import NoReviewError, read_review
-from quotas.domain.admission.values import Verdict, VerdictCode
+from quotas.domain.admission.values import AdmissionVerdict, VerdictCode
 from quotas.selectors.admission.facts import AdmissionFacts
 from quotas.services.admission.admission import question_json
 from quotas.webhook import answers
-from quotas.webhook.answers import ADMIT, FACTS, Answer
-from quotas.webhook.decisions import Decision, Terms
+from quotas.webhook.answers import ADMIT, FACTS, WebhookResponse
+from quotas.webhook.decisions import AdmissionTerms, Decision
 from quotas.webhook.figures import NANOSECONDS
 from quotas.webhook.pods import Weighed, weigh_pod
 from quotas.webhook.together import SHARE_OF_DEADLINE, Together
 
-ALLOWED = Verdict(VerdictCode.ALLOWED)
+ALLOWED = AdmissionVerdict(VerdictCode.ALLOWED)
 
 
-class Front:
+class AdmissionFront:
     """Answers the webhooks of one process.
 
     Args:
@@ -38,31 +38,31 @@ class Front:
         terms: From the settings.
     """
 
-    def __init__(self, together: Together, threads: Executor, terms: Terms) -> None:
+    def __init__(self, together: Together, threads: Executor, terms: AdmissionTerms) -> None:
         """Answer on the running event loop."""
         self._together = together
         self._threads = threads
         self._terms = terms
 
-    async def answer(self, door: str, slug: str, body: bytes) -> Answer:
+    async def answer(self, endpoint: str, slug: str, body: bytes) -> WebhookResponse:
         """Return the response of a webhook.
 
         Args:
-            door: ADMIT, STAMP or WARN.
+            endpoint: ADMIT, STAMP or WARN.
             slug: Of the calling cluster.
             body: Its review.
         """
         begin = time.monotonic_ns()
-        facts = FACTS.at_hand(slug) if door == ADMIT else None
+        facts = FACTS.at_hand(slug) if endpoint == ADMIT else None
         at_once = None if facts is None else await self._at_once(slug, body, facts, begin=begin)
         if at_once is not None:
             return at_once
-        waiting = partial(answers.answer, door, slug, body, begin=begin)
+        waiting = partial(answers.answer, endpoint, slug, body, begin=begin)
         return await asyncio.get_running_loop().run_in_executor(self._threads, waiting)
 
     async def _at_once(
         self, slug: str, body: bytes, facts: AdmissionFacts, *, begin: int
-    ) -> Answer | None:
+    ) -> WebhookResponse | None:
         """Return an answer that needs no thread, None where there is none."""
         try:
             review = read_review(body)
@@ -72,7 +72,7 @@ class Front:
         decided = await self._let_in(weighed) if isinstance(weighed, Weighed) else weighed
         if decided is None:
             return None
-        return answers.told(decided, review, slug, ADMIT, begin=begin)
+        return answers.respond(decided, review, slug, ADMIT, begin=begin)
 
     async def _let_in(self, weighed: Weighed) -> Decision | None:
         """Return the response to a pod that was admitted in a batch; None where it was not."""
@@ -88,7 +88,7 @@ class Front:
         return weighed.decision(ALLOWED) if is_let_in else None
 
 
-def make_front(threads: Executor, clock: Callable[[], int]) -> Front:
+def make_front(threads: Executor, clock: Callable[[], int]) -> AdmissionFront:
     """Return the front of this process, as the settings have it.
 
     Args:
@@ -97,4 +97,4 @@ def make_front(threads: Executor, clock: Callable[[], int]) -> Front:
     """
     deadline_nanoseconds = settings.ADMISSION_DEADLINE_SECONDS * NANOSECONDS
     together = Together(deadline_nanoseconds // SHARE_OF_DEADLINE, clock)
-    return Front(together, threads, answers.terms())
+    return AdmissionFront(together, threads, answers.terms())

@@ -9,7 +9,7 @@ from quotas.domain.admission import denials
 from quotas.domain.admission.demands import UnknownDeviceError, demands_of, possible_sizes
 from quotas.domain.admission.node_fit import Placement
 from quotas.domain.admission.ownership import (
-    Identity,
+    KnownRequester,
     controlling_kind,
     identity_of,
     is_forged,
@@ -19,15 +19,15 @@ from quotas.domain.admission.ownership import (
 from quotas.domain.admission.pod_fields import JSON, PodInvalidError
 from quotas.domain.admission.pods import WORK_KIND_LABEL, PodAsk
 from quotas.domain.admission.review import CREATE, UPDATE, Review
-from quotas.domain.admission.values import Demand, PodQuestion, Verdict
+from quotas.domain.admission.values import AdmissionVerdict, Demand, PodQuestion
 from quotas.domain.isolation.rules import IsolationProblem, find_isolation_problem
 from quotas.selectors.admission.facts import AdmissionFacts
 from quotas.services.admission.admission import admit, may_be_together
 from quotas.webhook.decisions import (
     CLAIM,
     POD,
+    AdmissionTerms,
     Decision,
-    Terms,
     allowed,
     ask_of,
     is_forged_claim,
@@ -93,10 +93,12 @@ JUDGED_MAX = 1_000
 """Size of the cache of checked requests; entries are valid for the same facts only."""
 JUDGED_PARTS_MAX = 64
 """Largest request in the cache, in resources and conditions."""
-NO_PODS = "This door is for pods and resource claims: have the webhook's rules checked."
+NO_PODS = "This endpoint is for pods and resource claims: have the webhook's rules checked."
 
 
-def decide_pod(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetime) -> Decision:
+def decide_pod(
+    review: Review, facts: AdmissionFacts, *, terms: AdmissionTerms, at: datetime
+) -> Decision:
     """Decide on a pod or a resource claim that is created or changed.
 
     Args:
@@ -121,7 +123,9 @@ def decide_pod(review: Review, facts: AdmissionFacts, *, terms: Terms, at: datet
     return weighed.decision(verdict)
 
 
-def weigh_pod(review: Review, facts: AdmissionFacts, *, terms: Terms) -> "Decision | Weighed":
+def weigh_pod(
+    review: Review, facts: AdmissionFacts, *, terms: AdmissionTerms
+) -> "Decision | Weighed":
     """Return the decision if no query is needed, else the query."""
     if facts.mode is AdmissionMode.OFF:
         return allowed("off")
@@ -132,7 +136,7 @@ def weigh_pod(review: Review, facts: AdmissionFacts, *, terms: Terms) -> "Decisi
     return weighed.under(facts) if isinstance(weighed, Decision) else weighed
 
 
-def _weighed(review: Review, facts: AdmissionFacts, terms: Terms) -> "Decision | Weighed":
+def _weighed(review: Review, facts: AdmissionFacts, terms: AdmissionTerms) -> "Decision | Weighed":
     kind = (review.group, review.kind)
     if kind not in {POD, CLAIM}:
         return malformed(NO_PODS)
@@ -160,7 +164,7 @@ class Weighed:
     review: Review
     ask: PodAsk
     facts: AdmissionFacts
-    terms: Terms
+    terms: AdmissionTerms
 
     @property
     def may_be_together(self) -> bool:
@@ -170,20 +174,20 @@ class Weighed:
         """
         return self.facts.mode is AdmissionMode.ENFORCE and may_be_together(self.question)
 
-    def decision(self, verdict: Verdict) -> Decision:
+    def decision(self, verdict: AdmissionVerdict) -> Decision:
         """Return what is answered once the ledger has answered."""
-        return (self.refusal or self._told(verdict)).under(self.facts)
+        return (self.refusal or self._denial(verdict)).under(self.facts)
 
-    def _told(self, verdict: Verdict) -> Decision:
+    def _denial(self, verdict: AdmissionVerdict) -> Decision:
         place = place_of(self.review.namespace, self.facts, self.terms)
         if not verdict.is_allowed:
-            told = place.refusal(verdict)
+            text = place.refusal(verdict)
             if (self.review.group, self.review.kind) == CLAIM:
-                told = f"{told} {denials.CLAIM_IS_NOMINAL}"
-            return refused(verdict.code.value, told)
+                text = f"{text} {denials.CLAIM_IS_NOMINAL}"
+            return refused(verdict.code.value, text)
         return allowed(verdict.code.value, warnings=self._warnings(verdict, place))
 
-    def _warnings(self, verdict: Verdict, place: denials.Place) -> tuple[str, ...]:
+    def _warnings(self, verdict: AdmissionVerdict, place: denials.PodNamespace) -> tuple[str, ...]:
         beside = (denials.hidden_beside(self.ask.beside),) if self.ask.beside else ()
         return (*beside, *(place.nearly_full(one) for one in verdict.nearly_full))
 
@@ -195,7 +199,7 @@ class _Creation:
     review: Review
     ask: PodAsk
     facts: AdmissionFacts
-    terms: Terms
+    terms: AdmissionTerms
 
     def weighed(self) -> Decision | Weighed:
         """Return the first denial, or the query.
@@ -232,7 +236,7 @@ class _Creation:
         return None
 
     @cached_property
-    def _identity(self) -> Identity:
+    def _identity(self) -> KnownRequester:
         return identity_for(self.review, self.facts)
 
     def _question(self, demands: tuple[Demand, ...]) -> PodQuestion:
@@ -242,7 +246,7 @@ class _Creation:
         )
 
 
-def identity_for(review: Review, facts: AdmissionFacts) -> Identity:
+def identity_for(review: Review, facts: AdmissionFacts) -> KnownRequester:
     """Return the requester as this service knows them.
 
     Raises:
@@ -319,7 +323,7 @@ def question_of(
     facts: AdmissionFacts,
     *,
     owner: str,
-    terms: Terms,
+    terms: AdmissionTerms,
 ) -> PodQuestion:
     """Return the question to the ledger."""
     tenant = facts.tenants.get(review.namespace)
@@ -337,10 +341,10 @@ def question_of(
     )
 
 
-def place_of(namespace: str, facts: AdmissionFacts, terms: Terms) -> denials.Place:
+def place_of(namespace: str, facts: AdmissionFacts, terms: AdmissionTerms) -> denials.PodNamespace:
     """Return a pod's cluster and namespace, as denials name them."""
     tenant = facts.tenants.get(namespace)
-    return denials.Place(
+    return denials.PodNamespace(
         cluster=facts.slug,
         namespace=namespace,
         organization="" if tenant is None else tenant.organization,

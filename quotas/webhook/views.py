@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from quotas.domain.admission.review import REVIEW_BYTES_MAX, NoReviewError
 from quotas.webhook import answers
-from quotas.webhook.answers import ADMIT, STAMP, WARN, Answer, json_answer
+from quotas.webhook.answers import ADMIT, STAMP, WARN, WebhookResponse, json_answer
 
 logger = structlog.get_logger(__name__)
 
@@ -61,12 +61,12 @@ def _reach() -> None:
         raise OperationalError("The connection is dead.")
 
 
-def _answer(request: HttpRequest, slug: str, door: str) -> HttpResponse:
+def _answer(request: HttpRequest, slug: str, endpoint: str) -> HttpResponse:
     try:
         body = _body(request)
     except NoReviewError as error:
         return _response(answers.no_review(error))
-    return _response(answers.answer(door, slug, body))
+    return _response(answers.answer(endpoint, slug, body))
 
 
 def _body(request: HttpRequest) -> bytes:
@@ -76,7 +76,7 @@ def _body(request: HttpRequest) -> bytes:
     return request.read(int(length))
 
 
-def _response(answer: Answer) -> HttpResponse:
+def _response(answer: WebhookResponse) -> HttpResponse:
     # No middleware sets Content-Length here; without it the response is chunked.
     headers = {"Content-Length": str(len(answer.body))}
     return HttpResponse(answer.body, status=answer.status, content_type=JSON_TYPE, headers=headers)

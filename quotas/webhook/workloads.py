@@ -10,16 +10,22 @@ from datetime import datetime
 
 from quotas.domain.admission import denials
 from quotas.domain.admission.demands import Asker, CeilingLimit, UnknownDeviceError, ceiling_of
-from quotas.domain.admission.ownership import Identity, new_owner, old_template, owner_label, stamp
+from quotas.domain.admission.ownership import (
+    KnownRequester,
+    new_owner,
+    old_template,
+    owner_label,
+    stamp,
+)
 from quotas.domain.admission.pod_fields import JSON, UNITS_MAX, PodInvalidError
 from quotas.domain.admission.pods import PodAsk, pod_ask
 from quotas.domain.admission.review import CREATE, UPDATE, Review
 from quotas.domain.admission.values import Demand, PodQuestion
 from quotas.domain.admission.workload_templates import Template, templates_of
-from quotas.selectors.admission.facts import AdmissionFacts, Tenant
+from quotas.selectors.admission.facts import AdmissionFacts, AdmissionTenant
 from quotas.selectors.limits.in_force import limits_in_force
 from quotas.services.admission.admission import admit
-from quotas.webhook.decisions import POD, Decision, Terms, allowed, malformed, refused
+from quotas.webhook.decisions import POD, AdmissionTerms, Decision, allowed, malformed, refused
 from quotas.webhook.pods import (
     demands_for,
     identity_for,
@@ -34,7 +40,7 @@ TEMPLATES_ASKED_MAX = 8
 
 
 def decide_workload(
-    review: Review, facts: AdmissionFacts, *, terms: Terms, at: datetime
+    review: Review, facts: AdmissionFacts, *, terms: AdmissionTerms, at: datetime
 ) -> Decision:
     """Decide on an object that makes pods: refuse a forged owner and what can never start.
 
@@ -61,7 +67,7 @@ def decide_workload(
 
 
 def _decided(
-    review: Review, obj: JSON, facts: AdmissionFacts, *, terms: Terms, at: datetime
+    review: Review, obj: JSON, facts: AdmissionFacts, *, terms: AdmissionTerms, at: datetime
 ) -> Decision:
     olds = templates_of(review.group, review.kind, review.old) if review.old else ()
     templates = [
@@ -70,11 +76,13 @@ def _decided(
     ]
     person = identity_for(review, facts).person
     for template, old in templates:
-        told = owner_label(template.pod)
-        if told not in {"", person} and (old is None or told != owner_label(old)):
-            return refused("forged_owner", denials.forged_owner(told, person))
+        label = owner_label(template.pod)
+        if label not in {"", person} and (old is None or label != owner_label(old)):
+            return refused("forged_owner", denials.forged_owner(label, person))
     looks = [
-        _Look(review, facts, terms, template, pod_ask(template.pod, offered=facts.offered))
+        _TemplateRequest(
+            review, facts, terms, template, pod_ask(template.pod, offered=facts.offered)
+        )
         for template, old in templates[:TEMPLATES_ASKED_MAX]
         if template.pod != old
     ]
@@ -90,12 +98,12 @@ def _together(decisions: list[Decision]) -> Decision:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _TemplateRequest:
     """One pod template as a pod request."""
 
     review: Review
     facts: AdmissionFacts
-    terms: Terms
+    terms: AdmissionTerms
     template: Template
     ask: PodAsk
 
@@ -119,7 +127,9 @@ class _Look:
                 return refused("never_fits", never)
         return allowed("warned", warnings=tuple(self._warnings(demands, at=at)))
 
-    def _never(self, demands: tuple[Demand, ...], tenant: Tenant, *, at: datetime) -> Iterator[str]:
+    def _never(
+        self, demands: tuple[Demand, ...], tenant: AdmissionTenant, *, at: datetime
+    ) -> Iterator[str]:
         limits = [
             CeilingLimit(
                 project_id=limit.project_id,
@@ -183,7 +193,7 @@ def decide_stamp(
     review: Review,
     facts: AdmissionFacts,
     *,
-    terms: Terms,  # noqa: ARG001 - Every webhook has the same signature.
+    terms: AdmissionTerms,  # noqa: ARG001 - Every webhook has the same signature.
     at: datetime,  # noqa: ARG001 - As above.
 ) -> Decision:
     """Answer with the patch that makes an object say its owner; nothing is refused but nonsense.
@@ -224,7 +234,9 @@ def _patch(review: Review, obj: JSON, facts: AdmissionFacts) -> list[dict[str, o
     ]
 
 
-def _pod_patch(obj: JSON, identity: Identity, facts: AdmissionFacts) -> list[dict[str, object]]:
+def _pod_patch(
+    obj: JSON, identity: KnownRequester, facts: AdmissionFacts
+) -> list[dict[str, object]]:
     return stamp((), obj, new_owner(obj, None, identity)) if asks_gpus(obj, facts) else []
 
 

@@ -122,7 +122,7 @@ class SimulatedClusterWatch:
         cluster = self._cluster(target, at)
         yield WatchEvent(Change.BOOKMARK, resource_version, at)
         if kind is WatchedKind.PODS:
-            for moment in self._told(cluster):
+            for moment in self._moments_in(cluster):
                 if since < moment.version <= _last_version(at):
                     yield _event(moment, target.user_label)
         yield WatchEvent(Change.BOOKMARK, str(max(since, _last_version(at))), at)
@@ -146,12 +146,12 @@ class SimulatedClusterWatch:
         return exposition.cluster
 
     def _pods(self, cluster: SimulatedCluster, at: datetime, label: str) -> Iterator[PodState]:
-        latest = {moment.pod.uid: moment for moment in self._told(cluster) if moment.at <= at}
+        latest = {moment.pod.uid: moment for moment in self._moments_in(cluster) if moment.at <= at}
         for pod in cluster.objects(at):
             if pod.uid in latest:
                 yield _pod_state(pod, at, latest[pod.uid].version, label)
 
-    def _told(self, cluster: SimulatedCluster) -> tuple[_Moment, ...]:
+    def _moments_in(self, cluster: SimulatedCluster) -> tuple[_Moment, ...]:
         """Return every change of a cluster's GPU pods, in order; worked out once per growth."""
         known = self._moments.get(cluster.slug)
         if known is None or known[0] is not cluster:

@@ -13,7 +13,7 @@ class SimulatedSender:
     failing: ClassVar[set[str]] = set()
 
     @classmethod
-    def forget(cls) -> None:
+    def purge(cls) -> None:
         """Start anew."""
         cls.sent.clear()
         cls.failing.clear()

@@ -41,7 +41,7 @@ class SimulatedQuota:
         return tuple(sorted(set().union(*self.owners.values()) - {FIELD_MANAGER}))
 
 
-class SimulatedCluster:
+class ReceivingCluster:
     """One cluster in memory; what a person could do to it by hand, tests do through it.
 
     Attributes:
@@ -89,7 +89,7 @@ class SimulatedCluster:
 class SimulatedQuotaEnforcer:
     """Writes quotas into simulated clusters."""
 
-    _clusters: ClassVar[dict[str, SimulatedCluster]] = {}
+    _clusters: ClassVar[dict[str, ReceivingCluster]] = {}
     _lock: ClassVar[RLock] = RLock()
 
     def __init__(self, *, burst_classes: Sequence[str] = ()) -> None:
@@ -97,13 +97,13 @@ class SimulatedQuotaEnforcer:
         self.burst_classes = tuple(burst_classes)
 
     @classmethod
-    def cluster(cls, slug: str) -> SimulatedCluster:
+    def cluster(cls, slug: str) -> ReceivingCluster:
         """Return a cluster of this process, created on first use."""
         with cls._lock:
-            return cls._clusters.setdefault(slug, SimulatedCluster())
+            return cls._clusters.setdefault(slug, ReceivingCluster())
 
     @classmethod
-    def forget(cls) -> None:
+    def purge(cls) -> None:
         """Delete every cluster of this process."""
         with cls._lock:
             cls._clusters.clear()
@@ -141,12 +141,12 @@ class SimulatedQuotaEnforcer:
             )
 
 
-def _require_reachable(cluster: SimulatedCluster) -> None:
+def _require_reachable(cluster: ReceivingCluster) -> None:
     if cluster.failure:
         raise SourceUnavailableError("The cluster did not answer.", reason=cluster.failure)
 
 
-def _require_answer(cluster: SimulatedCluster, namespace: str) -> None:
+def _require_answer(cluster: ReceivingCluster, namespace: str) -> None:
     _require_reachable(cluster)
     if namespace in cluster.missing_namespaces:
         raise SourceUnavailableError(

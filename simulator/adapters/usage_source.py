@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from metering.protocols import ClusterTarget, DeviceFigures, Evidence, Observation
-from simulator.adapters.device_sights import (
+from simulator.adapters.device_observations import (
     MISSING_FIGURES,
     devices_seen,
     energies_seen,
     models_seen,
 )
-from simulator.adapters.sights import (
+from simulator.adapters.observations import (
     Window,
     nodes_seen,
     pods_seen,

@@ -101,7 +101,7 @@ class SimulatedWorkloadEvictor:
             return cls._clusters.setdefault(slug, SimulatedWorkloads())
 
     @classmethod
-    def forget(cls) -> None:
+    def purge(cls) -> None:
         """Delete every cluster of this process."""
         with cls._lock:
             cls._clusters.clear()

@@ -6,7 +6,7 @@ from typing import Final
 
 from simulator.cluster import hardware
 from simulator.cluster.demo_tenancy import UNBOUND_NAMESPACE
-from simulator.cluster.hardware import Share, slots_of
+from simulator.cluster.hardware import TrueShare, slots_of
 from simulator.cluster.lanes import Lane, LaneKind, Workload
 from simulator.cluster.scenario import Container, ContainerRole, DeviceSlot, Node
 
@@ -160,7 +160,7 @@ def ampere_lanes() -> tuple[Lane, ...]:
 
 
 def _lanes(
-    prefix: str, node: Node, slots: tuple[DeviceSlot, ...], share: Share, uses: tuple[_Use, ...]
+    prefix: str, node: Node, slots: tuple[DeviceSlot, ...], share: TrueShare, uses: tuple[_Use, ...]
 ) -> Iterator[Lane]:
     """Yield one lane per use, each on the next slots of the node."""
     free = iter(slots)

@@ -28,7 +28,7 @@ TWO_MEDIUM: Final = ("3g.40gb", "3g.40gb")
 
 
 @dataclass(frozen=True)
-class Share:
+class TrueShare:
     """The true size and price group of one unit of a resource on a kind of node, set by hand."""
 
     resource: str
@@ -37,15 +37,15 @@ class Share:
     sharing_mode: str
 
 
-WHOLE_H100: Final = Share(GPU_RESOURCE, "large", "H100/whole", "whole")
-SMALL_H100: Final = Share("nvidia.com/mig-1g.10gb", "small", "H100/1g.10gb", "mig")
-TWO_H100: Final = Share("nvidia.com/mig-2g.20gb", "medium", "H100/2g.20gb", "mig")
-THREE_H100: Final = Share("nvidia.com/mig-3g.40gb", "medium", "H100/3g.40gb", "mig")
-SLICED_A100: Final = Share(GPU_RESOURCE, "small", "A100/1of4", "time-slicing")
-SHARED_A100: Final = Share(SHARED_RESOURCE, "small", "A100/1of4", "time-slicing")
-MPS_A100: Final = Share(GPU_RESOURCE, "small", "A100/1of4", "mps")
-MPS_SHARED_A100: Final = Share(SHARED_RESOURCE, "small", "A100/1of4", "mps")
-UNMAPPED: Final = Share(UNMAPPED_RESOURCE, "", "", "")
+WHOLE_H100: Final = TrueShare(GPU_RESOURCE, "large", "H100/whole", "whole")
+SMALL_H100: Final = TrueShare("nvidia.com/mig-1g.10gb", "small", "H100/1g.10gb", "mig")
+TWO_H100: Final = TrueShare("nvidia.com/mig-2g.20gb", "medium", "H100/2g.20gb", "mig")
+THREE_H100: Final = TrueShare("nvidia.com/mig-3g.40gb", "medium", "H100/3g.40gb", "mig")
+SLICED_A100: Final = TrueShare(GPU_RESOURCE, "small", "A100/1of4", "time-slicing")
+SHARED_A100: Final = TrueShare(SHARED_RESOURCE, "small", "A100/1of4", "time-slicing")
+MPS_A100: Final = TrueShare(GPU_RESOURCE, "small", "A100/1of4", "mps")
+MPS_SHARED_A100: Final = TrueShare(SHARED_RESOURCE, "small", "A100/1of4", "mps")
+UNMAPPED: Final = TrueShare(UNMAPPED_RESOURCE, "", "", "")
 
 
 def whole_node(name: str, *, address: str, gpus: int = 8) -> Node:

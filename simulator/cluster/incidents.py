@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from simulator.cluster.hardware import SLICED_A100, WHOLE_H100, Share
+from simulator.cluster.hardware import SLICED_A100, WHOLE_H100, TrueShare
 from simulator.cluster.lanes import pod_labels, random_stream
 from simulator.cluster.scenario import (
     Container,
@@ -34,7 +34,7 @@ class _Script:
     name: str
     namespace: str
     owner: str
-    share: Share
+    share: TrueShare
     created_at: datetime
     node: str = ""
     slots: tuple[DeviceSlot, ...] = ()

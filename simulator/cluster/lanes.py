@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from simulator.cluster.hardware import Share
+from simulator.cluster.hardware import TrueShare
 from simulator.cluster.scenario import (
     USER_LABEL,
     Container,
@@ -61,7 +61,7 @@ class Lane:
     name: str
     node: str
     slots: tuple[DeviceSlot, ...]
-    share: Share
+    share: TrueShare
     kind: LaneKind
     workloads: tuple[Workload, ...]
     units: int = 1

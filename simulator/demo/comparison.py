@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from billing.domain.money import Money
 from billing.models import Invoice
-from simulator.demo.oracle import ExpectedInvoice, Verdict
+from simulator.demo.oracle import ExpectedInvoice, OracleVerdict
 
 LineKey = tuple[str, str, str, Decimal]
 
@@ -39,7 +39,7 @@ class InvoiceComparison:
         )
 
 
-def compare(verdict: Verdict, invoices: Iterable[Invoice]) -> tuple[InvoiceComparison, ...]:
+def compare(verdict: OracleVerdict, invoices: Iterable[Invoice]) -> tuple[InvoiceComparison, ...]:
     """Return one comparison per expected invoice, in the oracle's order.
 
     Args:

@@ -83,17 +83,17 @@ def actor_named(username: str) -> Actor:
 
 
 @dataclass(frozen=True)
-class Clock:
+class DemoClock:
     """How time passes while the workers are waited for."""
 
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
-REAL_TIME = Clock()
+REAL_TIME = DemoClock()
 
 
-def meter_month(world: World, progress: Progress, *, clock: Clock = REAL_TIME) -> None:
+def meter_month(world: World, progress: Progress, *, clock: DemoClock = REAL_TIME) -> None:
     """Wait until the workers have settled every hour of the month, and decide on its gaps.
 
     It waits as long as they take: only what they have done is watched, and nothing is ended.
@@ -124,7 +124,7 @@ def _windows(world: World) -> QuerySet[MeteringWindow]:
     )
 
 
-def _wait_until_settled(world: World, progress: Progress, clock: Clock) -> None:
+def _wait_until_settled(world: World, progress: Progress, clock: DemoClock) -> None:
     hours = (world.metered_until - world.metered_from).total_seconds() // 3600
     total = int(hours) * len(CLUSTERS)
     task = progress.add_task("Metering", total=total)

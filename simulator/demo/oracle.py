@@ -25,7 +25,7 @@ from simulator.cluster.tenancy import OrganizationPlan, PlannedBook
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
 GAP_IN_SCRAPES = Decimal("2.5")
-"""Two sights further apart than this many scrapes have an outage between them."""
+"""Two scrapes further apart than this many scrapes have an outage between them."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class ExpectedInvoice:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class OracleVerdict:
     """The oracle's result for one month."""
 
     invoices: tuple[ExpectedInvoice, ...]
@@ -96,7 +96,7 @@ def judge(
     month: int,
     since: datetime | None = None,
     watched: Collection[str] = (),
-) -> Verdict:
+) -> OracleVerdict:
     """Return what every invoice of a month must say, and what could not be known.
 
     Args:
@@ -121,7 +121,7 @@ def judge(
         invoices.append(_invoice(plan, prices, own, begin=begin, end=end))
     first, last = min(s[0] for s in spans), max(s[1] for s in spans)
     inside = tuple(u for at, u in unknowable if first <= at < last)
-    return Verdict(invoices=tuple(invoices), unknowable=inside)
+    return OracleVerdict(invoices=tuple(invoices), unknowable=inside)
 
 
 def _invoice(
@@ -184,14 +184,14 @@ def _know_everything(
     usages: list[Usage] = []
     unknowable: list[tuple[datetime, Unknowable]] = []
     for cluster in scenario.clusters:
-        sights = _Sights(cluster, scenario)
+        scrapes = _Scrapes(cluster, scenario)
         for pod in cluster.pods:
             binding = scenario.bindings.get((cluster.slug, pod.namespace))
             if pod.truth is None or not pod.true_size or binding is None:
                 continue
             organization, project = binding
             begin, true_end = pod.truth
-            known_end, cause = sights.end_of(pod)
+            known_end, cause = scrapes.end_of(pod)
             if cluster.slug in watched:
                 known_end, cause = true_end or scenario.until, ""
             if known_end is not None and known_end > begin:
@@ -213,7 +213,7 @@ def _know_everything(
     return usages, unknowable
 
 
-class _Sights:
+class _Scrapes:
     """When the scrapes of one cluster happened, and what they could show of a pod."""
 
     def __init__(self, cluster: SimulatedCluster, scenario: Scenario) -> None:

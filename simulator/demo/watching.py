@@ -28,7 +28,7 @@ STEP: Final = timedelta(days=1)
 EVENTS_MAX: Final = 500
 LEASE_SECONDS: Final = 300
 ACTOR: Final = system_actor("demo.watch")
-Told = Callable[[datetime], None]
+Report = Callable[[datetime], None]
 
 
 class AlreadyWatchedError(Exception):
@@ -42,7 +42,7 @@ def tell_watch(
     begin_at: datetime,
     until: datetime,
     at: datetime,
-    told: Told = lambda _: None,
+    report: Report = lambda _: None,
 ) -> None:
     """Write a cluster's watch events from a time on to the ledger; resume after an interruption.
 
@@ -52,7 +52,7 @@ def tell_watch(
         begin_at: When the watch began.
         until: The end of the replay; not after now.
         at: Now.
-        told: Called with the time reached.
+        report: Called with the time reached.
 
     Raises:
         AlreadyWatchedError: Another process leads the watch of this cluster.
@@ -72,7 +72,7 @@ def tell_watch(
     while moment < until:
         moment = min(moment + STEP, until)
         history.go_on_to(moment)
-        told(moment)
+        report(moment)
     release_lease(lease=lease)
 
 

@@ -203,7 +203,7 @@ def refuse_without_right(store: ObjectStore, user: User, info: RequestInfo) -> N
 
 
 @dataclass(frozen=True)
-class Identity:
+class ServerCertificates:
     """The certificates of a server and of one client.
 
     Attributes:
@@ -228,7 +228,7 @@ class Identity:
         return context
 
 
-def make_identity(folder: Path, *, host: str = HOST) -> Identity:
+def make_identity(folder: Path, *, host: str = HOST) -> ServerCertificates:
     """Make an authority, and keep what it signed in a folder, but not its key.
 
     Args:
@@ -265,7 +265,7 @@ def make_identity(folder: Path, *, host: str = HOST) -> Identity:
         plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         key_path.write_bytes(own.private_bytes(serialization.Encoding.PEM, *plain))
     pem = authority.public_bytes(serialization.Encoding.PEM).decode()
-    return Identity(pem, *server, *client)
+    return ServerCertificates(pem, *server, *client)
 
 
 def write_kubeconfig(

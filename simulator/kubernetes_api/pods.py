@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 from typing import Final, TypeGuard
 
-from simulator.cluster.exporters.object_series import QuotaSight
+from simulator.cluster.exporters.object_series import QuotaStatus
 from simulator.cluster.scenario import (
     Container,
     ContainerRole,
@@ -53,10 +53,10 @@ def load_cluster(store: ObjectStore, cluster: SimulatedCluster, at: datetime) ->
         _load_pods(store, cluster, at)
 
 
-def quota_sights(store: ObjectStore) -> tuple[QuotaSight, ...]:
+def quota_statuses(store: ObjectStore) -> tuple[QuotaStatus, ...]:
     """Return the quotas by namespace and name, whole units as kube-state-metrics shows them."""
     return tuple(
-        QuotaSight(
+        QuotaStatus(
             namespace=namespace,
             name=name,
             hard=_whole(quota["status"].get("hard", {})),

@@ -34,7 +34,7 @@ from simulator.kubernetes_api.resources import (
     Resource,
 )
 from simulator.kubernetes_api.store import Key, ObjectStore
-from simulator.kubernetes_api.webhooks import CREATE, DELETE, Review
+from simulator.kubernetes_api.webhooks import CREATE, DELETE, WriteReview
 
 _TOKEN_SECONDS: Final = 3600
 _VERSIONS: Final = {
@@ -53,7 +53,7 @@ def delete_object(write: Write, delete_options: JSON) -> JSON:
     live = write.read()
     is_dry_run = write.is_dry_run or "All" in (delete_options.get("dryRun") or [])
     write = replace(write, is_dry_run=is_dry_run)
-    review = Review(write, DELETE, None, live, delete_options)
+    review = WriteReview(write, DELETE, None, live, delete_options)
     webhooks.mutate(review)
     _refuse_precondition(write.resource, live, delete_options)
     webhooks.validate(review)
@@ -177,7 +177,7 @@ def _posted(write: Write, body: object, kind: str) -> JSON:
     if body.get("metadata", {}).get("name", write.key[1]) != write.key[1]:
         raise bad_request(f"name in URL does not match name in {kind} object")
     write.read()
-    webhooks.validate(webhooks.mutate(Review(write, CREATE, posted, None)))
+    webhooks.validate(webhooks.mutate(WriteReview(write, CREATE, posted, None)))
     return posted
 
 

@@ -68,7 +68,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Response:
+class APIResponse:
     """An HTTP response: a document, or events one after another.
 
     Attributes:
@@ -122,16 +122,16 @@ class Responder:
         self._tokens = tokens
         self._is_open = is_open
 
-    def respond(self, request: Request) -> Response:
+    def respond(self, request: Request) -> APIResponse:
         """Return the response to a request; a refusal is a response too."""
         try:
             return self._respond(request, parse_request(request.method, request.target))
         except StatusError as error:
             seconds = error.retry_after_seconds
             headers = () if seconds is None else (("Retry-After", str(seconds)),)
-            return Response(error.code, error.body, headers=headers)
+            return APIResponse(error.code, error.body, headers=headers)
 
-    def _respond(self, request: Request, info: RequestInfo) -> Response:
+    def _respond(self, request: Request, info: RequestInfo) -> APIResponse:
         self._raise_fault(info)
         user = self._tokens.user_of(request.headers.get("authorization", ""))
         refuse_without_right(self._store, user, info)
@@ -139,7 +139,7 @@ class Responder:
         if document is not None:
             if request.method != "GET":
                 raise method_not_allowed()
-            return Response(document=document)
+            return APIResponse(document=document)
         resource = _resource_of(info)
         key = (info.namespace if resource.is_namespaced else "", info.name)
         if request.method == "GET":
@@ -147,7 +147,7 @@ class Responder:
         write = _write_of(self._store, resource, key, request, info, user)
         code, written = self._write(request, info, write)
         warnings = tuple(("Warning", f'299 - "{_quoted(text)}"') for text in write.warnings)
-        return Response(code, written, headers=warnings)
+        return APIResponse(code, written, headers=warnings)
 
     def _raise_fault(self, info: RequestInfo) -> None:
         with self._store.lock:
@@ -158,15 +158,15 @@ class Responder:
                         self.faults.remove(fault)
                     raise fault.error
 
-    def _read(self, resource: Resource, key: Key, info: RequestInfo) -> Response:
+    def _read(self, resource: Resource, key: Key, info: RequestInfo) -> APIResponse:
         if info.name:
             if info.subresource in POSTED:
                 raise method_not_allowed()
-            return Response(document=resource.typed(self._store.read(resource, key)))
+            return APIResponse(document=resource.typed(self._store.read(resource, key)))
         query = parse_query(resource, key[0], info.query)
         if info.verb == "watch":
-            return Response(events=self._reader.watch(query, self._is_open))
-        return Response(document=self._reader.page(query))
+            return APIResponse(events=self._reader.watch(query, self._is_open))
+        return APIResponse(document=self._reader.page(query))
 
     def _write(self, request: Request, info: RequestInfo, write: Write) -> tuple[int, JSON]:
         """Return the code of a write and the object, or the Status, that goes with it."""

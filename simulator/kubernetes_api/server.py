@@ -11,14 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from simulator.cluster.exporters.object_series import QuotaSight
+from simulator.cluster.exporters.object_series import QuotaStatus
 from simulator.cluster.scenario import SimulatedCluster
 from simulator.kubernetes_api.access import HOST, Tokens, make_identity, write_kubeconfig
 from simulator.kubernetes_api.controllers import DELAY_SECONDS, ControllerThread
 from simulator.kubernetes_api.errors import StatusError
-from simulator.kubernetes_api.pods import load_cluster, quota_sights, run_pods
+from simulator.kubernetes_api.pods import load_cluster, quota_statuses, run_pods
 from simulator.kubernetes_api.reading import BOOKMARK_SECONDS, Reader
-from simulator.kubernetes_api.requests import Fault, Request, Responder, Response
+from simulator.kubernetes_api.requests import APIResponse, Fault, Request, Responder
 from simulator.kubernetes_api.store import ObjectStore
 from simulator.kubernetes_api.webhooks import Compile
 
@@ -142,9 +142,9 @@ class KubernetesAPI:
         """Run every controller once now, for a caller that does not want to wait."""
         self._controllers.settle()
 
-    def quota_sights(self) -> tuple[QuotaSight, ...]:
+    def quota_statuses(self) -> tuple[QuotaStatus, ...]:
         """Return the quotas as kube-state-metrics would show them."""
-        return quota_sights(self.store)
+        return quota_statuses(self.store)
 
     def fail_next(
         self,
@@ -171,7 +171,7 @@ class KubernetesAPI:
         error = StatusError(code, reason, message, retry_after_seconds=seconds)
         self._responder.faults.append(Fault(error, verb, resource, times))
 
-    def forget_faults(self) -> None:
+    def reset_faults(self) -> None:
         """Drop every error that no request has got."""
         self._responder.faults.clear()
 
@@ -229,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Write no log."""
 
-    def _send(self, response: Response) -> None:
+    def _send(self, response: APIResponse) -> None:
         is_text = isinstance(response.document, str)
         text = response.document if is_text else json.dumps(response.document)
         body = f"{text}".encode()

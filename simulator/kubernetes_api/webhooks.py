@@ -54,7 +54,7 @@ class CallError(Exception):
 
 
 @dataclass(frozen=True)
-class Review:
+class WriteReview:
     """One write under review.
 
     Attributes:
@@ -116,7 +116,7 @@ class _Address:
     path: str
 
 
-def mutate(review: Review) -> Review:
+def mutate(review: WriteReview) -> WriteReview:
     """Return a write as the mutating webhooks change it; hold no lock of the store.
 
     They are called in the order of their names. One with the reinvocationPolicy IfNeeded is called
@@ -133,14 +133,14 @@ def mutate(review: Review) -> Review:
     return review
 
 
-def validate(review: Review) -> None:
+def validate(review: WriteReview) -> None:
     """Ask the validating webhooks; hold no lock of the store."""
     for webhook in _webhooks(review.write.store, VALIDATING_WEBHOOKS):
         if concerns(webhook, review):
             _ask(webhook, review)
 
 
-def concerns(webhook: JSON, review: Review) -> bool:
+def concerns(webhook: JSON, review: WriteReview) -> bool:
     """Return whether a webhook matches a write.
 
     Webhook configurations themselves concern no webhook, so that a broken one can be removed.
@@ -155,7 +155,7 @@ def concerns(webhook: JSON, review: Review) -> bool:
     )
 
 
-def conditions_hold(webhook: JSON, review: Review) -> bool:
+def conditions_hold(webhook: JSON, review: WriteReview) -> bool:
     """Return whether every match condition of a webhook holds; a false one outweighs a failed one.
 
     Source: kubernetes/apiserver, pkg/admission/plugin/webhook/matchconditions/matcher.go.
@@ -243,7 +243,7 @@ def _webhooks(store: ObjectStore, resource: Resource) -> Iterator[JSON]:
         yield from configuration.get("webhooks") or []
 
 
-def _mutated(webhook: JSON, review: Review) -> Review:
+def _mutated(webhook: JSON, review: WriteReview) -> WriteReview:
     response = _ask(webhook, review)
     if "patch" not in response or review.obj is None:
         return review
@@ -256,7 +256,7 @@ def _mutated(webhook: JSON, review: Review) -> Review:
     return replace(review, obj=patched)
 
 
-def _ask(webhook: JSON, review: Review) -> JSON:
+def _ask(webhook: JSON, review: WriteReview) -> JSON:
     """Return a webhook's response; an empty one when it cannot be called and may fail."""
     try:
         response = call_webhook(review.write.store, webhook, review.request(str(uuid.uuid4())))
@@ -270,7 +270,7 @@ def _ask(webhook: JSON, review: Review) -> JSON:
     return response
 
 
-def _fits_rule(rule: JSON, review: Review) -> bool:
+def _fits_rule(rule: JSON, review: WriteReview) -> bool:
     scope = rule.get("scope", _ALL)
     return (
         _has(rule.get("operations"), review.operation)
@@ -281,21 +281,21 @@ def _fits_rule(rule: JSON, review: Review) -> bool:
     )
 
 
-def _fits_resource(pattern: str, review: Review) -> bool:
+def _fits_resource(pattern: str, review: WriteReview) -> bool:
     plural, _, subresource = pattern.partition("/")
     return plural in {_ALL, review.write.resource.plural} and (
         subresource in {_ALL, review.write.subresource}
     )
 
 
-def _fits_namespace(selector: JSON, review: Review) -> bool:
+def _fits_namespace(selector: JSON, review: WriteReview) -> bool:
     if review.write.resource is NAMESPACES:
         return matches_labels(selector, _labels(review.obj or review.old))
     home = review.write.store.get(NAMESPACES, ("", review.write.key[0]))
     return not review.write.resource.is_namespaced or matches_labels(selector, _labels(home))
 
 
-def _fits_object(selector: JSON, review: Review) -> bool:
+def _fits_object(selector: JSON, review: WriteReview) -> bool:
     known = (one for one in (review.obj, review.old) if one is not None)
     return any(matches_labels(selector, _labels(one)) for one in known)
 

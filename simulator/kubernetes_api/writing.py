@@ -41,7 +41,7 @@ from simulator.kubernetes_api.patches import (
 from simulator.kubernetes_api.quota import admit
 from simulator.kubernetes_api.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
 from simulator.kubernetes_api.store import Key
-from simulator.kubernetes_api.webhooks import CREATE, Review
+from simulator.kubernetes_api.webhooks import CREATE, WriteReview
 from simulator.kubernetes_api.webhooks import UPDATE as CHANGE
 
 TRIES_MAX: Final = 16
@@ -148,7 +148,7 @@ def _create(write: Write, obj: JSON, stamp: Callable[[JSON], JSON]) -> JSON:
     store, resource, namespace = write.store, write.resource, write.key[0]
     write = replace(write, key=(namespace, obj["metadata"].get("name", "")))
     _refuse_without_namespace(write)
-    review = Review(write, CREATE, fill_defaults(store, resource, obj), None)
+    review = WriteReview(write, CREATE, fill_defaults(store, resource, obj), None)
     made = fill_defaults(store, resource, webhooks.mutate(review).obj or {})
     metadata = made["metadata"]
     if not metadata.get("name") and metadata.get("generateName"):
@@ -159,7 +159,7 @@ def _create(write: Write, obj: JSON, stamp: Callable[[JSON], JSON]) -> JSON:
     finish_new(resource, made)
     check_new(store, resource, made)
     write = replace(write, key=(namespace, metadata["name"]))
-    webhooks.validate(Review(write, CREATE, made, None))
+    webhooks.validate(WriteReview(write, CREATE, made, None))
     with store.lock:
         _refuse_without_namespace(write)
         if resource is PODS:
@@ -198,7 +198,7 @@ def _change(
     for _ in range(TRIES_MAX):
         before = write.read()
         after = _with_generation(write.resource, before, change(before))
-        review = webhooks.mutate(Review(write, CHANGE, after, before))
+        review = webhooks.mutate(WriteReview(write, CHANGE, after, before))
         after = review.obj or after
         check_change(write, before, after)
         webhooks.validate(review)

@@ -11,14 +11,14 @@ from embedded.supervisor import PlainService
 from simulator.kubernetes_api.access import (
     CLIENT_NAME,
     HOST,
-    Identity,
+    ServerCertificates,
     make_identity,
 )
 from simulator.sandbox.api import ca_path
 from simulator.sandbox.plan import SANDBOX
 
 
-def start_sandbox(stack: Stack, folder: Path, *, identity: Identity, port: int) -> None:
+def start_sandbox(stack: Stack, folder: Path, *, identity: ServerCertificates, port: int) -> None:
     """Start what watches the sandbox and what admits its pods.
 
     Args:
@@ -38,7 +38,7 @@ def start_sandbox(stack: Stack, folder: Path, *, identity: Identity, port: int) 
     stack.start(PlainService(admission, answers=lambda: _listens(port)))
 
 
-def make_admission_identity(folder: Path) -> Identity:
+def make_admission_identity(folder: Path) -> ServerCertificates:
     """Make the certificate of the admission listener, and keep what signs it with the demo's."""
     identity = make_identity(folder / "admission")
     admission_ca_path(folder).write_text(identity.authority_pem, encoding="utf-8")
@@ -50,7 +50,7 @@ def admission_ca_path(folder: Path) -> Path:
     return folder / "admission" / "ca.crt"
 
 
-def _admission(stack: Stack, folder: Path, *, identity: Identity, port: int) -> Program:
+def _admission(stack: Stack, folder: Path, *, identity: ServerCertificates, port: int) -> Program:
     listen = ("--bind", f"{HOST}:{port}", "--workers", "1")
     proof = ("--certificate", str(identity.certificate_path), "--key", str(identity.key_path))
     # The sandbox's API proves itself with a certificate of its own authority.

@@ -67,13 +67,13 @@ def text_of(notification: OutgoingNotification, *, public_url: str) -> str:
         public_url: Where people sign in, without a slash at its end.
     """
     moment = notification.occurred_at
-    told = f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+    moment_text = f"{moment.day} {moment:%B %Y, %H:%M} UTC"
     about = f" for {notification.organization}" if notification.organization else ""
     lines = (
         notification.text.strip(),
         "",
         "-- ",
-        f"GPU Ledger{about}, {told}",
+        f"GPU Ledger{about}, {moment_text}",
         public_url,
         f"You get this mail because of your role. Event: {notification.event}",
     )

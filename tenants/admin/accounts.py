@@ -139,7 +139,7 @@ class SitePage(View):
             return self.form_invalid(form)
 
 
-class ForgottenView(SitePage, views.PasswordResetView):
+class PasswordLinkView(SitePage, views.PasswordResetView):
     """Ask for a link."""
 
     form_class = LinkRequestForm
@@ -153,7 +153,7 @@ class ForgottenView(SitePage, views.PasswordResetView):
     }
 
 
-class ForgottenDoneView(SitePage, views.PasswordResetDoneView):
+class PasswordLinkSentView(SitePage, views.PasswordResetDoneView):
     """The same sentence for every address."""
 
     title = "Look into your mails"

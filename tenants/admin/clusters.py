@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 from tenants.adapters.cluster_reach import reach_problems, read_secrets
 from tenants.admin.base import ClosingAdmin, ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
-from tenants.domain.hours import floor_hour, hours_words
+from tenants.domain.hours import floor_hour, hours_text
 from tenants.models import Cluster, NamespaceBinding
 from tenants.selectors.directory import references_with
 from tenants.services import clusters, namespaces
@@ -103,7 +103,7 @@ class NamespaceBindingAdmin(ServiceAdmin):
     @admin.display(description="valid (UTC)", ordering="valid")
     def valid_hours(self, binding: NamespaceBinding) -> str:
         """Return the hours it is for."""
-        return hours_words(binding.valid.lower, binding.valid.upper)
+        return hours_text(binding.valid.lower, binding.valid.upper)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> NamespaceBinding:
         """Bind a namespace."""

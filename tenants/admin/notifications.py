@@ -16,7 +16,7 @@ from tenants.adapters.notification_mail import subject_of, text_of
 from tenants.adapters.notification_webhook import body_of
 from tenants.admin.base import ClosingAdmin, LedgerAdmin
 from tenants.domain.actors import Actor
-from tenants.domain.notifications import EndpointKind, next_try_words, result_words, tries_words
+from tenants.domain.notifications import EndpointKind, attempts_text, next_attempt_text, result_text
 from tenants.models import NotificationDelivery, NotificationEndpoint
 from tenants.protocols import OutgoingNotification
 from tenants.selectors.notifications import with_searched_address
@@ -52,7 +52,7 @@ def delivery_context(delivery: NotificationDelivery, *, at: datetime) -> dict[st
             ("Event", outgoing.event),
             ("About", outgoing.organization or "the whole platform"),
             ("Happened", f"{outgoing.occurred_at:%Y-%m-%d %H:%M:%S} UTC"),
-            ("Tries", tries_words(delivery.attempts)),
+            ("Tries", attempts_text(delivery.attempts)),
             ("Last result", last_result(delivery)),
             ("Next try", next_try(delivery, at=at)),
         ],
@@ -61,7 +61,7 @@ def delivery_context(delivery: NotificationDelivery, *, at: datetime) -> dict[st
 
 def last_result(delivery: NotificationDelivery) -> str:
     """Return the result of the last attempt."""
-    return result_words(
+    return result_text(
         state=delivery.state,
         attempts=delivery.attempts,
         sent_at=delivery.sent_at,
@@ -71,7 +71,7 @@ def last_result(delivery: NotificationDelivery) -> str:
 
 def next_try(delivery: NotificationDelivery, *, at: datetime) -> str:
     """Return when it is tried next."""
-    return next_try_words(state=delivery.state, next_at=delivery.next_at, at=at)
+    return next_attempt_text(state=delivery.state, next_at=delivery.next_at, at=at)
 
 
 def _said(kind: str, outgoing: OutgoingNotification) -> str:
@@ -170,8 +170,8 @@ class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
 
     view_capability = "tenants:notification:read"
     hint = (
-        "Written with what it tells, sent within seconds, tried again for two days. Open one to "
-        "read what was said."
+        "Written with the change, sent within seconds, tried again for two days. Open one "
+        "to read what was said."
     )
     change_form_outer_before_template = "admin/tenants/notificationdelivery/message.html"
     list_display = (
@@ -222,7 +222,7 @@ class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
     ) -> HttpResponse:
         """Return the page of one delivery, with its message."""
         found = self.get_object(request, object_id)
-        told = {} if found is None else delivery_context(found, at=timezone.now())
-        context = {**told, **(extra_context or {})}
+        details = {} if found is None else delivery_context(found, at=timezone.now())
+        context = {**details, **(extra_context or {})}
         answer: HttpResponse = super().change_view(request, object_id, form_url, context)
         return answer

@@ -116,7 +116,7 @@ class ClusterChangeSerializer(StrictSerializer):
     admission_on_failure = serializers.ChoiceField(
         choices=FailurePolicy.choices,
         required=False,
-        help_text="What a pod is told while the ledger cannot be asked.",
+        help_text="What a pod is answered while the database cannot be reached.",
     )
     kubernetes_user_prefix = serializers.CharField(max_length=64, allow_blank=True, required=False)
     trusted_controllers = serializers.ListField(

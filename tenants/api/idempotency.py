@@ -26,7 +26,7 @@ from rest_framework.views import APIView
 
 from tenants.api.actors import actor_of_request
 from tenants.domain.refusals import IdempotencyKeyRequiredError
-from tenants.services.idempotency import Answer, answer_once
+from tenants.services.idempotency import StoredResponse, answer_once
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
@@ -82,17 +82,17 @@ def _key_of(request: Request, *, is_required: bool) -> str | None:
     return key
 
 
-def _answer_of(response: Response) -> Answer:
+def _answer_of(response: Response) -> StoredResponse:
     """Return a response as plain JSON: what the renderer would send, read back."""
     rendered = JSONRenderer().render(response.data)
-    return Answer(
+    return StoredResponse(
         status=response.status_code,
         body=json.loads(rendered) if rendered else None,
         headers={name: response[name] for name in KEPT_HEADERS if name in response},
     )
 
 
-def _response_of(answer: Answer) -> Response:
+def _response_of(answer: StoredResponse) -> Response:
     headers = dict(answer.headers)
     if answer.is_replayed:
         headers[REPLAYED] = "true"

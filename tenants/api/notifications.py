@@ -39,7 +39,7 @@ from tenants.services.notifications.endpoints import (
 
 MASKED_ADDRESS: Final = (
     "A mail address, or a webhook's URL without tokens: parts of its path of 20 characters or "
-    "more, and its query, are told as an ellipsis."
+    "more, and its query, are shown as an ellipsis."
 )
 
 
@@ -78,7 +78,7 @@ class EndpointInputSerializer(EndpointChangeSerializer):
     """A new endpoint."""
 
     organization = serializers.UUIDField(
-        allow_null=True, help_text="Null is told of every organization."
+        allow_null=True, help_text="Null: events of every organization."
     )
     kind = serializers.ChoiceField(choices=[kind.value for kind in EndpointKind])
     address = serializers.CharField(max_length=500)
@@ -117,7 +117,7 @@ class NotificationEndpointViewSet(ReadingViewSet):
     @extend_schema(request=EndpointInputSerializer)
     @idempotent()
     def create(self, request: Request) -> Response:
-        """Have an address told of events from now on."""
+        """Send events to an address from now on."""
         fields = self.read(EndpointInputSerializer, request)
         organization_id = fields.pop("organization")
         organization = (
@@ -137,7 +137,7 @@ class NotificationEndpointViewSet(ReadingViewSet):
     @extend_schema(request=EndpointChangeSerializer)
     @if_match
     def partial_update(self, request: Request, pk: UUID) -> Response:
-        """Change of which events an endpoint is told."""
+        """Change which events an endpoint receives."""
         return self.change(
             request,
             change_endpoint,

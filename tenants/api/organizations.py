@@ -48,7 +48,7 @@ BILLING_FIELDS = ("billing_contact", "billing_email", "billing_address", "tax_id
 
 
 class OrganizationSerializer(serializers.ModelSerializer[Organization]):
-    """An organization; who only works in one of its projects is not told its billing details."""
+    """An organization; its billing details are hidden from members of a single project."""
 
     class Meta:
         model = Organization

@@ -108,7 +108,7 @@ class LedgerViewSet(GenericViewSet[Any]):
 
 
 class ReadingViewSet(ListModelMixin, LedgerViewSet):
-    """A view set that lists what the caller sees, and tells one of it by `get_one`."""
+    """A view set that lists what the caller may read, and returns one of it by `get_one`."""
 
     def get_one(self, pk: Any) -> Model:  # noqa: ANN401 - The type of the key.
         """Return one object through its `access_*`."""

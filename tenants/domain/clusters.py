@@ -328,7 +328,7 @@ def _controller_problems(controllers: object) -> tuple[FieldProblem, ...]:
         FieldProblem(
             f"trusted_controllers.{position}",
             "not_a_user_name",
-            'Use a name the API server tells, such as "system:serviceaccount:ns:name", once.',
+            'Use the name of the API server, such as "system:serviceaccount:ns:name", once.',
         )
         for position, name in enumerate(controllers)
         if not isinstance(name, str)

@@ -23,7 +23,7 @@ def floor_hour(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def hours_words(begin_at: datetime, end_at: datetime | None) -> str:
+def hours_text(begin_at: datetime, end_at: datetime | None) -> str:
     """Return a range of hours as text, in UTC; without an end it is open-ended."""
     begin = f"{begin_at.astimezone(UTC):%Y-%m-%d %H:%M}"
     if end_at is None:

@@ -35,7 +35,7 @@ EVENTS: Final = frozenset(
 
 
 PATTERNS_MAX: Final = 32
-"""More than there are events of one app; whoever wants all of them writes `*`."""
+"""More than there are events of one app; `*` stands for all of them."""
 ATTEMPTS_MAX: Final = 10
 """With the waits below a receiver may be away for two days; then a person has to look."""
 WAITS: Final = tuple(
@@ -179,12 +179,12 @@ def masked_address(kind: str, address: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path, MASK if parts.query else "", ""))
 
 
-def tries_words(attempts: int) -> str:
+def attempts_text(attempts: int) -> str:
     """Return how often it was tried, such as "3 of at most 10"."""
     return f"{attempts} of at most {ATTEMPTS_MAX}" if attempts else "none"
 
 
-def result_words(*, state: str, attempts: int, sent_at: datetime | None, last_error: str) -> str:
+def result_text(*, state: str, attempts: int, sent_at: datetime | None, last_error: str) -> str:
     """Return the result of the last attempt as text, or why there was none.
 
     Args:
@@ -203,7 +203,7 @@ def result_words(*, state: str, attempts: int, sent_at: datetime | None, last_er
     return f"{failed} Given up." if state == "given_up" else failed
 
 
-def next_try_words(*, state: str, next_at: datetime, at: datetime) -> str:
+def next_attempt_text(*, state: str, next_at: datetime, at: datetime) -> str:
     """Return the time of the next attempt as text, such as "2026-10-05 13:00 UTC".
 
     Args:

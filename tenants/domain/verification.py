@@ -12,7 +12,7 @@ Cursor = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Batch:
+class CheckedBatch:
     """The result of one batch of a check.
 
     Attributes:
@@ -33,7 +33,7 @@ class Batch:
         return self.cursor is None
 
 
-Check = Callable[[Cursor], Batch]
+Check = Callable[[Cursor], CheckedBatch]
 """Reads one batch after a cursor; it keeps nothing in the session and changes nothing."""
 
 

@@ -46,7 +46,7 @@ class AdmissionMode(models.TextChoices):
 
 
 class FailurePolicy(models.TextChoices):
-    """What a pod is told while the ledger cannot be asked."""
+    """What a pod is answered while the database cannot be reached."""
 
     ALLOW = "allow"
     """Let it in: the namespace's ResourceQuota still holds, and the watch finds the pod."""

@@ -11,7 +11,7 @@ KIND_CHOICES = [(kind.value, kind.value.capitalize()) for kind in EndpointKind]
 
 
 class NotificationEndpoint(models.Model):
-    """A mail address or a webhook that is told of events of an organization, or of all.
+    """A mail address or a webhook that receives events of an organization, or of all.
 
     `secret_reference` names a variable; the secret that signs a webhook is never stored here.
     """
@@ -24,7 +24,7 @@ class NotificationEndpoint(models.Model):
         null=True,
         blank=True,
     )
-    """None is told of every organization, and of matters of the platform."""
+    """None receives events of every organization, and of the platform."""
     kind = models.CharField(max_length=16, choices=KIND_CHOICES)
     address = models.CharField(max_length=500)
     events = models.JSONField(default=list)
@@ -58,9 +58,9 @@ class NotificationEndpoint(models.Model):
 
 
 class Notification(models.Model):
-    """Something that happened and is worth telling, written with what it tells.
+    """An event that is reported, written in the transaction of the change.
 
-    Its id is the event's id: whoever is told twice knows it by that.
+    Its id is the event's id: a receiver recognises a repeated delivery by it.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -76,7 +76,7 @@ class Notification(models.Model):
     text = models.TextField()
     facts = models.JSONField(default=dict)
     key = models.CharField(max_length=200, unique=True, null=True, blank=True)
-    """What must be told once only, such as a reminder of one day; None for no such limit."""
+    """Key of an event that is reported once only, such as a reminder; None without a limit."""
     occurred_at = models.DateTimeField()
 
     class Meta:
@@ -112,7 +112,7 @@ class NotificationDelivery(models.Model):
         null=True,
         blank=True,
     )
-    """None for a person, who is told by the mail address of the account."""
+    """None for a person, who is mailed at the address of the account."""
     kind = models.CharField(max_length=16, choices=KIND_CHOICES)
     address = models.CharField(max_length=500)
     state = models.CharField(

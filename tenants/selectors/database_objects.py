@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django.db import connection
 
-from tenants.domain.verification import Batch, Check, Cursor
+from tenants.domain.verification import Check, CheckedBatch, Cursor
 
 PARTITION: Final = re.compile(r"_\d{4}_\d{2}(?!\d)")
 """How the name of a month's partition ends."""
@@ -153,7 +153,7 @@ def object_lines() -> frozenset[str]:
 def objects_check(expected: Collection[str]) -> Check:
     """Return a check of the objects and partitions against committed lines."""
 
-    def check(_: Cursor) -> Batch:
+    def check(_: Cursor) -> CheckedBatch:
         plain, partitions = _read()
         monthly = {line for line in expected if MONTH in line}
         found = _differences("", wanted=set(expected) - monthly, there=plain)
@@ -164,12 +164,12 @@ def objects_check(expected: Collection[str]) -> Check:
             for name, is_attached in _rows(_PARTITIONS)
             if not is_attached
         ]
-        return Batch(len(plain) + sum(map(len, partitions.values())), tuple(found))
+        return CheckedBatch(len(plain) + sum(map(len, partitions.values())), tuple(found))
 
     return check
 
 
-def check_sequences(_: Cursor) -> Batch:
+def check_sequences(_: Cursor) -> CheckedBatch:
     """Compare every sequence with the highest number that its table has."""
     found, sequences = [], _rows(_SEQUENCES)
     for table, column, sequence in sequences:
@@ -178,7 +178,7 @@ def check_sequences(_: Cursor) -> Batch:
         ((last,),) = _rows(f"SELECT coalesce(pg_sequence_last_value('{sequence}'), 0)")
         if highest > last:
             found.append(f"The sequence of {table} is at {last}, behind its row {highest}.")
-    return Batch(len(sequences), tuple(found))
+    return CheckedBatch(len(sequences), tuple(found))
 
 
 def _read() -> tuple[set[str], dict[str, set[str]]]:

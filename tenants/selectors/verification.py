@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import Max, Q
 from django.db.models.functions import Now
 
-from tenants.domain.verification import Batch, Cursor
+from tenants.domain.verification import CheckedBatch, Cursor
 from tenants.models import AuditEntry, Verification
 
 SETTLED_AFTER: Final = timedelta(hours=1)
@@ -149,7 +149,7 @@ def _run_of(entry: AuditEntry, *, run: Verification | None) -> Verification | No
     return run if figures == tuple(entry.facts.get(name) for name in names) else None
 
 
-def check_audit_entries(cursor: Cursor) -> Batch:
+def check_audit_entries(cursor: Cursor) -> CheckedBatch:
     """Recompute leaves, and chain those of settled entries into one digest."""
     at = dict(cursor or first_audit_cursor())
     with connection.cursor() as database:
@@ -162,7 +162,7 @@ def check_audit_entries(cursor: Cursor) -> Batch:
     ]
     found += _chain(at, rows)
     if len(rows) == LEAVES_PER_BATCH:
-        return Batch(len(rows), tuple(found), {**at, "id": rows[-1][0]})
+        return CheckedBatch(len(rows), tuple(found), {**at, "id": rows[-1][0]})
     found += [
         f"Audit entry {entry_id} says that a verification has ended, and none has with its digest."
         for entry_id, run in _earlier_ends()
@@ -173,7 +173,7 @@ def check_audit_entries(cursor: Cursor) -> Batch:
         for count, _, source in at["expected"]
         if at["count"] < count
     ]
-    return Batch(
+    return CheckedBatch(
         len(rows), tuple(found), None, facts={"count": at["count"], "digest": at["digest"]}
     )
 
@@ -201,7 +201,7 @@ def _chain(at: dict[str, Any], rows: list[tuple[int, memoryview, bool]]) -> list
 
 def check_frozen_by_entries(
     cursor: Cursor, *, actions: Sequence[str], is_kept: str, sentence: str
-) -> Batch:
+) -> CheckedBatch:
     """Start from the audit trail: what entries of some actions froze is there, and frozen.
 
     Args:
@@ -215,7 +215,7 @@ def check_frozen_by_entries(
         database.execute(query, [cursor.get("id", 0), ENTRIES_PER_BATCH, list(actions)])
         last_id, count, missing = database.fetchone()
     found = tuple(sentence.format(object_id) for object_id in missing)
-    return Batch(count, found, None if last_id is None else {"id": last_id})
+    return CheckedBatch(count, found, None if last_id is None else {"id": last_id})
 
 
 _FROZEN: Final = """

@@ -77,7 +77,7 @@ def record_each(
 
 def _require_transaction() -> None:
     if not transaction.get_connection().in_atomic_block:
-        raise RuntimeError("An audit entry is written in the transaction of what it tells.")
+        raise RuntimeError("An audit entry is written in the transaction of the change it records.")
 
 
 def _shared(*, actor: Actor, at: datetime, action: str, object_kind: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ KEPT_FOR: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True)
-class Answer:
+class StoredResponse:
     """The response to a request: plain JSON, so that it can be stored and replayed."""
 
     status: int
@@ -44,10 +44,10 @@ def answer_once(
     *,
     key: str,
     fingerprint: bytes,
-    respond: Callable[[], Answer],
+    respond: Callable[[], StoredResponse],
     actor: Actor,
     at: datetime,
-) -> Answer:
+) -> StoredResponse:
     """Return the response to a request; execute it only the first time.
 
     A refusal raised by `respond` rolls everything back: nothing is stored, and the same request
@@ -89,10 +89,12 @@ def answer_once(
             _note_refusal(known, refusal, actor=actor, at=at)
     if refusal is not None:
         raise refusal
-    return Answer(status=known.status, body=known.body, headers=known.headers, is_replayed=True)
+    return StoredResponse(
+        status=known.status, body=known.body, headers=known.headers, is_replayed=True
+    )
 
 
-def forget_answers(
+def purge_responses(
     *, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
 ) -> int:
     """Delete stored responses older than a week, oldest first, in batches; return how many.
@@ -108,11 +110,11 @@ def forget_answers(
     require_service(actor=actor)
     old = IdempotencyRecord.objects.filter(created_at__lt=at - KEPT_FOR).order_by("pk")
 
-    def forget_batch(most: int) -> int:
+    def purge_batch(most: int) -> int:
         deleted, _ = IdempotencyRecord.objects.filter(pk__in=old.values("pk")[:most]).delete()
         return deleted
 
-    return in_batches(forget_batch, has_time=has_time)
+    return in_batches(purge_batch, has_time=has_time)
 
 
 def _refusal_of(

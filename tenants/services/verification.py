@@ -13,7 +13,7 @@ import structlog
 from django.db import OperationalError, transaction
 
 from tenants.domain.actors import Actor
-from tenants.domain.verification import DIFFERENCES_KEPT_MAX, Batch, Check
+from tenants.domain.verification import DIFFERENCES_KEPT_MAX, Check, CheckedBatch
 from tenants.models import Verification
 from tenants.services.audit import record
 
@@ -77,15 +77,15 @@ def accept_earlier_ends(
 
 def verify_batch(
     *, run: Verification, checks: Mapping[str, Check], actor: Actor, at: datetime
-) -> Batch:
+) -> CheckedBatch:
     """Read one batch of the run's check, store its result and return it.
 
     After the last batch of the last check the run is ended, logged and in the audit trail.
     """
     batch = _read(checks[run.check_name], cursor=run.cursor)
     run.counts[run.check_name] = run.counts.get(run.check_name, 0) + batch.count
-    room = DIFFERENCES_KEPT_MAX - len(run.differences)
-    run.differences += batch.differences[:room]
+    headroom = DIFFERENCES_KEPT_MAX - len(run.differences)
+    run.differences += batch.differences[:headroom]
     run.difference_count += len(batch.differences)
     for sentence in batch.differences:
         logger.error(
@@ -105,7 +105,7 @@ def verify_batch(
     return batch
 
 
-def _read(check: Check, *, cursor: Mapping[str, Any]) -> Batch:
+def _read(check: Check, *, cursor: Mapping[str, Any]) -> CheckedBatch:
     """Read one batch; where even its rows cannot be read, that differs and the next check follows.
 
     Raises:
@@ -118,7 +118,9 @@ def _read(check: Check, *, cursor: Mapping[str, Any]) -> Batch:
         raise
     except Exception as error:
         logger.exception("tenants.verification.unreadable", cursor=dict(cursor))
-        return Batch(0, (f"What follows {dict(cursor)} cannot be read: {type(error).__name__}.",))
+        return CheckedBatch(
+            0, (f"What follows {dict(cursor)} cannot be read: {type(error).__name__}.",)
+        )
 
 
 @transaction.atomic

@@ -32,7 +32,7 @@ class Module:
         return self.path.split("/", maxsplit=1)[0]
 
     @property
-    def room(self) -> str:
+    def headroom(self) -> str:
         """Return what the file is part of inside its app."""
         parts = self.path.removesuffix(".py").split("/")
         return parts[1] if len(parts) > 1 else ""
@@ -102,6 +102,6 @@ def product() -> tuple[Module, ...]:
     return tuple(m for m in modules() if m.app in PRODUCT and "/migrations/" not in m.path)
 
 
-def rooms(*names: str) -> tuple[Module, ...]:
+def headrooms(*names: str) -> tuple[Module, ...]:
     """Return the modules of the apps that belong to some rooms."""
-    return tuple(m for m in product() if m.app in APPS and m.room in names)
+    return tuple(m for m in product() if m.app in APPS and m.headroom in names)

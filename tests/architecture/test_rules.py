@@ -10,7 +10,7 @@ from pkgutil import walk_packages
 from django.apps import apps
 
 from tenants.domain.errors import DomainError
-from tests.architecture.source import APPS, Function, Module, modules, product, rooms
+from tests.architecture.source import APPS, Function, Module, headrooms, modules, product
 
 IMPLEMENTATIONS_MIN = 2
 WITHOUT_ACTOR = {
@@ -45,7 +45,7 @@ def writes(node: Function) -> bool:
 
 def test_every_deed_takes_its_actor_and_its_time_by_name() -> None:
     wrong = []
-    for module in rooms("services"):
+    for module in headrooms("services"):
         for node in public_functions(module):
             named = {argument.arg for argument in node.args.kwonlyargs}
             given = {argument.arg for argument in [*node.args.args, *node.args.kwonlyargs]}
@@ -60,7 +60,7 @@ def test_every_deed_takes_its_actor_and_its_time_by_name() -> None:
 def test_an_actor_and_a_time_are_never_positional() -> None:
     positional = [
         dotted(module, node)
-        for module in rooms("services")
+        for module in headrooms("services")
         for node in public_functions(module)
         if {argument.arg for argument in node.args.args} & {"actor", "at"}
     ]
@@ -69,7 +69,7 @@ def test_an_actor_and_a_time_are_never_positional() -> None:
 
 
 def test_the_list_of_exceptions_names_only_what_is_there() -> None:
-    there = {dotted(m, node) for m in rooms("services") for node in public_functions(m)}
+    there = {dotted(m, node) for m in headrooms("services") for node in public_functions(m)}
 
     assert set(WITHOUT_ACTOR) <= there
 
@@ -77,7 +77,7 @@ def test_the_list_of_exceptions_names_only_what_is_there() -> None:
 def test_no_rule_reads_the_clock() -> None:
     clocks = [
         f"{module.path}:{node.lineno}"
-        for module in rooms("domain", "services", "selectors", "models")
+        for module in headrooms("domain", "services", "selectors", "models")
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -221,7 +221,7 @@ def test_who_catches_a_clusters_refusal_has_it_audited() -> None:
     caught = {
         module.path: "audited_use(" in module.text
         for module in product()
-        if module.room not in {"adapters", "domain", "protocols"}
+        if module.headroom not in {"adapters", "domain", "protocols"}
         for node in ast.walk(module.tree)
         if isinstance(node, ast.ExceptHandler)
         and node.type is not None

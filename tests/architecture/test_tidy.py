@@ -4,7 +4,7 @@ import ast
 import re
 import sys
 
-from tests.architecture.source import ROOT, Function, modules, product, rooms, tracked_files
+from tests.architecture.source import ROOT, Function, headrooms, modules, product, tracked_files
 
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 400
@@ -72,7 +72,7 @@ def test_every_module_says_what_it_is() -> None:
 def test_no_domain_knows_floating_point() -> None:
     floats = [
         f"{module.path}:{node.lineno}"
-        for module in rooms("domain", "protocols")
+        for module in headrooms("domain", "protocols")
         for node in ast.walk(module.tree)
         if (isinstance(node, ast.Name) and node.id == "float")
         or (isinstance(node, ast.Constant) and isinstance(node.value, float))
@@ -84,7 +84,7 @@ def test_no_domain_knows_floating_point() -> None:
 def test_no_model_and_no_serializer_knows_floating_point() -> None:
     floats = [
         f"{module.path}:{node.lineno}"
-        for module in rooms("models", "api", "services", "selectors")
+        for module in headrooms("models", "api", "services", "selectors")
         for node in ast.walk(module.tree)
         if (isinstance(node, ast.Name | ast.Attribute))
         and getattr(node, "attr", getattr(node, "id", "")) in {"FloatField", "float"}
@@ -96,7 +96,7 @@ def test_no_model_and_no_serializer_knows_floating_point() -> None:
 def test_doors_hold_no_query() -> None:
     queries = [
         f"{module.path}:{node.lineno}"
-        for module in rooms(*DOORS)
+        for module in headrooms(*DOORS)
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Attribute) and node.attr in {"objects", "raw", "cursor"}
     ]

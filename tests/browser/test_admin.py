@@ -179,12 +179,12 @@ def test_what_a_namespace_should_say_wraps_and_is_cut_off_nowhere(visit: Visit, 
     with visit.page.expect_navigation():
         visit.page.locator("#result_list tbody th a").first.click()
 
-    tables = visit.page.locator("table.walls")
+    tables = visit.page.locator("table.quota-caps")
     rights = tables.evaluate_all(
         "tables => tables.map(table => [table.scrollWidth, table.parentElement.clientWidth])"
     )
     assert len(rights) == 2
-    assert [wide <= room for wide, room in rights] == [True, True]
+    assert [wide <= headroom for wide, headroom in rights] == [True, True]
     assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert visit.errors == []
 

@@ -12,11 +12,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.test import override_settings
 from django.urls import path
 
-from config.admission_asgi import Doors, checking_names
+from config.admission_asgi import AdmissionEndpoints, checking_names
 from config.admission_protocol import CLIENT_NAME, Application, common_name
 from config.admission_wsgi import PlainHandler
 from quotas.domain.admission.review import REVIEW_BYTES_MAX
-from quotas.webhook.answers import Answer
+from quotas.webhook.answers import WebhookResponse
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -43,10 +43,10 @@ class Front:
 
     asked: list[tuple[str, str, bytes]] = field(default_factory=list)
 
-    async def answer(self, door: str, slug: str, body: bytes) -> Answer:
+    async def answer(self, door: str, slug: str, body: bytes) -> WebhookResponse:
         """Return what is answered."""
         self.asked.append((door, slug, body))
-        return Answer(HTTPStatus.OK, b'{"pods": true}')
+        return WebhookResponse(HTTPStatus.OK, b'{"pods": true}')
 
 
 def scope_of(where: str, method: str = "POST", **more: object) -> Message:
@@ -93,10 +93,10 @@ def front() -> Front:
 
 
 @pytest.fixture
-def doors(front: Front) -> Doors:
+def doors(front: Front) -> AdmissionEndpoints:
     with override_settings(MIDDLEWARE=[]):
         handler = PlainHandler()
-    return Doors(front, handler, ThreadPoolExecutor(1))
+    return AdmissionEndpoints(front, handler, ThreadPoolExecutor(1))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def doors(front: Front) -> Doors:
     [("/admit/hopper/pods", "admit"), ("/stamp/hopper", "stamp"), ("/warn/hopper", "warn")],
 )
 def test_a_door_is_asked_in_front_with_the_whole_body(
-    doors: Doors, front: Front, where: str, door: str
+    doors: AdmissionEndpoints, front: Front, where: str, door: str
 ) -> None:
     status, headers, body = asked(doors, scope_of(where), b'{"a":', b" 1}")
 
@@ -117,7 +117,7 @@ def test_a_door_is_asked_in_front_with_the_whole_body(
     ("where", "method"), [("/echo", "POST"), ("/echo", "PUT"), ("/admit/hopper/pods", "GET")]
 )
 def test_everything_else_is_asked_of_django(
-    doors: Doors, front: Front, where: str, method: str
+    doors: AdmissionEndpoints, front: Front, where: str, method: str
 ) -> None:
     headers = ((b"user-agent", b"kube"), (b"content-type", b"text/x"), (b"content-length", b"999"))
     scope = scope_of(where, method, headers=headers, query_string=b"of=one")
@@ -136,7 +136,7 @@ def test_everything_else_is_asked_of_django(
     "where",
     ["/nowhere", "/admit/hopper/podsy", "/admit/a b/pods", "/admit/é/pods", "/stamp/a/b", "/"],
 )
-def test_what_is_nowhere_is_not_found(doors: Doors, front: Front, where: str) -> None:
+def test_what_is_nowhere_is_not_found(doors: AdmissionEndpoints, front: Front, where: str) -> None:
     assert asked(doors, scope_of(where))[0] == 404
     assert front.asked == []
 
@@ -145,12 +145,14 @@ def test_it_lives_however_long_others_wait(front: Front) -> None:
     """No thread is asked: there is none."""
     threads = ThreadPoolExecutor(1)
     threads.shutdown()
-    doors = Doors(front, PlainHandler(), threads)
+    doors = AdmissionEndpoints(front, PlainHandler(), threads)
 
     assert asked(doors, scope_of("/healthz", "GET"))[::2] == (200, b'{"status": "alive"}')
 
 
-def test_what_is_larger_than_any_review_is_not_read_to_its_end(doors: Doors, front: Front) -> None:
+def test_what_is_larger_than_any_review_is_not_read_to_its_end(
+    doors: AdmissionEndpoints, front: Front
+) -> None:
     half = bytes(REVIEW_BYTES_MAX // 2 + 1)
 
     status, _, body = asked(doors, scope_of("/admit/hopper/pods"), half, half, half)
@@ -160,7 +162,7 @@ def test_what_is_larger_than_any_review_is_not_read_to_its_end(doors: Doors, fro
 
 
 def test_bodies_that_come_at_the_same_time_are_bounded_together(
-    doors: Doors, front: Front, monkeypatch: pytest.MonkeyPatch
+    doors: AdmissionEndpoints, front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("config.admission_asgi.READING_BYTES_MAX", 10)
 
@@ -171,7 +173,7 @@ def test_bodies_that_come_at_the_same_time_are_bounded_together(
     assert len(front.asked) == 2
 
 
-def test_a_client_that_goes_away_has_asked_nothing(doors: Doors, front: Front) -> None:
+def test_a_client_that_goes_away_has_asked_nothing(doors: AdmissionEndpoints, front: Front) -> None:
     messages: list[Message] = [
         {"type": "http.request", "body": b"{}", "more_body": True},
         {"type": "http.disconnect"},
@@ -184,7 +186,7 @@ def test_a_client_that_goes_away_has_asked_nothing(doors: Doors, front: Front) -
     assert front.asked == []
 
 
-def test_only_http_is_answered(doors: Doors) -> None:
+def test_only_http_is_answered(doors: AdmissionEndpoints) -> None:
     async def connect() -> Message:
         return {"type": "websocket.connect"}
 
@@ -193,7 +195,7 @@ def test_only_http_is_answered(doors: Doors) -> None:
 
 
 def test_without_a_setting_a_certificate_asks_only_for_the_cluster_of_its_name(
-    doors: Doors, front: Front
+    doors: AdmissionEndpoints, front: Front
 ) -> None:
     application = checking_names(doors, {"ampere": ("apiserver",)})
     shown = {CLIENT_NAME: "hopper"}
@@ -223,7 +225,7 @@ def test_without_a_setting_a_certificate_asks_only_for_the_cluster_of_its_name(
     ],
 )
 def test_who_shows_no_name_of_a_cluster_asks_for_none(
-    doors: Doors, front: Front, where: str, status: int, name: str | None
+    doors: AdmissionEndpoints, front: Front, where: str, status: int, name: str | None
 ) -> None:
     application = checking_names(doors, {"hopper": ("", "kube-apiserver")})
     shown = {} if name is None else {CLIENT_NAME: name}
@@ -233,7 +235,9 @@ def test_who_shows_no_name_of_a_cluster_asks_for_none(
     assert front.asked == []
 
 
-def test_a_certificate_asks_for_the_cluster_it_is_named_for(doors: Doors, front: Front) -> None:
+def test_a_certificate_asks_for_the_cluster_it_is_named_for(
+    doors: AdmissionEndpoints, front: Front
+) -> None:
     application = checking_names(doors, {"hopper": ("x", "kube-apiserver"), "ampere": ("y",)})
     shown = {CLIENT_NAME: "kube-apiserver"}
 

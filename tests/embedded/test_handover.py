@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded.handover import forget_handover, read_handover, write_handover
+from embedded.handover import discard_handover, read_handover, write_handover
 
 
 def test_what_was_written_is_read_and_only_its_owner_may(tmp_path: Path) -> None:
@@ -17,8 +17,8 @@ def test_what_was_written_is_read_and_only_its_owner_may(tmp_path: Path) -> None
 def test_a_stopped_stack_hands_nothing_over(tmp_path: Path) -> None:
     write_handover(tmp_path, {"PORT": "1"})
 
-    forget_handover(tmp_path)
-    forget_handover(tmp_path)
+    discard_handover(tmp_path)
+    discard_handover(tmp_path)
 
     assert read_handover(tmp_path) == {}
 

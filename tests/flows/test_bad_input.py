@@ -7,7 +7,7 @@ import pytest
 from metering.domain.corrections.exceptions import REMEDIES, UNKNOWN_RESOURCE_REMEDY, ExceptionKind
 from metering.models import CapacityRecord
 from metering.protocols import PodObservation
-from metering.services.collection.sweeping import Sweep
+from metering.services.collection.sweeping import CollectionSweep
 from tests.support.builders import bind
 from tests.support.flows.site import (
     API,
@@ -60,7 +60,7 @@ def test_what_cannot_be_billed_is_held_and_told_until_it_can(priced: Site, name:
         {HOUR: observation(good, odd, nodes=nodes), NEXT_HOUR: next_hour(good, better)}
     )
 
-    assert priced.run(source, DUE) == Sweep(opened=1, sealed=1)
+    assert priced.run(source, DUE) == CollectionSweep(opened=1, sealed=1)
 
     (told,) = priced.listed("metering-exceptions")
     assert (told["kind"], told["state"], told["held_unit_seconds"]) == (kind.value, "open", 7200)
@@ -71,7 +71,7 @@ def test_what_cannot_be_billed_is_held_and_told_until_it_can(priced: Site, name:
     assert priced.billed() == {"13:00": 3600}
 
     put_right(priced)
-    assert priced.run(source, NEXT_DUE) == Sweep(opened=1, sealed=1)
+    assert priced.run(source, NEXT_DUE) == CollectionSweep(opened=1, sealed=1)
 
     assert priced.billed() == {"13:00": 3600, "14:00": 3600 + 7200}
     assert [row["window_start"][11:16] for row in priced.listed("metering-exceptions")] == ["13:00"]
@@ -114,7 +114,7 @@ def set_price(site: Site) -> None:
 def test_usage_without_a_price_waits_for_one_and_is_never_free(site: Site) -> None:
     source = ReplayedSource({HOUR: observation(pod(units=2))})
 
-    assert site.run(source, DUE) == Sweep(opened=1, sealed=1)
+    assert site.run(source, DUE) == CollectionSweep(opened=1, sealed=1)
 
     (told,) = site.listed("accrual-exceptions")
     assert (told["code"], told["unit_seconds"]) == ("no_price", 7200)

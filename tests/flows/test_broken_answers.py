@@ -12,7 +12,7 @@ from metering.adapters.prometheus import PrometheusUsageSource
 from metering.domain.corrections.exceptions import REMEDIES, ExceptionKind
 from metering.models import MeteringWindow, UsageRecord
 from metering.protocols import Observation
-from metering.services.collection.sweeping import Sweep
+from metering.services.collection.sweeping import CollectionSweep
 from tenants.models import Cluster
 from tests.support.flows.site import (
     API,
@@ -34,15 +34,17 @@ from tests.support.metering.seen import (
 
 
 def rows_of(world: World) -> bytes:
-    assert isinstance(world.sights, list)
-    return json.dumps(canned.answer(world.sights, "matrix", warnings=["a store is away"])).encode()
+    assert isinstance(world.observations, list)
+    return json.dumps(
+        canned.answer(world.observations, "matrix", warnings=["a store is away"])
+    ).encode()
 
 
 BROKEN: dict[str, tuple[Callable[[], World], str]] = {
-    "warnings": (lambda: World(sights=Reply(rows_of(sound_world()))), "partial_response"),
-    "half an answer": (lambda: World(sights=Reply(b'{"status":"succ')), "truncated"),
-    "a server error": (lambda: World(sights=Reply(b"secret words", 500)), "server_error"),
-    "a login page": (lambda: World(sights=Reply(b"<html>Sign in")), "truncated"),
+    "warnings": (lambda: World(observations=Reply(rows_of(sound_world()))), "partial_response"),
+    "half an answer": (lambda: World(observations=Reply(b'{"status":"succ')), "truncated"),
+    "a server error": (lambda: World(observations=Reply(b"secret words", 500)), "server_error"),
+    "a login page": (lambda: World(observations=Reply(b"<html>Sign in")), "truncated"),
     "half of it missing": (
         lambda: replace(sound_world(), facts=Reply(b"", 503)),
         "server_error",
@@ -63,7 +65,7 @@ def scraped(priced: Site) -> Iterator[tuple[Site, World]]:
 
 def become(world: World, other: World) -> None:
     """Let the server answer as another world from now on."""
-    world.sights, world.facts = other.sights, other.facts
+    world.observations, world.facts = other.observations, other.facts
     world.devices, world.details = other.devices, other.details
 
 
@@ -77,7 +79,7 @@ def test_an_answer_in_doubt_is_asked_for_again_and_writes_nothing(
     at = canned.HOUR + timedelta(hours=1, minutes=20)
     source = PrometheusUsageSource()
 
-    assert site.run(source, at) == Sweep(opened=1, retried=1)
+    assert site.run(source, at) == CollectionSweep(opened=1, retried=1)
 
     (window,) = site.listed("metering-windows")
     assert (window["state"], window["failures"], window["sealed_at"]) == ("open", 1, None)
@@ -90,7 +92,7 @@ def test_an_answer_in_doubt_is_asked_for_again_and_writes_nothing(
     assert nothing_written()
 
     become(world, sound_world())
-    assert site.run(source, at + MINUTE) == Sweep(sealed=1)
+    assert site.run(source, at + MINUTE) == CollectionSweep(sealed=1)
 
     assert site.billed() == {"10:00": 3600}
     (told,) = site.listed("metering-exceptions")
@@ -129,7 +131,7 @@ def blind(**fields: Any) -> Observation:  # noqa: ANN401 - Fields of the observa
 def test_an_empty_answer_during_an_outage_is_not_zero(priced: Site) -> None:
     source = ReplayedSource({HOUR: blind()})
 
-    assert priced.run(source, DUE) == Sweep(opened=1, retried=1)
+    assert priced.run(source, DUE) == CollectionSweep(opened=1, retried=1)
 
     (window,) = priced.listed("metering-windows")
     assert (window["state"], window["coverage"], window["record_count"]) == ("open", "0.00000", 0)
@@ -141,7 +143,7 @@ def test_an_empty_answer_during_an_outage_is_not_zero(priced: Site) -> None:
     assert nothing_written()
 
     source.seen[HOUR] = observation(pod(units=2))
-    assert priced.run(source, DUE + MINUTE) == Sweep(sealed=1)
+    assert priced.run(source, DUE + MINUTE) == CollectionSweep(sealed=1)
 
     assert priced.billed() == {"13:00": 7200}
     (told,) = priced.listed("metering-exceptions")
@@ -182,7 +184,7 @@ def decided_at(window: MeteringWindow) -> datetime:
 
 
 def test_an_hour_that_was_seen_and_empty_is_truly_zero(priced: Site) -> None:
-    assert priced.run(ReplayedSource(), DUE) == Sweep(opened=1, sealed=1)
+    assert priced.run(ReplayedSource(), DUE) == CollectionSweep(opened=1, sealed=1)
 
     (capacity,) = priced.listed("capacity-records")
     assert (capacity["billed_unit_seconds"], capacity["idle_unit_seconds"]) == (0, 8 * 3600)

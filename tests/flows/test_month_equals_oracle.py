@@ -8,7 +8,7 @@ from django.db import connection
 
 from billing.models import Charge, Invoice
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
-from metering.services.collection.sweeping import Sweep
+from metering.services.collection.sweeping import CollectionSweep
 from simulator.demo.comparison import compare
 from tests.support.flows.metered_month import (
     HOURS_METERED,
@@ -112,7 +112,7 @@ def _expect_every_hour_settled(month: MeteredMonth) -> None:
     october = MeteringWindow.objects.filter(start_at__lt=MONTH_OVER)
     assert october.count() == 2 * HOURS_METERED
     assert month.gaps == (OUTAGE_HOUR,)
-    assert month.first_sweep == Sweep(
+    assert month.first_sweep == CollectionSweep(
         opened=2 * HOURS_METERED + november, sealed=2 * HOURS_METERED + november - 1, retried=1
     )
     assert set(MeteringWindow.objects.values_list("state", flat=True)) == {"sealed"}

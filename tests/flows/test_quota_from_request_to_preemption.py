@@ -152,7 +152,7 @@ class Site:
         found = self.core.list_namespaced_pod("arm").items
         return sorted(pod.metadata.name for pod in found)
 
-    def wall(self) -> str:
+    def quota_cap(self) -> str:
         return str(self.core.read_namespaced_resource_quota("gpu-ledger", "arm").status.hard[GPU])
 
     def counted(self) -> tuple[int, int]:
@@ -164,7 +164,7 @@ class Site:
 @pytest.fixture
 def site(committed_db: str, tmp_path: Path) -> Iterator[Site]:
     assert committed_db
-    answers.FACTS.forget()
+    answers.FACTS.purge()
     answers.guard.cache_clear()
     with (
         override_settings(**REAL),
@@ -175,7 +175,7 @@ def site(committed_db: str, tmp_path: Path) -> Iterator[Site]:
         made.close()
     answers.guard().stop()
     answers.guard.cache_clear()
-    answers.FACTS.forget()
+    answers.FACTS.purge()
 
 
 def wait(holds: Callable[[], bool]) -> None:
@@ -188,12 +188,12 @@ def wait(holds: Callable[[], bool]) -> None:
 @pytest.mark.soak
 def test_quota_is_asked_granted_held_lowered_and_taken_back(site: Site) -> None:
     site.work()
-    assert site.wall() == "2"
+    assert site.quota_cap() == "2"
     assert "limit 2, used 0, reserved 0" in site.run_pod("early", 4)
 
     granted = site.ask_for(6)
     site.work()
-    assert (granted["state"], site.wall()) == ("approved", "6")
+    assert (granted["state"], site.quota_cap()) == ("approved", "6")
 
     assert site.run_pod("first", 4) == ""
     begun = datetime.now(UTC).replace(microsecond=0)
@@ -208,7 +208,7 @@ def test_quota_is_asked_granted_held_lowered_and_taken_back(site: Site) -> None:
 
     site.lower_to(4)
     site.work()
-    assert site.wall() == "4"
+    assert site.quota_cap() == "4"
     assert site.pods() == ["first", "second"]
 
     organization = {"organization": str(site.organization.pk)}

@@ -14,7 +14,7 @@ from metering.domain.collection.windows import window_containing
 from metering.models import MeteringWindow
 from metering.services.collection import sweeping
 from metering.services.collection.collecting import Collection, collect_window
-from metering.services.collection.sweeping import Sweep
+from metering.services.collection.sweeping import CollectionSweep
 from metering.services.collection.windows import ClaimedWindow, open_due_windows
 from tenants.domain.actors import system_actor
 from tenants.selectors.clock import crashes_by_event
@@ -154,7 +154,7 @@ def test_partitions_are_made_for_three_months_ahead() -> None:
 
 
 def test_one_round_without_celery_meters_all_that_is_due(now: datetime, two_due: list[int]) -> None:
-    heard: list[Sweep] = []
+    heard: list[CollectionSweep] = []
 
     done = tasks.tick(at=now, actor=system_actor("manage.tick"), progress=heard.append)
 

@@ -17,11 +17,11 @@ def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
 
 @pytest.fixture(autouse=True)
 def empty_clusters() -> Iterator[None]:
-    SimulatedQuotaEnforcer.forget()
-    SimulatedWorkloadEvictor.forget()
+    SimulatedQuotaEnforcer.purge()
+    SimulatedWorkloadEvictor.purge()
     yield
-    SimulatedQuotaEnforcer.forget()
-    SimulatedWorkloadEvictor.forget()
+    SimulatedQuotaEnforcer.purge()
+    SimulatedWorkloadEvictor.purge()
 
 
 @pytest.fixture

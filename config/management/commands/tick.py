@@ -44,8 +44,8 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("billing", billing.tasks.tick),
     ("notifications", tenants.tasks.tick),
     ("password links", tenants.tasks.send_password_links),
-    ("forgotten by quotas", quotas.tasks.forget),
-    ("forgotten by tenants", tenants.tasks.forget),
+    ("purged by quotas", quotas.tasks.purge),
+    ("purged by tenants", tenants.tasks.purge),
     ("verification", config.verification.tick),
 )
 """In the order of the data flow; each returns its counts, by kind or in total, or None while
@@ -53,7 +53,7 @@ another process runs it."""
 
 
 @dataclass(frozen=True)
-class Account:
+class TickReport:
     """What came of the steps so far.
 
     Attributes:
@@ -78,10 +78,10 @@ class Account:
 
     def line(self, app: str) -> str:
         """Return a step's line."""
-        told = [f"{name} {count}" for name, count in self.totals[app].items()]
-        told += ["failed"] * (app in self.failed)
-        told += ["is under way elsewhere"] * (app in self.elsewhere)
-        return f"{app}: {', '.join(told)}"
+        parts = [f"{name} {count}" for name, count in self.totals[app].items()]
+        parts += ["failed"] * (app in self.failed)
+        parts += ["is under way elsewhere"] * (app in self.elsewhere)
+        return f"{app}: {', '.join(parts)}"
 
 
 class Command(BaseCommand):
@@ -104,7 +104,7 @@ class Command(BaseCommand):
             require_clock(timezone.now)
         except ClockOffError as error:
             raise CommandError(f"{error.message} {error.advice}") from error
-        account = Account({app: Counter() for app, _ in TICKS})
+        account = TickReport({app: Counter() for app, _ in TICKS})
         for _ in range(1 if options["once"] else ROUNDS_MAX):
             if not _make_round(account):
                 break
@@ -115,7 +115,7 @@ class Command(BaseCommand):
             raise CommandError(f"These failed, and the log says why: {named}.")
 
 
-def _make_round(account: Account) -> bool:
+def _make_round(account: TickReport) -> bool:
     """Do one round, add what it did to the totals, and return whether it did anything.
 
     A failed step is not retried before the next `tick`.
@@ -126,8 +126,8 @@ def _make_round(account: Account) -> bool:
             continue
         at = database_now()
         event = f"tick.{app.replace(' ', '_')}.failed"
-        deed = partial(_take, tick, at=at)
-        done = run_isolated(deed, otherwise=None, event=event, key="", at=at)
+        handler = partial(_take, tick, at=at)
+        done = run_isolated(handler, otherwise=None, event=event, key="", at=at)
         account.enter(app, done)
         has_worked = has_worked or any((done or {}).values())
     return has_worked

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from metering.adapters.kubernetes.fields import (
     DELETION_AHEAD,
-    Sight,
+    ObjectReader,
     listing,
     mapping,
     objects,
@@ -32,7 +32,7 @@ def claim_state(obj: _JSON, *, seen_at: datetime) -> ClaimState:
     Raises:
         SourceUnavailableError: This is no claim of an API server.
     """
-    sight = Sight(seen_at)
+    reader = ObjectReader(seen_at)
     metadata = mapping(obj.get("metadata"), "metadata")
     status = mapping(obj.get("status"), "status")
     allocation = mapping(status.get("allocation"), "status.allocation")
@@ -43,17 +43,17 @@ def claim_state(obj: _JSON, *, seen_at: datetime) -> ClaimState:
         resource_version=required(
             metadata.get("resourceVersion"), "metadata.resourceVersion", characters_max=64
         ),
-        created_at=created_at(metadata, sight),
-        devices=tuple(_devices(obj, allocation, sight)),
-        allocated_at=sight.moment(
+        created_at=created_at(metadata, reader),
+        devices=tuple(_devices(obj, allocation, reader)),
+        allocated_at=reader.moment(
             allocation.get("allocationTimestamp"), "status.allocation.allocationTimestamp"
         ),
         node=_node(allocation),
         consumers=tuple(_consumers(status)),
-        deletion_at=sight.moment(
+        deletion_at=reader.moment(
             metadata.get("deletionTimestamp"), "metadata.deletionTimestamp", ahead=DELETION_AHEAD
         ),
-        defects=sight.defects,
+        defects=reader.defects,
     )
 
 
@@ -81,7 +81,7 @@ def slice_state(obj: _JSON) -> SliceState:
     )
 
 
-def _devices(obj: _JSON, allocation: _JSON, sight: Sight) -> Iterator[ClaimedDevice]:
+def _devices(obj: _JSON, allocation: _JSON, reader: ObjectReader) -> Iterator[ClaimedDevice]:
     annotations = mapping(
         mapping(obj.get("metadata"), "metadata").get("annotations"), "metadata.annotations"
     )
@@ -95,9 +95,9 @@ def _devices(obj: _JSON, allocation: _JSON, sight: Sight) -> Iterator[ClaimedDev
             continue
         if result.get("shareID"):
             # Several claims hold parts of this device, and the share of each is unknown.
-            sight.note(f"The request {request} holds a share of a device, which is not sized.")
+            reader.note(f"The request {request} holds a share of a device, which is not sized.")
         if request not in classes:
-            sight.note(f"The allocation answers {request}, which the claim does not request.")
+            reader.note(f"The allocation answers {request}, which the claim does not request.")
         yield ClaimedDevice(
             device_class=classes.get(request, ""),
             driver=shown(result.get("driver"), characters_max=_NAME_MAX),

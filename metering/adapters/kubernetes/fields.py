@@ -90,7 +90,7 @@ def shown(value: object, *, characters_max: int) -> str:
     return cut if cut.isprintable() else "".join(one for one in cut if one.isprintable())
 
 
-class Sight:
+class ObjectReader:
     """One object while it is read: when it came, and its invalid fields.
 
     Args:

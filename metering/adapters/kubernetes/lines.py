@@ -25,7 +25,7 @@ PROMPT_AFTER_SECONDS: Final = 30
 """A stream that never leaves us waiting has caught up by then: missed events arrive at once."""
 
 
-class Line(NamedTuple):
+class StreamLine(NamedTuple):
     """One line of a stream.
 
     Attributes:
@@ -56,7 +56,9 @@ def read_document(response: BaseHTTPResponse, *, slug: str) -> dict[str, Any]:
     return parse_object(bytes(body))
 
 
-def read_lines(response: BaseHTTPResponse, *, slug: str, stall_seconds: float) -> Iterator[Line]:
+def read_lines(
+    response: BaseHTTPResponse, *, slug: str, stall_seconds: float
+) -> Iterator[StreamLine]:
     """Yield every line of a stream as soon as it is whole, until the server ends the stream.
 
     Raises:
@@ -72,7 +74,7 @@ def read_lines(response: BaseHTTPResponse, *, slug: str, stall_seconds: float) -
             prompt_at = min(prompt_at, now)
         for body in _whole_lines(buffer, chunk, slug):
             give_up_at = now + stall_seconds
-            yield Line(body, now >= prompt_at)
+            yield StreamLine(body, now >= prompt_at)
         if now > give_up_at:
             raise SourceUnavailableError(
                 f"The stream of cluster {slug} completes no line any more.", reason="stalled"

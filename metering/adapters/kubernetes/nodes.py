@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from metering.adapters.kubernetes.fields import Sight, mapping, objects, required, shown
+from metering.adapters.kubernetes.fields import ObjectReader, mapping, objects, required, shown
 from metering.protocols.watch import NodeState
 
 
@@ -16,11 +16,11 @@ def node_state(
     Raises:
         SourceUnavailableError: This is no node of an API server.
     """
-    sight = Sight(seen_at)
+    reader = ObjectReader(seen_at)
     metadata = mapping(obj.get("metadata"), "metadata")
     status = mapping(obj.get("status"), "status")
     offered = {
-        resource: sight.units(quantity, f"Its offer of {resource}")
+        resource: reader.units(quantity, f"Its offer of {resource}")
         for resource, quantity in mapping(status.get("allocatable"), "allocatable").items()
         if is_gpu(resource)
     }
@@ -40,5 +40,5 @@ def node_state(
             for condition in objects(status.get("conditions"), "status.conditions")
         ),
         is_schedulable=not mapping(obj.get("spec"), "spec").get("unschedulable", False),
-        defects=sight.defects,
+        defects=reader.defects,
     )

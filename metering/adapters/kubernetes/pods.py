@@ -11,7 +11,7 @@ from typing import Any, Final
 from metering.adapters.kubernetes.fields import (
     DELETION_AHEAD,
     UNITS_MAX,
-    Sight,
+    ObjectReader,
     mapping,
     objects,
     read_time,
@@ -115,23 +115,23 @@ def _readable(
     asks = list(_asks(spec, is_gpu))
     if not asks and not spec.get("resourceClaims"):
         return None
-    sight = Sight(seen_at)
+    reader = ObjectReader(seen_at)
     metadata = mapping(obj.get("metadata"), "metadata")
     status = mapping(obj.get("status"), "status")
     phase = shown(status.get("phase"), characters_max=16)
     node = shown(spec.get("nodeName"), characters_max=253)
-    deletion_at = sight.moment(
+    deletion_at = reader.moment(
         metadata.get("deletionTimestamp"), "metadata.deletionTimestamp", ahead=DELETION_AHEAD
     )
-    containers = _ContainerTimes(status, sight)
+    containers = _ContainerTimes(status, reader)
     return replace(
-        _named(metadata, created_at(metadata, sight)),
+        _named(metadata, created_at(metadata, reader)),
         node=node,
         phase=phase,
         reason=shown(status.get("reason"), characters_max=REASON_CHARACTERS_MAX),
-        requests=tuple(_requests(asks, sight)),
+        requests=tuple(_requests(asks, reader)),
         claims=tuple(_claims(spec, status)),
-        scheduled_at=_scheduled_at(status, sight) if node else None,
+        scheduled_at=_scheduled_at(status, reader) if node else None,
         started_at=containers.started_at,
         finished_at=containers.finished_at(phase, is_deleted=deletion_at is not None),
         deletion_at=deletion_at,
@@ -139,16 +139,16 @@ def _readable(
         controller=_controller(metadata),
         priority_class=shown(spec.get("priorityClassName"), characters_max=253),
         priority=_priority(spec.get("priority")),
-        defects=sight.defects,
+        defects=reader.defects,
     )
 
 
-def created_at(metadata: _JSON, sight: Sight) -> datetime:
+def created_at(metadata: _JSON, reader: ObjectReader) -> datetime:
     """Return when an object was made; the time of the observation when it has none."""
-    at = sight.moment(metadata.get("creationTimestamp"), "metadata.creationTimestamp")
+    at = reader.moment(metadata.get("creationTimestamp"), "metadata.creationTimestamp")
     if at is None and metadata.get("creationTimestamp") is None:
-        sight.note("metadata.creationTimestamp is missing.")
-    return at or sight.seen_at.replace(microsecond=0)
+        reader.note("metadata.creationTimestamp is missing.")
+    return at or reader.seen_at.replace(microsecond=0)
 
 
 _Ask = tuple[str, ContainerKind, int | None, str, object]
@@ -180,10 +180,10 @@ def _container_asks(
             yield str(container.get("name", "")), kind, order, resource, quantity
 
 
-def _requests(asks: list[_Ask], sight: Sight) -> Iterator[ContainerRequest]:
+def _requests(asks: list[_Ask], reader: ObjectReader) -> Iterator[ContainerRequest]:
     for container, kind, order, resource, quantity in asks:
         name = shown(container, characters_max=63)
-        units = sight.units(quantity, f"The request of container {name} for {resource}")
+        units = reader.units(quantity, f"The request of container {name} for {resource}")
         if units != 0:
             yield ContainerRequest(
                 name, kind, resource, IMPOSSIBLE_UNITS if units is None else units, order
@@ -202,7 +202,7 @@ def _claims(spec: _JSON, status: _JSON) -> Iterator[str]:
             yield shown(name, characters_max=253)
 
 
-def _scheduled_at(status: _JSON, sight: Sight) -> datetime | None:
+def _scheduled_at(status: _JSON, reader: ObjectReader) -> datetime | None:
     """Return when a pod was bound.
 
     A pod that was made with its node already named passes no scheduler: it counts from when the
@@ -210,21 +210,21 @@ def _scheduled_at(status: _JSON, sight: Sight) -> datetime | None:
     """
     for condition in objects(status.get("conditions"), "status.conditions"):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
-            return sight.moment(condition.get("lastTransitionTime"), "The time of PodScheduled")
-    return sight.moment(status.get("startTime"), "status.startTime")
+            return reader.moment(condition.get("lastTransitionTime"), "The time of PodScheduled")
+    return reader.moment(status.get("startTime"), "status.startTime")
 
 
 class _ContainerTimes:
     """When the containers of one pod ran; ephemeral ones hold no GPU and are left out."""
 
-    def __init__(self, status: _JSON, sight: Sight) -> None:
+    def __init__(self, status: _JSON, reader: ObjectReader) -> None:
         """Read every state; a time of 1970 means that a container never ran."""
         self._states: list[_JSON] = []
         self._started: list[datetime] = []
         self._finished: list[datetime] = []
         for name in ("initContainerStatuses", "containerStatuses"):
             for entry in objects(status.get(name), name):
-                self._read(entry, sight)
+                self._read(entry, reader)
 
     @property
     def started_at(self) -> datetime | None:
@@ -243,20 +243,20 @@ class _ContainerTimes:
         )
         return max(self._finished, default=None) if has_ended else None
 
-    def _read(self, entry: _JSON, sight: Sight) -> None:
+    def _read(self, entry: _JSON, reader: ObjectReader) -> None:
         state = mapping(entry.get("state"), "state")
         self._states.append(state)
         for part in (state, mapping(entry.get("lastState"), "lastState")):
             running = mapping(part.get("running"), "running")
             ended = mapping(part.get("terminated"), "terminated")
-            self._keep(self._started, running.get("startedAt"), "startedAt", sight)
-            self._keep(self._started, ended.get("startedAt"), "startedAt", sight)
-            self._keep(self._finished, ended.get("finishedAt"), "finishedAt", sight)
+            self._keep(self._started, running.get("startedAt"), "startedAt", reader)
+            self._keep(self._started, ended.get("startedAt"), "startedAt", reader)
+            self._keep(self._finished, ended.get("finishedAt"), "finishedAt", reader)
 
-    def _keep(self, times: list[datetime], value: object, name: str, sight: Sight) -> None:
+    def _keep(self, times: list[datetime], value: object, name: str, reader: ObjectReader) -> None:
         if value is None or (isinstance(value, str) and _is_never(value)):
             return
-        at = sight.moment(value, f"A container's {name}", ahead=timedelta(days=1))
+        at = reader.moment(value, f"A container's {name}", ahead=timedelta(days=1))
         if at is not None:
             times.append(at)
 

@@ -37,7 +37,7 @@ _RESOURCE_NAMES_MAX: Final = 10_000
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ServedKind:
     """Where a kind is served, and how its objects name themselves."""
 
     group: str
@@ -45,10 +45,10 @@ class _Place:
 
 
 _PLACES: Final = {
-    WatchedKind.PODS: _Place("/api/v1", "Pod"),
-    WatchedKind.NODES: _Place("/api/v1", "Node"),
-    WatchedKind.CLAIMS: _Place("/apis/resource.k8s.io/v1", "ResourceClaim"),
-    WatchedKind.SLICES: _Place("/apis/resource.k8s.io/v1", "ResourceSlice"),
+    WatchedKind.PODS: _ServedKind("/api/v1", "Pod"),
+    WatchedKind.NODES: _ServedKind("/api/v1", "Node"),
+    WatchedKind.CLAIMS: _ServedKind("/apis/resource.k8s.io/v1", "ResourceClaim"),
+    WatchedKind.SLICES: _ServedKind("/apis/resource.k8s.io/v1", "ResourceSlice"),
 }
 
 
@@ -179,18 +179,18 @@ class KubernetesClusterWatch:
         obj = mapping(document.get("object"), "object")
         if not obj:
             raise bad_answer("an event has no object")
-        told = str(document.get("type"))
-        if told == "ERROR":
-            raise _told_error(obj, target.slug)
-        if told not in Change.__members__:
+        event_type = str(document.get("type"))
+        if event_type == "ERROR":
+            raise _reported_error(obj, target.slug)
+        if event_type not in Change.__members__:
             raise bad_answer("an event is of an unknown type")
         if obj.get("kind") != _PLACES[kind].kind:
             raise bad_answer(f"an event is not about {kind}")
         version = _version(mapping(obj.get("metadata"), "metadata"))
-        if told == Change.BOOKMARK:
+        if event_type == Change.BOOKMARK:
             return WatchEvent(Change.BOOKMARK, version, at), True
         state = self._state(obj, target, kind, at)
-        change = Change.BOOKMARK if state is None else Change(told)
+        change = Change.BOOKMARK if state is None else Change(event_type)
         return WatchEvent(change, version, at, state), False
 
     def _state(
@@ -235,7 +235,7 @@ def _refuse_twins(page: ListPage, seen: set[str]) -> None:
         seen.add(state.uid)
 
 
-def _told_error(status: dict[str, Any], slug: str) -> Exception:
+def _reported_error(status: dict[str, Any], slug: str) -> Exception:
     """Return what an ERROR event means: the version is too old, or the server is in trouble."""
     code = status.get("code")
     if code == HTTPStatus.GONE or status.get("reason") in {"Expired", "Gone"}:

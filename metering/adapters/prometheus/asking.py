@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from metering.adapters.prometheus.body import Answer
+from metering.adapters.prometheus.body import QueryResponse
 from metering.adapters.prometheus.names import Names
 from metering.adapters.prometheus.samples import (
     Fact,
@@ -114,7 +114,7 @@ class Asking:
             self.note(template(part.seconds), part, answer, rows)
             self._arrive(name, template, part, answer, inside=rows)
 
-    def _divided(self, template: Template, within: Range) -> Iterator[tuple[Answer, Range]]:
+    def _divided(self, template: Template, within: Range) -> Iterator[tuple[QueryResponse, Range]]:
         """Yield the responses over the whole range or, while that is refused, over its halves."""
         try:
             answer = self.ask(template(within.seconds), within)
@@ -128,7 +128,7 @@ class Asking:
         yield from self._divided(template, Range(within.first_seconds, middle))
         yield from self._divided(template, Range(middle, within.asked_seconds))
 
-    def ask(self, query: str, within: Range) -> Answer:
+    def ask(self, query: str, within: Range) -> QueryResponse:
         """Return the response to one query at the end of a range, while there is time left.
 
         Raises:
@@ -138,13 +138,13 @@ class Asking:
             query, at_seconds=within.asked_seconds, give_up_at=self.give_up_at
         )
 
-    def note(self, query: str, within: Range, answer: Answer, samples: int) -> None:
+    def note(self, query: str, within: Range, answer: QueryResponse, samples: int) -> None:
         """Keep the evidence of a response that was read to its end."""
         at = to_time(within.asked_seconds * 1000)
         self.evidence.append(Evidence(query=query, at=at, sha256=answer.sha256, samples=samples))
 
     def _arrive(
-        self, name: str, template: Template, within: Range, answer: Answer, *, inside: int
+        self, name: str, template: Template, within: Range, answer: QueryResponse, *, inside: int
     ) -> None:
         if name:
             query = template(within.seconds)

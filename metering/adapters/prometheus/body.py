@@ -55,7 +55,7 @@ class Cut(Generic[T]):
     samples: T
 
 
-class Answer:
+class QueryResponse:
     """One response; its rows are read once, by `series` or by `rows`.
 
     Attributes:
@@ -86,7 +86,7 @@ class Answer:
         Raises:
             SourceUnavailableError: The body is not a complete response; as for `rows`.
         """
-        return self._told(_Cutter(read).rows)
+        return self._checked(_Cutter(read).rows)
 
     def rows(self) -> Iterator[Any]:
         """Yield the rows of any result as parsed JSON.
@@ -95,9 +95,9 @@ class Answer:
             SourceUnavailableError: `truncated` when it is not whole or no JSON, `query_failed`,
                 `partial_response` for any warning, `bad_answer` when it holds no result.
         """
-        return self._told(_batches)
+        return self._checked(_batches)
 
-    def _told(self, rows_of: Callable[["_Body"], Iterator[Any]]) -> Iterator[Any]:
+    def _checked(self, rows_of: Callable[["_Body"], Iterator[Any]]) -> Iterator[Any]:
         body = self._body
         try:
             before = _take_until_rows(body)

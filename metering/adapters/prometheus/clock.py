@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from metering.adapters.prometheus.names import SHARD_ORDINAL, SHARDS_TOTAL, UP, Names
-from metering.adapters.prometheus.pod_sights import SeenPod
+from metering.adapters.prometheus.pod_observations import SeenPod
 from metering.adapters.prometheus.pods import PodFacts
 from metering.adapters.prometheus.samples import Series, to_seconds, to_time
 from metering.protocols import NodeObservation, PodObservation, ScrapeTarget
@@ -29,14 +29,14 @@ class _Target:
 
 
 @dataclass(frozen=True)
-class Clock:
+class ScrapeTimes:
     """When the exporter of pods and nodes was scraped, all in all and by target."""
 
     ticks: tuple[datetime, ...]
     targets: tuple[ScrapeTarget, ...]
 
 
-def read_clock(sights: Sequence[Series], names: Names, *, scrape_seconds: int) -> Clock:
+def read_clock(observations: Sequence[Series], names: Names, *, scrape_seconds: int) -> ScrapeTimes:
     """Return the successful scrapes in range, oldest first; empty when nothing was observed.
 
     Two copies of Prometheus scrape twice as often as one; ticks closer than three quarters of the
@@ -46,20 +46,20 @@ def read_clock(sights: Sequence[Series], names: Names, *, scrape_seconds: int) -
         SourceUnavailableError: `no_coverage_clock` when there are samples of pods but no `up`,
             `bad_sample` when `up` is neither 0 nor 1.
     """
-    targets = _read_targets(sights, names)
+    targets = _read_targets(observations, names)
     serving = {
         names.label(one.labels, "instance")
-        for one in sights
+        for one in observations
         if one.metric not in (UP, SHARDS_TOTAL, SHARD_ORDINAL)
     }
     if serving and not targets:
         raise SourceUnavailableError(
-            "There are pods but no `up` of kube-state-metrics, so absence cannot be told from"
-            " blindness.",
+            "There are pods but no `up` of kube-state-metrics, so missing pods cannot be"
+            " distinguished from missing scrapes.",
             reason="no_coverage_clock",
         )
     scrape = scrape_seconds * 1000
-    return Clock(
+    return ScrapeTimes(
         ticks=tuple(map(to_time, _ticks(targets, serving=serving, scrape=scrape))),
         targets=tuple(
             ScrapeTarget(
@@ -87,9 +87,9 @@ def _ticks(targets: Mapping[str, _Target], *, serving: AbstractSet[str], scrape:
     return [at for at in seen if not _is_beside(blind, at, scrape // 2)]
 
 
-def _read_targets(sights: Sequence[Series], names: Names) -> dict[str, _Target]:
+def _read_targets(observations: Sequence[Series], names: Names) -> dict[str, _Target]:
     targets: dict[str, _Target] = defaultdict(_Target)
-    for one in sights:
+    for one in observations:
         if one.metric != UP:
             continue
         target = targets[names.label(one.labels, "instance")]

@@ -68,7 +68,7 @@ class Run(NamedTuple):
     end: int
 
 
-class Tally(NamedTuple):
+class SampleTotals(NamedTuple):
     """Aggregates of the samples of a column over a run.
 
     Attributes:
@@ -187,17 +187,17 @@ class Ruler:
         self._scrape = hours.scrape
         self._counted: dict[tuple[int, int, int], tuple[Sequence[int], int, int]] = {}
 
-    def tally(self, column: Column, run: Run, *, is_counter: bool = False) -> Tally:
+    def tally(self, column: Column, run: Run, *, is_counter: bool = False) -> SampleTotals:
         """Return the aggregates of a column over a run; a counter's readings are not added up."""
         low = bisect_left(column.times, run.begin)
         high = bisect_left(column.times, run.end)
         if low == high:
-            return Tally(0, max(1, (run.end - run.begin) // self._scrape))
+            return SampleTotals(0, max(1, (run.end - run.begin) // self._scrape))
         slots, expected = self._count(column.times, run, low, high)
         if is_counter:
-            return Tally(slots, expected, samples=high - low)
+            return SampleTotals(slots, expected, samples=high - low)
         values = column.values[low:high]
-        return Tally(
+        return SampleTotals(
             slots=slots,
             expected=expected,
             samples=high - low,

@@ -12,15 +12,15 @@ from itertools import combinations
 from typing import Final, NamedTuple, NoReturn
 
 from metering.adapters.prometheus.asking import Arrived, Asking
-from metering.adapters.prometheus.body import Answer
+from metering.adapters.prometheus.body import QueryResponse
 from metering.adapters.prometheus.names import ALLOCATABLE, Names
-from metering.adapters.prometheus.pod_sights import NO_UID, SeenPod
-from metering.adapters.prometheus.queries import ANSWER_LABEL, DETAILS, FACTS, SIGHTS, counts
+from metering.adapters.prometheus.pod_observations import NO_UID, SeenPod
+from metering.adapters.prometheus.queries import ANSWER_LABEL, DETAILS, FACTS, OBSERVATIONS, counts
 from metering.adapters.prometheus.samples import Range, Series, read_count, read_rows
 from tenants.domain.errors import SourceUnavailableError
 
 _TITLES: Final[Mapping[str, str]] = {
-    SIGHTS: "requests of pods, offers of nodes and scrapes",
+    OBSERVATIONS: "requests of pods, offers of nodes and scrapes",
     FACTS: "facts of pods and nodes",
     DETAILS: "details of pods and nodes",
 }
@@ -61,7 +61,7 @@ def _compare(held: Mapping[str, int], answers: Sequence[Arrived]) -> None:
             _refuse_difference(one, held=held[one.name])
 
 
-def _read_counts(answer: Answer) -> dict[str, int]:
+def _read_counts(answer: QueryResponse) -> dict[str, int]:
     found: dict[str, int] = {}
     for labels, value in read_rows(answer):
         name = labels.get(ANSWER_LABEL, "")

@@ -134,14 +134,14 @@ def _signals(
     key: _Key, instances: Mapping[tuple[str, str], _Levels], *, step_seconds: int
 ) -> Iterable[HealthSignal]:
     uuid, metric, code = key
-    told = {
+    by_instance = {
         instance: (levels.node, _runs(levels.values, step_seconds=step_seconds))
         for instance, levels in sorted(instances.items())
     }
-    values = {tuple(run.value for run in runs) for _, runs in told.values()}
-    if len(told) > 1 and len(values) == 1:
-        told = {("", ""): next(iter(told.values()))}
-    for (instance_id, profile), (node, runs) in told.items():
+    values = {tuple(run.value for run in runs) for _, runs in by_instance.values()}
+    if len(by_instance) > 1 and len(values) == 1:
+        by_instance = {("", ""): next(iter(by_instance.values()))}
+    for (instance_id, profile), (node, runs) in by_instance.items():
         if runs:
             yield HealthSignal(
                 uuid=uuid,

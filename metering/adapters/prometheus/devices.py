@@ -23,7 +23,7 @@ from metering.adapters.prometheus.columns import (
     Exporters,
     Ruler,
     Run,
-    Tally,
+    SampleTotals,
     Workload,
     merged,
     runs_of,
@@ -34,7 +34,7 @@ from metering.adapters.prometheus.samples import Series, to_time
 from metering.domain.devices.figures import Activeness, is_contradicted
 from metering.protocols import DeviceObservation, EnergyObservation, Figure
 
-Tallies = Mapping[str, Tally]
+Tallies = Mapping[str, SampleTotals]
 """Product metric name to its aggregates over one run."""
 COUNTED: Final[Mapping[Figure, str]] = {
     Figure.SM_ACTIVE: known.SM_ACTIVE,
@@ -75,14 +75,14 @@ def figures_of(tallies: Tallies, *, is_uncertain: bool, is_busy_by_engine: bool)
     }
 
 
-def ratio(tally: Tally | None) -> Decimal | None:
+def ratio(tally: SampleTotals | None) -> Decimal | None:
     """Return a mean of millionths as a ratio, None without samples."""
     if tally is None or tally.samples == 0:
         return None
     return (Decimal(tally.total) / (tally.samples * RATIO)).quantize(_STEP, rounding=ROUND_HALF_UP)
 
 
-def mean(tally: Tally | None) -> int | None:
+def mean(tally: SampleTotals | None) -> int | None:
     """Return a mean rounded down to a whole number, None without samples."""
     return tally.total // tally.samples if tally is not None and tally.samples else None
 
@@ -100,13 +100,13 @@ def is_stuck(tallies: Tallies) -> bool:
     )
 
 
-def _profiled(tally: Tally | None, *, is_uncertain: bool) -> Decimal | None:
+def _profiled(tally: SampleTotals | None, *, is_uncertain: bool) -> Decimal | None:
     if is_uncertain and tally is not None and tally.total == 0:
         return None
     return ratio(tally)
 
 
-def _peak(tally: Tally | None) -> int | None:
+def _peak(tally: SampleTotals | None) -> int | None:
     return tally.peak if tally is not None and tally.samples else None
 
 
@@ -116,8 +116,8 @@ def _memory_total(tallies: Tallies) -> int | None:
     if used is None or free is None or not used.samples or used.first_at != free.first_at:
         return None
     reserved = tallies.get(known.MEMORY_RESERVED)
-    is_told = reserved is not None and reserved.samples and reserved.first_at == used.first_at
-    return used.first + free.first + (reserved.first if reserved is not None and is_told else 0)
+    is_reported = reserved is not None and reserved.samples and reserved.first_at == used.first_at
+    return used.first + free.first + (reserved.first if reserved is not None and is_reported else 0)
 
 
 _HALVES_PER_MILLIJOULE: Final = 2_000
@@ -209,7 +209,7 @@ class _Device:
     seen: list[tuple[Workload, Sequence[int]]] = field(default_factory=list)
     columns: dict[str, list[Column]] = field(default_factory=lambda: defaultdict(list))
     runs: tuple[Run, ...] = ()
-    tallies: dict[str, list[Tally]] = field(default_factory=dict)
+    tallies: dict[str, list[SampleTotals]] = field(default_factory=dict)
 
 
 def read_devices(
@@ -231,13 +231,13 @@ def read_devices(
     Raises:
         SourceUnavailableError: `bad_sample` for a value that is no number.
     """
-    reading = _Reading(exporters, names, hours)
+    reading = _DeviceReading(exporters, names, hours)
     reading.take_presence(presence)
     reading.take_figures(figures)
     return reading.tell()
 
 
-class _Reading:
+class _DeviceReading:
     """The devices of one window, from the first series to their observations."""
 
     def __init__(self, exporters: Exporters, names: Names, hours: Hours) -> None:
@@ -287,13 +287,13 @@ class _Reading:
         }
 
     def tell(self) -> Devices:
-        told = sorted(self._devices.items())
+        devices = sorted(self._devices.items())
         return Devices(
             observations=tuple(
-                observed for key, device in told for observed in self._observe(key, device)
+                observed for key, device in devices for observed in self._observe(key, device)
             ),
             energies=tuple(self._energies()),
-            missing_figures=self._missing() if told else (),
+            missing_figures=self._missing() if devices else (),
         )
 
     def _missing(self) -> tuple[str, ...]:
@@ -339,7 +339,7 @@ class _Reading:
         uuid, instance_id, profile = key
         busy_metric = _busy_metric(device, is_instance=bool(instance_id))
         for index, run in enumerate(device.runs):
-            tallies = {metric: told[index] for metric, told in device.tallies.items()}
+            tallies = {metric: tallied[index] for metric, tallied in device.tallies.items()}
             busy = tallies.get(busy_metric) or self._unseen(run)
             is_several = run.workload == SEVERAL
             yield DeviceObservation(
@@ -364,7 +364,7 @@ class _Reading:
                 ),
             )
 
-    def _unseen(self, run: Run) -> Tally:
+    def _unseen(self, run: Run) -> SampleTotals:
         return self._ruler.tally(Column((), ()), run)
 
     def _energy(self, uuid: str, run: Run) -> int | None:

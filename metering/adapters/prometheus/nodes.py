@@ -151,14 +151,14 @@ class Hours:
 
 
 def read_nodes(
-    sights: Sequence[Series], labels: NodeLabels, names: Names, hours: Hours
+    observations: Sequence[Series], labels: NodeLabels, names: Names, hours: Hours
 ) -> tuple[NodeObservation, ...]:
     """Return the nodes that offered a GPU inside the window, by name.
 
     An invalid offer is skipped, and recorded on its node only.
     """
     offers: dict[str, dict[str, list[Series]]] = defaultdict(lambda: defaultdict(list))
-    for one in sights:
+    for one in observations:
         if one.metric == ALLOCATABLE:
             node = names.label(one.labels, "node")
             offers[node][one.labels.get("resource", "")].append(one)
@@ -242,9 +242,9 @@ def _steps(one: Series, hours: Hours) -> Iterator[tuple[int, int, int]]:
 
 def _samples(one: Series) -> Iterator[tuple[int, int]]:
     """Yield time and units of each sample that can be."""
-    told = {text: read_units(text) for text in distinct(one.values)}
+    units_of = {text: read_units(text) for text in distinct(one.values)}
     for at, text in zip(one.times, one.values, strict=True):
-        units = told[text]
+        units = units_of[text]
         if units is not None:
             yield at, units
 

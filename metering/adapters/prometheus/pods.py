@@ -1,7 +1,7 @@
 """Pods that requested a GPU: their requests, node, begin and end.
 
-Their sample times come from `pod_sights`, everything else from here. A contradiction is a defect of
-its pod; only data that most pods lack makes the response invalid.
+Their sample times come from `pod_observations`, everything else from here. A contradiction is a
+defect of its pod; only data that most pods lack makes the response invalid.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from typing import Final
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.names import Names
 from metering.adapters.prometheus.nodes import LABEL_PREFIX, NodeLabels
-from metering.adapters.prometheus.pod_sights import NO_UID, SeenPod, disagreement, impossible
+from metering.adapters.prometheus.pod_observations import NO_UID, SeenPod, disagreement, impossible
 from metering.adapters.prometheus.samples import (
     Fact,
     Range,
@@ -152,7 +152,7 @@ def compose_pods(
     """
     _refuse_incomplete(seen, facts)
     return tuple(
-        _Composing(uid, pod, facts.get(uid), history).compose(nodes)
+        _PodComposition(uid, pod, facts.get(uid), history).compose(nodes)
         for uid, pod in sorted(seen.items())
     )
 
@@ -179,7 +179,7 @@ def _refuse_incomplete(seen: Mapping[str, SeenPod], facts: Mapping[str, PodFacts
         )
 
 
-class _Composing:
+class _PodComposition:
     """One pod while it is composed, with what of it contradicts itself.
 
     Args:
@@ -234,10 +234,10 @@ class _Composing:
         """
         if self.is_request_alone and self.pod.nodes:
             return to_time(self.pod.first)
-        told = self.facts.scheduled
-        self._note_impossible("time of bind", told)
-        self._note_disagreement("time of bind", {at.isoformat() for at in _times(told)})
-        return min(_times(told), default=to_time(self.pod.first) if told else None)
+        scheduled = self.facts.scheduled
+        self._note_impossible("time of bind", scheduled)
+        self._note_disagreement("time of bind", {at.isoformat() for at in _times(scheduled)})
+        return min(_times(scheduled), default=to_time(self.pod.first) if scheduled else None)
 
     def _node(self, bind: int) -> str:
         """Return the node; what only series from before the bind name is the scrape job's label."""

@@ -21,7 +21,7 @@ GPU_RESOURCES: Final = "nvidia_com_(gpu|mig_).*"
 COVERAGE_JOBS: Final = ".*kube-state-metrics.*"
 ANSWER_LABEL: Final = "answer"
 """The label that names each row of `counts`."""
-SIGHTS: Final = "sights"
+OBSERVATIONS: Final = "observations"
 FACTS: Final = "facts"
 DETAILS: Final = "details"
 TARGETS: Final = "targets"
@@ -59,7 +59,7 @@ class QueryPlan:
     resources: str
     jobs: str
 
-    def sights(self, range_seconds: int) -> str:
+    def observations(self, range_seconds: int) -> str:
         """Return the query for raw samples of pods, nodes and their exporter.
 
         Includes the exporter's own shard metrics, where they are scraped.

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from operator import lt
 from typing import Any, Final, NamedTuple, NoReturn
 
-from metering.adapters.prometheus.body import MEMO_MAX, Answer, Cut
+from metering.adapters.prometheus.body import MEMO_MAX, Cut, QueryResponse
 from metering.adapters.prometheus.names import Names
 from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX
 from tenants.domain.errors import SourceUnavailableError
@@ -175,12 +175,12 @@ class Fact(NamedTuple):
     value: str
 
 
-def read_matrix(answer: Answer, names: Names, within: Range) -> list[Series]:
+def read_matrix(answer: QueryResponse, names: Names, within: Range) -> list[Series]:
     """Return the series of a raw range all at once; see `stream_matrix`."""
     return list(stream_matrix(answer, names, within))
 
 
-def stream_matrix(answer: Answer, names: Names, within: Range) -> Iterator[Series]:
+def stream_matrix(answer: QueryResponse, names: Names, within: Range) -> Iterator[Series]:
     """Yield the series of a raw range as they arrive, without the sample on its left edge.
 
     Different series may share one times object; callers must not change it. Use no series before
@@ -204,13 +204,13 @@ def stream_matrix(answer: Answer, names: Names, within: Range) -> Iterator[Serie
     _check_type(answer, "matrix")
 
 
-def read_vector(answer: Answer, names: Names) -> Iterator[Fact]:
+def read_vector(answer: QueryResponse, names: Names) -> Iterator[Fact]:
     """Yield the rows of an instant vector of metrics as they arrive; see `read_rows`."""
     for labels, value in read_rows(answer):
         yield Fact(_checked_metric(labels, names), labels, value)
 
 
-def read_rows(answer: Answer) -> Iterator[tuple[Mapping[str, str], str]]:
+def read_rows(answer: QueryResponse) -> Iterator[tuple[Mapping[str, str], str]]:
     """Yield labels and value of an instant vector's rows; conclude nothing before the last one.
 
     Raises:
@@ -296,7 +296,7 @@ def read_decimal(text: str) -> Decimal:
         ) from None
 
 
-def _check_type(answer: Answer, expected: str) -> None:
+def _check_type(answer: QueryResponse, expected: str) -> None:
     if answer.result_type != expected:
         raise SourceUnavailableError(f"The answer is no {expected}.", reason="wrong_result_type")
 
@@ -310,7 +310,7 @@ def _parts(row: object, key: str) -> tuple[dict[str, str], list[Any]]:
     return labels, samples
 
 
-def _storable(labels: Mapping[str, str], answer: Answer) -> Mapping[str, str]:
+def _storable(labels: Mapping[str, str], answer: QueryResponse) -> Mapping[str, str]:
     """Return labels that are texts, with U+FFFD for what no database keeps.
 
     A tenant chooses some of them, such as the image of a container, so one must not cost the rest.

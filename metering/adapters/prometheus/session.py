@@ -22,7 +22,7 @@ from requests.adapters import BaseAdapter, HTTPAdapter
 from urllib3 import Retry
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from metering.adapters.prometheus.body import Answer
+from metering.adapters.prometheus.body import QueryResponse
 from tenants.adapters.guarded import Network, guard_connections
 from tenants.domain.errors import SourceUnavailableError
 
@@ -130,7 +130,7 @@ class QuerySession(requests.Session):
         streamed = _StreamedResponse()
         streamed.status_code = response.status_code
         received = _received(response, give_up_at=self.give_up_at)
-        streamed.payload = {"data": {"result": Answer(received)}}
+        streamed.payload = {"data": {"result": QueryResponse(received)}}
         return streamed
 
 
@@ -169,7 +169,7 @@ class Conversation:
         """Send these headers with every query from now on, and no others of before."""
         self._session.present(headers)
 
-    def ask(self, query: str, *, at_seconds: int, give_up_at: float = math.inf) -> Answer:
+    def ask(self, query: str, *, at_seconds: int, give_up_at: float = math.inf) -> QueryResponse:
         """Return the response to one instant query; its body arrives while its rows are read.
 
         Args:
@@ -187,7 +187,7 @@ class Conversation:
                 time.sleep(BUSY_PAUSE_SECONDS)
         return self._ask(query, at_seconds=at_seconds, give_up_at=give_up_at)
 
-    def _ask(self, query: str, *, at_seconds: int, give_up_at: float) -> Answer:
+    def _ask(self, query: str, *, at_seconds: int, give_up_at: float) -> QueryResponse:
         now = time.monotonic()
         if give_up_at - now < 1:
             raise SourceUnavailableError(
@@ -202,7 +202,7 @@ class Conversation:
         }
         with _as_unavailable():
             answer = self._client.custom_query(query, params=parameters)
-        assert isinstance(answer, Answer)  # noqa: S101 - The hook made it; tells the type.
+        assert isinstance(answer, QueryResponse)  # noqa: S101 - The hook made it; narrows the type.
         return answer
 
     def retention(self) -> str:

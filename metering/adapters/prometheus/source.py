@@ -33,7 +33,11 @@ from metering.adapters.prometheus.nodes import (
     read_nodes,
     timed_label_sets,
 )
-from metering.adapters.prometheus.pod_sights import REQUEST_METRICS, SeenPod, read_sights
+from metering.adapters.prometheus.pod_observations import (
+    REQUEST_METRICS,
+    SeenPod,
+    read_observations,
+)
 from metering.adapters.prometheus.pods import (
     PodFacts,
     PodHistory,
@@ -48,7 +52,7 @@ from metering.adapters.prometheus.queries import (
     DETAILS,
     FACTS,
     GPU_RESOURCES,
-    SIGHTS,
+    OBSERVATIONS,
     QueryPlan,
     plan_queries,
 )
@@ -194,8 +198,8 @@ class _Pods:
     afterwards: Range
     """What lies between the time of the queries and now; empty when it is queried at once."""
 
-    def sights(self) -> Iterator[Series]:
-        return self.asking.matrix(self.plan.sights, self.around, name=SIGHTS)
+    def observations(self) -> Iterator[Series]:
+        return self.asking.matrix(self.plan.observations, self.around, name=OBSERVATIONS)
 
     def facts(self) -> Iterator[Fact]:
         return self.asking.vector(self.plan.facts, self.around, name=FACTS)
@@ -210,7 +214,7 @@ class _Pods:
 
 
 @dataclass(frozen=True)
-class _Sights:
+class _Observations:
     """The first response, split as it arrived; `others` do not grow with the pods."""
 
     pods: Mapping[str, SeenPod]
@@ -227,21 +231,21 @@ class _Facts:
 
 def _read(asked: _Pods, target: ClusterTarget, *, start: int, end: int) -> Observation:
     names, scrape = asked.plan.names, target.scrape_interval_seconds
-    sights = _take_sights(asked)
-    clock = read_clock(sights.others, names, scrape_seconds=scrape)
+    observations = _split_observations(asked)
+    clock = read_clock(observations.others, names, scrape_seconds=scrape)
     facts = _take_facts(asked, user_label=target.user_label)
-    pods, labels = _read_pods(asked, target, sights, facts)
-    twins = check_one_cluster(sights.pods, sights.others, names, scrape_seconds=scrape)
+    pods, labels = _read_pods(asked, target, observations, facts)
+    twins = check_one_cluster(observations.pods, observations.others, names, scrape_seconds=scrape)
     skew, contradicting = measure_skew(
-        sights.pods, facts.pods, clock.targets, scrape_seconds=scrape
+        observations.pods, facts.pods, clock.targets, scrape_seconds=scrape
     )
     pods = with_defects(with_defects(pods, contradicting), twins)
     hours = Hours((start + skew) * 1000, (end + skew) * 1000, scrape * 1000)
-    nodes = read_nodes(sights.others, labels, names, hours)
+    nodes = read_nodes(observations.others, labels, names, hours)
     targets = check_targets(
         asked.asking, asked.plan, asked.around, scraped=clock.targets, scrape_seconds=scrape
     )
-    shards = missed_shards(sights.others, names, scrape_seconds=scrape)
+    shards = missed_shards(observations.others, names, scrape_seconds=scrape)
     return Observation(
         cluster=target.slug,
         start_at=to_time(start * 1000),
@@ -261,22 +265,22 @@ def _read(asked: _Pods, target: ClusterTarget, *, start: int, end: int) -> Obser
     )
 
 
-def _take_sights(asked: _Pods) -> _Sights:
+def _split_observations(asked: _Pods) -> _Observations:
     """Read the samples once: of pods only what is needed, and one series per instance."""
     names = asked.plan.names
     serving: dict[str, Series] = {}
     others: list[Series] = []
 
     def requests() -> Iterator[Series]:
-        for one in asked.sights():
+        for one in asked.observations():
             if one.metric in REQUEST_METRICS:
                 serving.setdefault(names.label(one.labels, "instance"), one)
                 yield one
             else:
                 others.append(one)
 
-    pods = read_sights(requests(), names)
-    return _Sights(pods, [*others, *serving.values()])
+    pods = read_observations(requests(), names)
+    return _Observations(pods, [*others, *serving.values()])
 
 
 def _take_facts(asked: _Pods, *, user_label: str) -> _Facts:
@@ -295,28 +299,30 @@ def _take_facts(asked: _Pods, *, user_label: str) -> _Facts:
 
 
 def _read_pods(
-    asked: _Pods, target: ClusterTarget, sights: _Sights, facts: _Facts
+    asked: _Pods, target: ClusterTarget, observations: _Observations, facts: _Facts
 ) -> tuple[tuple[PodObservation, ...], NodeLabels]:
     """Return the pods and the labels of their nodes, querying details where facts are ambiguous."""
     labels = label_sets(facts.others, asked.plan.names)
     history = PodHistory()
-    doubts = _doubts(sights.pods, facts.pods, labels)
-    if doubts:
-        details = list(asked.details(doubts))
+    open_questions = _open_questions(observations.pods, facts.pods, labels)
+    if open_questions:
+        details = list(asked.details(open_questions))
         history = read_history(details, user_label=target.user_label)
-        if known.NODE_LABELS in doubts:
+        if known.NODE_LABELS in open_questions:
             beside = target.scrape_interval_seconds * 500
             labels = timed_label_sets(details, asked.plan.names, beside=beside)
     check_counts(asked.asking)
-    nodes = {node for uid in sights.pods if uid in facts.pods for node in facts.pods[uid].nodes}
+    nodes = {
+        node for uid in observations.pods if uid in facts.pods for node in facts.pods[uid].nodes
+    }
     if asked.afterwards.seconds and not all(map(labels.names_product, nodes)):
         later = (one for one in asked.later_labels() if names_product(plain_labels(one.labels)))
         labels = labels.completed(timed_label_sets(later, asked.plan.names))
-    return compose_pods(sights.pods, facts.pods, history, labels), labels
+    return compose_pods(observations.pods, facts.pods, history, labels), labels
 
 
-def _doubts(
-    seen: Iterable[str], told: Mapping[str, PodFacts], labels: NodeLabels
+def _open_questions(
+    seen: Iterable[str], pods: Mapping[str, PodFacts], labels: NodeLabels
 ) -> tuple[str, ...]:
     unsettled = () if labels.is_settled() else (known.NODE_LABELS,)
-    return (*questions(seen, told), *unsettled)
+    return (*questions(seen, pods), *unsettled)

@@ -195,7 +195,7 @@ def _missed(
 
 
 def missed_shards(
-    sights: Iterable[Series], names: Names, *, scrape_seconds: int
+    observations: Iterable[Series], names: Names, *, scrape_seconds: int
 ) -> tuple[ScrapeTarget, ...]:
     """Return the shards that were not there all the time the others were, as targets.
 
@@ -204,7 +204,7 @@ def missed_shards(
     Raises:
         SourceUnavailableError: `bad_sample` for a number of shards that cannot be.
     """
-    reported = _reported(sights, names)
+    reported = _reported(observations, names)
     times = sorted({at for found in reported.values() for at in found})
     totals = sorted({total for total, _ in reported})
     near = scrape_seconds * 1000 * 3 // 2
@@ -229,16 +229,16 @@ def missed_shards(
     return (_as_target(f"all shards of {words}", whole),)
 
 
-def _reported(sights: Iterable[Series], names: Names) -> dict[tuple[int, int], set[int]]:
+def _reported(observations: Iterable[Series], names: Names) -> dict[tuple[int, int], set[int]]:
     """Return when each shard was reported, in Unix milliseconds, by total and ordinal."""
-    told: dict[str, dict[str, dict[int, int]]] = {SHARDS_TOTAL: {}, SHARD_ORDINAL: {}}
-    for one in sights:
-        if one.metric in told:
-            found = told[one.metric].setdefault(names.label(one.labels, "instance"), {})
+    by_metric: dict[str, dict[str, dict[int, int]]] = {SHARDS_TOTAL: {}, SHARD_ORDINAL: {}}
+    for one in observations:
+        if one.metric in by_metric:
+            found = by_metric[one.metric].setdefault(names.label(one.labels, "instance"), {})
             found.update(zip(one.times, map(read_count, one.values), strict=True))
     reported: dict[tuple[int, int], set[int]] = defaultdict(set)
-    for instance, totals in told[SHARDS_TOTAL].items():
-        ordinals = told[SHARD_ORDINAL].get(instance, {})
+    for instance, totals in by_metric[SHARDS_TOTAL].items():
+        ordinals = by_metric[SHARD_ORDINAL].get(instance, {})
         for at, total in totals.items():
             ordinal = ordinals.get(at)
             if not 1 <= total <= SHARDS_MAX or (ordinal is not None and ordinal >= total):

@@ -82,7 +82,7 @@ class ClaimSnapshot:
             gone.
         labels: Device class to what its devices are.
         consumers: Pod uid to pod name.
-        told_at: When it was observed.
+        observed_at: When it was observed.
         is_prompt: Whether the state changed at that time.
         bound_at: The earliest bind of its consumers, where known.
     """
@@ -94,7 +94,7 @@ class ClaimSnapshot:
     units: Mapping[str, int]
     labels: Mapping[str, Mapping[str, str]]
     consumers: Mapping[str, str]
-    told_at: datetime
+    observed_at: datetime
     is_prompt: bool
     allocated_at: datetime | None = None
     bound_at: datetime | None = None
@@ -120,94 +120,94 @@ class ClaimBook:
         self.consumers = list(consumers)
         self._alive_at = alive_at
 
-    def apply(self, sight: ClaimSnapshot) -> None:
+    def apply(self, snapshot: ClaimSnapshot) -> None:
         """Bring one claim up to a state."""
-        is_new_use = self._is_used_anew(sight)
-        for device_class in sorted(sight.units):
-            self._hold(sight, device_class=device_class, is_new_use=is_new_use)
-        self._give_back(sight)
-        self._reserve(sight)
+        is_new_use = self._is_used_anew(snapshot)
+        for device_class in sorted(snapshot.units):
+            self._hold(snapshot, device_class=device_class, is_new_use=is_new_use)
+        self._give_back(snapshot)
+        self._reserve(snapshot)
 
     def end_absent(self, uids: frozenset[str], *, at: datetime) -> None:
         """End what a complete list of `at`, which shows these claims, does not show."""
         for row in self.rows:
             if row.claim_uid not in uids and row.end_at is None:
-                self._end(row, told_at=at, is_prompt=False)
+                self._end(row, observed_at=at, is_prompt=False)
         for consumer in self.consumers:
             if consumer.claim_uid not in uids and consumer.end_at is None:
                 _leave(consumer, at=at)
 
-    def _is_used_anew(self, sight: ClaimSnapshot) -> bool:
-        known = {item.pod_uid for item in self._users_of(sight)}
-        return bool(set(sight.consumers) - known)
+    def _is_used_anew(self, snapshot: ClaimSnapshot) -> bool:
+        known = {item.pod_uid for item in self._users_of(snapshot)}
+        return bool(set(snapshot.consumers) - known)
 
-    def _of(self, sight: ClaimSnapshot) -> list[ClaimRow]:
-        return [row for row in self.rows if row.claim_uid == sight.uid]
+    def _of(self, snapshot: ClaimSnapshot) -> list[ClaimRow]:
+        return [row for row in self.rows if row.claim_uid == snapshot.uid]
 
-    def _hold(self, sight: ClaimSnapshot, *, device_class: str, is_new_use: bool) -> None:
-        former = [row for row in self._of(sight) if row.device_class == device_class]
+    def _hold(self, snapshot: ClaimSnapshot, *, device_class: str, is_new_use: bool) -> None:
+        former = [row for row in self._of(snapshot) if row.device_class == device_class]
         for row in former:
             if row.end_at is None:
-                row.last_seen_at = max(row.last_seen_at, sight.told_at)
-                if not row.labels and sight.labels.get(device_class):
-                    row.labels, row.is_changed = sight.labels[device_class], True
+                row.last_seen_at = max(row.last_seen_at, snapshot.observed_at)
+                if not row.labels and snapshot.labels.get(device_class):
+                    row.labels, row.is_changed = snapshot.labels[device_class], True
                 return
-        if former and self._goes_on(former[-1], sight=sight, is_new_use=is_new_use):
-            self._reopen(former[-1], sight=sight)
+        if former and self._goes_on(former[-1], snapshot=snapshot, is_new_use=is_new_use):
+            self._reopen(former[-1], snapshot=snapshot)
             return
         if former and not is_new_use:
             return
-        begin_at = _begin_of(sight)
+        begin_at = _begin_of(snapshot)
         ends = [row.end_at for row in former if row.end_at is not None]
         number = f"#{len(former) + 1}" if former else ""
         self.rows.append(
             ClaimRow(
-                claim_uid=sight.uid,
+                claim_uid=snapshot.uid,
                 resource=f"claim/{device_class}{number}",
-                units=sight.units[device_class],
+                units=snapshot.units[device_class],
                 begin_at=max([begin_at, *ends]),
-                last_seen_at=max(sight.told_at, begin_at),
-                labels=sight.labels.get(device_class, {}),
-                namespace=sight.namespace,
-                name=sight.name,
-                node=sight.node,
+                last_seen_at=max(snapshot.observed_at, begin_at),
+                labels=snapshot.labels.get(device_class, {}),
+                namespace=snapshot.namespace,
+                name=snapshot.name,
+                node=snapshot.node,
                 is_new=True,
             )
         )
 
-    def _goes_on(self, row: ClaimRow, *, sight: ClaimSnapshot, is_new_use: bool) -> bool:
+    def _goes_on(self, row: ClaimRow, *, snapshot: ClaimSnapshot, is_new_use: bool) -> bool:
         """Whether a state shows that an allocation has not ended where it was taken to have."""
-        assert row.end_at is not None  # noqa: S101 - No row is open; tells the type.
+        assert row.end_at is not None  # noqa: S101 - No row is open; narrows the type.
         gone_at = row.end_at + timedelta(seconds=row.slack_seconds)
-        is_bound = row.end_kind is EndKind.VANISHED_IN_GAP and sight.told_at > gone_at
-        is_another = sight.allocated_at is not None and sight.allocated_at > row.end_at
+        is_bound = row.end_kind is EndKind.VANISHED_IN_GAP and snapshot.observed_at > gone_at
+        is_another = snapshot.allocated_at is not None and snapshot.allocated_at > row.end_at
         if is_another or not is_bound:
             return False
         return not is_new_use or any(
-            consumer.pod_uid in sight.consumers and _lasted_until(consumer, at=row.end_at)
-            for consumer in self._users_of(sight)
+            consumer.pod_uid in snapshot.consumers and _lasted_until(consumer, at=row.end_at)
+            for consumer in self._users_of(snapshot)
         )
 
-    def _reopen(self, row: ClaimRow, *, sight: ClaimSnapshot) -> None:
+    def _reopen(self, row: ClaimRow, *, snapshot: ClaimSnapshot) -> None:
         """Reopen an allocation, and the pods that were considered gone with it."""
         assert row.end_at is not None  # noqa: S101 - As above.
-        for consumer in self._users_of(sight):
-            if consumer.pod_uid in sight.consumers and _lasted_until(consumer, at=row.end_at):
+        for consumer in self._users_of(snapshot):
+            if consumer.pod_uid in snapshot.consumers and _lasted_until(consumer, at=row.end_at):
                 consumer.is_changed = consumer.is_changed or consumer.end_at is not None
                 consumer.end_at = None
         row.end_at, row.end_kind, row.slack_seconds = None, EndKind.OPEN, 0
-        row.last_seen_at, row.is_changed = max(row.last_seen_at, sight.told_at), True
+        row.last_seen_at, row.is_changed = max(row.last_seen_at, snapshot.observed_at), True
 
-    def _users_of(self, sight: ClaimSnapshot) -> list[ConsumerRow]:
-        return [item for item in self.consumers if item.claim_uid == sight.uid]
+    def _users_of(self, snapshot: ClaimSnapshot) -> list[ConsumerRow]:
+        return [item for item in self.consumers if item.claim_uid == snapshot.uid]
 
-    def _give_back(self, sight: ClaimSnapshot) -> None:
-        for row in self._of(sight):
-            if row.end_at is None and row.device_class not in sight.units:
-                self._end(row, told_at=sight.told_at, is_prompt=sight.is_prompt)
+    def _give_back(self, snapshot: ClaimSnapshot) -> None:
+        for row in self._of(snapshot):
+            if row.end_at is None and row.device_class not in snapshot.units:
+                self._end(row, observed_at=snapshot.observed_at, is_prompt=snapshot.is_prompt)
 
-    def _end(self, row: ClaimRow, *, told_at: datetime, is_prompt: bool) -> None:
-        known_gone = max(row.begin_at, whole_second(told_at))
+    def _end(self, row: ClaimRow, *, observed_at: datetime, is_prompt: bool) -> None:
+        known_gone = max(row.begin_at, whole_second(observed_at))
         row.is_changed = True
         if is_prompt:
             row.end_at, row.end_kind = known_gone, EndKind.VANISHED
@@ -217,26 +217,26 @@ class ClaimBook:
         row.end_kind = EndKind.VANISHED_IN_GAP
         row.slack_seconds = seconds_between(row.end_at, known_gone)
 
-    def _reserve(self, sight: ClaimSnapshot) -> None:
-        known = self._users_of(sight)
+    def _reserve(self, snapshot: ClaimSnapshot) -> None:
+        known = self._users_of(snapshot)
         using = {item.pod_uid for item in known if item.end_at is None}
         for consumer in known:
-            if consumer.pod_uid not in sight.consumers and consumer.end_at is None:
-                _leave(consumer, at=sight.told_at)
-        is_held = any(row.end_at is None for row in self._of(sight))
-        for pod_uid in sorted(sight.consumers.keys() - using):
+            if consumer.pod_uid not in snapshot.consumers and consumer.end_at is None:
+                _leave(consumer, at=snapshot.observed_at)
+        is_held = any(row.end_at is None for row in self._of(snapshot))
+        for pod_uid in sorted(snapshot.consumers.keys() - using):
             former = [item.end_at for item in known if item.pod_uid == pod_uid and item.end_at]
             # A state that arrives after a claim's end is an old one, and reopens nothing.
             if not former or is_held:
-                self._come(sight, pod_uid=pod_uid, former=former)
+                self._come(snapshot, pod_uid=pod_uid, former=former)
 
-    def _come(self, sight: ClaimSnapshot, *, pod_uid: str, former: Sequence[datetime]) -> None:
+    def _come(self, snapshot: ClaimSnapshot, *, pod_uid: str, former: Sequence[datetime]) -> None:
         self.consumers.append(
             ConsumerRow(
-                sight.uid,
+                snapshot.uid,
                 pod_uid,
-                sight.consumers[pod_uid],
-                max([whole_second(sight.told_at), *former]),
+                snapshot.consumers[pod_uid],
+                max([whole_second(snapshot.observed_at), *former]),
                 is_new=True,
                 is_return=bool(former),
             )
@@ -247,8 +247,8 @@ def _lasted_until(consumer: ConsumerRow, *, at: datetime) -> bool:
     return consumer.end_at is None or consumer.end_at >= at
 
 
-def _begin_of(sight: ClaimSnapshot) -> datetime:
-    return whole_second(sight.allocated_at or sight.bound_at or sight.told_at)
+def _begin_of(snapshot: ClaimSnapshot) -> datetime:
+    return whole_second(snapshot.allocated_at or snapshot.bound_at or snapshot.observed_at)
 
 
 def _leave(consumer: ConsumerRow, *, at: datetime) -> None:

@@ -83,12 +83,12 @@ def believed(resource: str, *, units: int) -> int | str:
     return units if is_possible else str(units)
 
 
-def merge_sights(sights: Iterable[PodSnapshot]) -> tuple[PodSnapshot, ...]:
+def merge_snapshots(snapshots: Iterable[PodSnapshot]) -> tuple[PodSnapshot, ...]:
     """Return one merged observation per pod, in the order of first observation."""
     merged: dict[str, PodSnapshot] = {}
-    for sight in sights:
-        known = merged.get(sight.uid)
-        merged[sight.uid] = sight if known is None else _merge(known, sight)
+    for snapshot in snapshots:
+        known = merged.get(snapshot.uid)
+        merged[snapshot.uid] = snapshot if known is None else _merge(known, snapshot)
     return tuple(merged.values())
 
 

@@ -29,7 +29,7 @@ class EndKind(StrEnum):
     VANISHED_IN_GAP = "vanished_in_gap"
 
 
-class Sighting(Protocol):
+class ObservedPod(Protocol):
     """The times of one pod as a source saw them; see protocols.PodObservation."""
 
     @property
@@ -84,7 +84,7 @@ class Interval:
 
 
 def life_of(
-    pod: Sighting,
+    pod: ObservedPod,
     *,
     ticks: Sequence[datetime],
     scrape_interval_seconds: int,
@@ -123,12 +123,12 @@ def gap_between(scrape_interval_seconds: int) -> timedelta:
 
 
 def _ended(
-    pod: Sighting, *, begin_at: datetime, ticks: Sequence[datetime], gap: timedelta
+    pod: ObservedPod, *, begin_at: datetime, ticks: Sequence[datetime], gap: timedelta
 ) -> Life | None:
     if pod.finished_at is not None:
         end_at = max(begin_at, whole_second(pod.finished_at))
         return Life(begin_at=begin_at, end_at=end_at, end_kind=EndKind.EXACT)
-    assert pod.terminal_seen_at is not None  # noqa: S101 - The caller's branch; tells the type.
+    assert pod.terminal_seen_at is not None  # noqa: S101 - The caller's branch; narrows the type.
     seen = pod.terminal_seen_at
     if seen - begin_at <= gap:
         return None

@@ -17,7 +17,7 @@ HEALTHY_FOR: Final = timedelta(seconds=3 * HEARTBEAT_SECONDS)
 """After so long without a heartbeat the watch no longer counts as healthy."""
 
 
-class Span(Protocol):
+class WatchInterval(Protocol):
     """A time in which the watch was healthy; see models.WatchSpan."""
 
     @property
@@ -44,7 +44,7 @@ class Stretch(NamedTuple):
 
 
 def blind_stretches(
-    spans: Sequence[Span], *, begin_at: datetime, end_at: datetime
+    spans: Sequence[WatchInterval], *, begin_at: datetime, end_at: datetime
 ) -> tuple[Stretch, ...]:
     """Return the parts of [begin_at, end_at) the watch did not observe, oldest first.
 
@@ -67,7 +67,7 @@ def blind_stretches(
     return tuple(stretch for stretch in blind if stretch.begin_at < stretch.end_at)
 
 
-def covered_seconds(spans: Sequence[Span], *, begin_at: datetime, end_at: datetime) -> int:
+def covered_seconds(spans: Sequence[WatchInterval], *, begin_at: datetime, end_at: datetime) -> int:
     """Return how many seconds of [begin_at, end_at) the watch observed, rounded down."""
     unseen = sum(
         (

@@ -44,7 +44,7 @@ class SeenHardware:
 
 
 @dataclass(frozen=True)
-class Difference:
+class SizingDifference:
     """What one kind of hardware is called now, and would be called by the proposed rules.
 
     `before` and `after` are "size price_group", or the sentence why it has no size.
@@ -80,7 +80,7 @@ def read_rules(proposed: object) -> tuple[tuple[Rule, ...], tuple[FieldProblem, 
 
 def differences(
     before: Catalogue, after: Catalogue, *, seen: Iterable[SeenHardware]
-) -> tuple[Difference, ...]:
+) -> tuple[SizingDifference, ...]:
     """Return what would be called otherwise, most used first.
 
     Args:
@@ -93,21 +93,21 @@ def differences(
     return tuple(sorted(changed, key=lambda one: (-one.unit_seconds, one.resource, one.product)))
 
 
-def _difference(before: Catalogue, after: Catalogue, *, hardware: SeenHardware) -> Difference:
+def _difference(before: Catalogue, after: Catalogue, *, hardware: SeenHardware) -> SizingDifference:
     now = size_of(before, resource=hardware.resource, labels=hardware.labels)
     then = size_of(after, resource=hardware.resource, labels=hardware.labels)
-    return Difference(
+    return SizingDifference(
         resource=hardware.resource,
         product=_product(hardware.labels),
-        before=_words(now),
-        after=_words(then),
+        before=_text(now),
+        after=_text(then),
         is_refused=isinstance(then, Unsized),
         open_units=hardware.open_units,
         unit_seconds=hardware.unit_seconds,
     )
 
 
-def _words(found: Sized | Unsized) -> str:
+def _text(found: Sized | Unsized) -> str:
     if isinstance(found, Unsized):
         return unsized_sentence(found.cause)
     return f"{found.size.value} {found.price_group}"

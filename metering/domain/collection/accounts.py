@@ -10,7 +10,7 @@ from metering.domain.collection.windows import seconds_between
 
 
 @dataclass(frozen=True)
-class Span:
+class OpenInterval:
     """[begin_at, end_at); `end_at` None means without an end."""
 
     begin_at: datetime
@@ -18,7 +18,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Account:
+class SourceAccount:
     """What one source reports.
 
     Attributes:
@@ -47,20 +47,20 @@ class Account:
         return None if life.end_at is None else life.end_at + timedelta(seconds=life.slack_seconds)
 
     @property
-    def span(self) -> Span:
+    def span(self) -> OpenInterval:
         """Return the time this source alone would have billed."""
-        return Span(self.life.begin_at, self.life.end_at)
+        return OpenInterval(self.life.begin_at, self.life.end_at)
 
 
 @dataclass(frozen=True)
-class Eyes:
+class ObservedIntervals:
     """When each source would have observed a pod: spans in order, none of which meet."""
 
-    kubernetes: Sequence[Span] = ()
-    prometheus: Sequence[Span] = ()
+    kubernetes: Sequence[OpenInterval] = ()
+    prometheus: Sequence[OpenInterval] = ()
 
 
-def visible_seconds(account: Account, *, spans: Sequence[Span]) -> int:
+def visible_seconds(account: SourceAccount, *, spans: Sequence[OpenInterval]) -> int:
     """Return how many seconds of a life a source covered."""
     end_at = account.life.end_at or account.end_not_before
     return sum(
@@ -68,16 +68,18 @@ def visible_seconds(account: Account, *, spans: Sequence[Span]) -> int:
     )
 
 
-def eyes_of_ticks(ticks: Sequence[datetime], *, scrape_interval_seconds: int) -> tuple[Span, ...]:
+def intervals_of_ticks(
+    ticks: Sequence[datetime], *, scrape_interval_seconds: int
+) -> tuple[OpenInterval, ...]:
     """Return the spans between scrapes that have no gap between them, in order."""
     gap = gap_between(scrape_interval_seconds)
     holes = [(before, after) for before, after in pairwise(ticks) if after - before > gap]
     begins = [*ticks[:1], *(after for _, after in holes)]
     ends = [*(before for before, _ in holes), *ticks[-1:]]
-    return tuple(Span(begin, end) for begin, end in zip(begins, ends, strict=True))
+    return tuple(OpenInterval(begin, end) for begin, end in zip(begins, ends, strict=True))
 
 
-def overlap_seconds(span: Span, *, begin_at: datetime, end_at: datetime) -> int:
+def overlap_seconds(span: OpenInterval, *, begin_at: datetime, end_at: datetime) -> int:
     """Return how many seconds of [begin_at, end_at) lie in a span."""
     until = end_at if span.end_at is None else min(span.end_at, end_at)
     return seconds_between(max(span.begin_at, begin_at), until)

@@ -43,7 +43,7 @@ class BindingFact(Protocol):
 
 
 @dataclass(frozen=True)
-class Tenant:
+class NamespaceOwner:
     """The owner of a namespace at some moment."""
 
     organization_id: UUID
@@ -63,11 +63,11 @@ def directory_of(bindings: Iterable[BindingFact]) -> Directory:
     return by_namespace
 
 
-def tenant_at(directory: Directory, *, namespace: str, moment: datetime) -> Tenant | None:
+def tenant_at(directory: Directory, *, namespace: str, moment: datetime) -> NamespaceOwner | None:
     """Return the owner of a namespace at a moment, or None when it was not bound."""
     for binding in directory.get(namespace, ()):
         if binding.begin_at <= moment and (binding.end_at is None or moment < binding.end_at):
-            return Tenant(
+            return NamespaceOwner(
                 organization_id=binding.organization_id,
                 project_id=binding.project_id,
                 default_owner=binding.default_owner,

@@ -49,7 +49,7 @@ class HourFact:
 
 
 @dataclass(frozen=True)
-class Cell:
+class CalendarCell:
     """One hour of one day; `fact` is None when there is no window."""
 
     hour: int
@@ -62,7 +62,7 @@ class Day:
     """One UTC day of one cluster, hour by hour."""
 
     date: date
-    cells: tuple[Cell, ...]
+    cells: tuple[CalendarCell, ...]
 
 
 def tone_of(fact: HourFact) -> Tone:
@@ -93,8 +93,8 @@ def days_of(facts: Iterable[HourFact], *, begin: date, end: date) -> tuple[Day, 
     )
 
 
-def _cell(fact: HourFact | None, *, hour: int) -> Cell:
-    return Cell(hour=hour, tone=Tone.NONE if fact is None else tone_of(fact), fact=fact)
+def _cell(fact: HourFact | None, *, hour: int) -> CalendarCell:
+    return CalendarCell(hour=hour, tone=Tone.NONE if fact is None else tone_of(fact), fact=fact)
 
 
 def month_of(text: str, *, today: date) -> date:

@@ -18,7 +18,7 @@ EDGE_SCRAPES: Final = 2
 
 
 @dataclass(frozen=True)
-class Offer:
+class ObservedCapacity:
     """What a node offered of one resource, and how much of it was observed in use.
 
     Attributes:
@@ -57,7 +57,9 @@ class Balance:
     is_unseen: bool = False
 
 
-def balance_of(offer: Offer, *, scrape_interval_seconds: int, window_seconds: int) -> Balance:
+def balance_of(
+    offer: ObservedCapacity, *, scrape_interval_seconds: int, window_seconds: int
+) -> Balance:
     """Return an offer's capacity and its idle part.
 
     Usage that exceeds the observed seconds of the node by no more than sampling explains raises the

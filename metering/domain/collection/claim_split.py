@@ -28,7 +28,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Part:
+class ClaimPart:
     """What one pod, or the claim itself, is charged for a part of a claim's time.
 
     Attributes:
@@ -60,7 +60,7 @@ class _Piece:
 
 def split_claim(
     *, units: int, begin_at: datetime, end_at: datetime, uses: Sequence[Use]
-) -> tuple[Part, ...]:
+) -> tuple[ClaimPart, ...]:
     """Return a claim's unit-seconds over [begin_at, end_at), by pod, in order of uid.
 
     Each segment without a change of pods is split evenly; the remainder goes, unit by unit, to the
@@ -98,12 +98,12 @@ def _even(whole: int, *, sharers: Sequence[str], given: dict[str, int]) -> dict[
     return {pod_uid: base + (pod_uid in favoured) for pod_uid in sharers}
 
 
-def _joined(pieces: Sequence[_Piece], *, units: int) -> Part:
+def _joined(pieces: Sequence[_Piece], *, units: int) -> ClaimPart:
     begin_at, end_at = pieces[0].begin_at, pieces[-1].end_at
     total = sum(piece.unit_seconds for piece in pieces)
     is_whole = total == unit_seconds(units=units, seconds=seconds_between(begin_at, end_at))
     among = max(piece.among for piece in pieces)
-    return Part(
+    return ClaimPart(
         pod_uid=pieces[0].pod_uid,
         begin_at=begin_at,
         end_at=end_at,

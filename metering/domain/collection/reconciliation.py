@@ -15,9 +15,9 @@ from typing import Final
 
 from metering.domain.allocations.timeline import EndKind, Interval, Life, clip
 from metering.domain.collection.accounts import (
-    Account,
-    Eyes,
-    Span,
+    ObservedIntervals,
+    OpenInterval,
+    SourceAccount,
     overlap_seconds,
     visible_seconds,
 )
@@ -49,7 +49,7 @@ class Accepted:
     units: int
 
 
-class Verdict(StrEnum):
+class SourceVerdict(StrEnum):
     """How two sources compare about one pod's one resource in one window."""
 
     AGREED = "agreed"
@@ -74,19 +74,19 @@ class Reconciled:
         is_request_different: Whether the two report different requests.
     """
 
-    verdict: Verdict
+    verdict: SourceVerdict
     units: int
     billed: Life | None
-    disputed: tuple[Span, ...] = ()
+    disputed: tuple[OpenInterval, ...] = ()
     fallback: Life | None = None
     is_request_different: bool = False
 
 
 @dataclass(frozen=True)
-class Share:
+class WindowShare:
     """The part of a reconciled life inside one window."""
 
-    verdict: Verdict
+    verdict: SourceVerdict
     units: int
     interval: Interval | None
     held_seconds: int
@@ -102,9 +102,9 @@ def tolerance_seconds(*, window_seconds: int, scrape_interval_seconds: int) -> i
 
 def reconcile(
     *,
-    kubernetes: Account | None,
-    prometheus: Account | None,
-    eyes: Eyes,
+    kubernetes: SourceAccount | None,
+    prometheus: SourceAccount | None,
+    eyes: ObservedIntervals,
     tolerance: int,
     short_seconds: int,
     accepted: Accepted | None = None,
@@ -123,18 +123,18 @@ def reconcile(
         ValueError: Neither source reports it, and no decision exists.
     """
     if accepted is not None:
-        return Reconciled(Verdict.ACCEPTED, accepted.units, billed=accepted.life)
+        return Reconciled(SourceVerdict.ACCEPTED, accepted.units, billed=accepted.life)
     if kubernetes is None and prometheus is None:
         raise ValueError("there is nothing to reconcile")
     if kubernetes is None:
-        assert prometheus is not None  # noqa: S101 - Excluded above; tells the type.
+        assert prometheus is not None  # noqa: S101 - Excluded above; narrows the type.
         return _prometheus_only(prometheus, eyes=eyes, short_seconds=short_seconds)
     if prometheus is None:
         return _kubernetes_only(kubernetes, eyes=eyes, short_seconds=short_seconds)
     return _compare(kubernetes, prometheus, tolerance=tolerance)
 
 
-def share_of(found: Reconciled, *, start_at: datetime, end_at: datetime) -> Share:
+def share_of(found: Reconciled, *, start_at: datetime, end_at: datetime) -> WindowShare:
     """Return the part inside [start_at, end_at).
 
     What is not disputed there is agreed there, whatever another window holds.
@@ -143,7 +143,7 @@ def share_of(found: Reconciled, *, start_at: datetime, end_at: datetime) -> Shar
         None if found.billed is None else clip(found.billed, start_at=start_at, end_at=end_at)
     )
     held = sum(overlap_seconds(span, begin_at=start_at, end_at=end_at) for span in found.disputed)
-    return Share(
+    return WindowShare(
         verdict=_verdict_inside(
             found, interval=interval, held=held, start_at=start_at, end_at=end_at
         ),
@@ -154,16 +154,20 @@ def share_of(found: Reconciled, *, start_at: datetime, end_at: datetime) -> Shar
     )
 
 
-def _kubernetes_only(account: Account, *, eyes: Eyes, short_seconds: int) -> Reconciled:
+def _kubernetes_only(
+    account: SourceAccount, *, eyes: ObservedIntervals, short_seconds: int
+) -> Reconciled:
     life = _until_missed(account, spans=eyes.prometheus, short_seconds=short_seconds)
-    verdict = Verdict.KUBERNETES_ONLY
+    verdict = SourceVerdict.KUBERNETES_ONLY
     if visible_seconds(account, spans=eyes.prometheus) < short_seconds:
         is_known = life == account.life
-        verdict = Verdict.KUBERNETES_EXPLAINED if is_known else Verdict.RECOVERED
+        verdict = SourceVerdict.KUBERNETES_EXPLAINED if is_known else SourceVerdict.RECOVERED
     return Reconciled(verdict, account.units, billed=life, fallback=account.life)
 
 
-def _until_missed(account: Account, *, spans: Sequence[Span], short_seconds: int) -> Life:
+def _until_missed(
+    account: SourceAccount, *, spans: Sequence[OpenInterval], short_seconds: int
+) -> Life:
     """Return a life cut at the API's last observation, if no later scrape shows it.
 
     Without this a pod that ended while the watch was down would be billed until the watch is back.
@@ -183,22 +187,26 @@ def _until_missed(account: Account, *, spans: Sequence[Span], short_seconds: int
     )
 
 
-def _prometheus_only(account: Account, *, eyes: Eyes, short_seconds: int) -> Reconciled:
+def _prometheus_only(
+    account: SourceAccount, *, eyes: ObservedIntervals, short_seconds: int
+) -> Reconciled:
     visible = visible_seconds(account, spans=eyes.kubernetes)
     end_at = account.life.end_at or account.end_not_before
     was_blind = visible < seconds_between(account.life.begin_at, end_at) or not eyes.kubernetes
     if was_blind and visible < short_seconds:
-        return Reconciled(Verdict.RECOVERED, account.units, billed=account.life)
-    return Reconciled(Verdict.PROMETHEUS_ONLY, account.units, billed=None, disputed=(account.span,))
+        return Reconciled(SourceVerdict.RECOVERED, account.units, billed=account.life)
+    return Reconciled(
+        SourceVerdict.PROMETHEUS_ONLY, account.units, billed=None, disputed=(account.span,)
+    )
 
 
-def _compare(kubernetes: Account, prometheus: Account, *, tolerance: int) -> Reconciled:
+def _compare(kubernetes: SourceAccount, prometheus: SourceAccount, *, tolerance: int) -> Reconciled:
     is_different = kubernetes.units != prometheus.units
-    agreed = Verdict.REQUEST_DIFFERS if is_different else Verdict.AGREED
+    agreed = SourceVerdict.REQUEST_DIFFERS if is_different else SourceVerdict.AGREED
     if _distance_seconds(kubernetes, prometheus) > tolerance:
         billed, disputed = _intersection(kubernetes.life, prometheus.life)
         return Reconciled(
-            Verdict.DIFFERS,
+            SourceVerdict.DIFFERS,
             kubernetes.units,
             billed=billed,
             disputed=disputed,
@@ -207,7 +215,7 @@ def _compare(kubernetes: Account, prometheus: Account, *, tolerance: int) -> Rec
         )
     life = _refined(kubernetes, prometheus)
     return Reconciled(
-        agreed if is_different or life == kubernetes.life else Verdict.RECOVERED,
+        agreed if is_different or life == kubernetes.life else SourceVerdict.RECOVERED,
         kubernetes.units,
         billed=life,
         fallback=kubernetes.life,
@@ -215,19 +223,19 @@ def _compare(kubernetes: Account, prometheus: Account, *, tolerance: int) -> Rec
     )
 
 
-def _distance_seconds(one: Account, other: Account) -> int:
+def _distance_seconds(one: SourceAccount, other: SourceAccount) -> int:
     """Return how far two accounts are apart at least, begin and end added up."""
     begin = abs(one.life.begin_at - other.life.begin_at) // timedelta(seconds=1)
     return begin + max(_seconds_after(one, other), _seconds_after(other, one))
 
 
-def _seconds_after(later: Account, earlier: Account) -> int:
+def _seconds_after(later: SourceAccount, earlier: SourceAccount) -> int:
     """Return by how much one must have ended after the other; 0 when it need not have."""
     latest = earlier.end_not_after
     return 0 if latest is None else seconds_between(latest, later.end_not_before)
 
 
-def _refined(kubernetes: Account, prometheus: Account) -> Life:
+def _refined(kubernetes: SourceAccount, prometheus: SourceAccount) -> Life:
     """Return the API's life, its end narrowed by Prometheus' samples."""
     if _width(kubernetes) <= _width(prometheus):
         narrow, wide = kubernetes, prometheus
@@ -243,7 +251,7 @@ def _refined(kubernetes: Account, prometheus: Account) -> Life:
     return replace(life, end_at=end_at, slack_seconds=slack)
 
 
-def _width(account: Account) -> timedelta:
+def _width(account: SourceAccount) -> timedelta:
     latest = account.end_not_after
     return timedelta.max if latest is None else latest - account.end_not_before
 
@@ -254,17 +262,20 @@ def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
     return min(one, other)
 
 
-def _intersection(one: Life, other: Life) -> tuple[Life | None, tuple[Span, ...]]:
+def _intersection(one: Life, other: Life) -> tuple[Life | None, tuple[OpenInterval, ...]]:
     """Return what two lives share, and what only one of them has."""
     first, second = sorted((one, other), key=lambda life: life.begin_at)
     short, long = sorted((one, other), key=lambda life: (life.end_at is None, life.end_at or 0))
     begin_at = second.begin_at
     if short.end_at is not None and short.end_at <= begin_at:
-        return None, (Span(one.begin_at, one.end_at), Span(other.begin_at, other.end_at))
+        return None, (
+            OpenInterval(one.begin_at, one.end_at),
+            OpenInterval(other.begin_at, other.end_at),
+        )
     shared = replace(short, begin_at=begin_at)
-    disputed = [Span(first.begin_at, begin_at)] if first.begin_at < begin_at else []
+    disputed = [OpenInterval(first.begin_at, begin_at)] if first.begin_at < begin_at else []
     if short.end_at is not None and short.end_at != long.end_at:
-        disputed.append(Span(short.end_at, long.end_at))
+        disputed.append(OpenInterval(short.end_at, long.end_at))
     return shared, tuple(disputed)
 
 
@@ -275,10 +286,10 @@ def _verdict_inside(
     held: int,
     start_at: datetime,
     end_at: datetime,
-) -> Verdict:
-    if found.verdict is Verdict.DIFFERS and held == 0:
-        return Verdict.REQUEST_DIFFERS if found.is_request_different else Verdict.AGREED
-    if found.verdict is Verdict.RECOVERED and found.fallback is not None:
+) -> SourceVerdict:
+    if found.verdict is SourceVerdict.DIFFERS and held == 0:
+        return SourceVerdict.REQUEST_DIFFERS if found.is_request_different else SourceVerdict.AGREED
+    if found.verdict is SourceVerdict.RECOVERED and found.fallback is not None:
         alone = clip(found.fallback, start_at=start_at, end_at=end_at)
-        return Verdict.AGREED if alone == interval else Verdict.RECOVERED
+        return SourceVerdict.AGREED if alone == interval else SourceVerdict.RECOVERED
     return found.verdict

@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, Protocol
 
-from metering.domain.collection.accounts import Span
+from metering.domain.collection.accounts import OpenInterval
 from metering.domain.collection.windows import seconds_between
 
 UNSHOWN_SCRAPES_MAX: Final = 2
@@ -47,7 +47,7 @@ class Carried(Protocol):
 
 
 @dataclass(frozen=True)
-class Line:
+class TargetGroup:
     """Targets of which each carried the same pods and nodes: a scrape of any observed them all.
 
     Attributes:
@@ -97,7 +97,7 @@ class Hole:
 class ScrapeCoverage:
     """The timelines of one observation; there is always at least one."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[TargetGroup, ...]
 
     @cached_property
     def joint(self) -> tuple[datetime, ...]:
@@ -154,19 +154,19 @@ def coverage_of(
         missed: Names of targets that should have been scraped all the time, whatever they carried.
     """
     groups = _groups(carried, known=targets)
-    absent = tuple(Line(frozenset({name}), tuple(targets[name])) for name in sorted(missed))
+    absent = tuple(TargetGroup(frozenset({name}), tuple(targets[name])) for name in sorted(missed))
     if not groups:
-        return ScrapeCoverage((Line(frozenset(), tuple(ticks)), *absent))
+        return ScrapeCoverage((TargetGroup(frozenset(), tuple(ticks)), *absent))
     heads = _heads(groups, by_name=targets)
     whole = _ticks_of(frozenset().union(*heads), by_name=targets)
     lines = (
-        Line(names, _filled(_ticks_of(names, by_name=targets), heads[names], whole=whole))
+        TargetGroup(names, _filled(_ticks_of(names, by_name=targets), heads[names], whole=whole))
         for names in sorted(heads, key=sorted)
     )
     return ScrapeCoverage((*lines, *absent))
 
 
-def uncovered(holes: Iterable[Hole], *, spans: Sequence[Span]) -> tuple[Hole, ...]:
+def uncovered(holes: Iterable[Hole], *, spans: Sequence[OpenInterval]) -> tuple[Hole, ...]:
     """Return the parts of holes that another source did not observe either.
 
     Args:
@@ -264,7 +264,7 @@ def _joint(lines: Sequence[Sequence[datetime]]) -> tuple[datetime, ...]:
 
 
 def _holes_of(
-    line: Line, *, start_at: datetime, end_at: datetime, scrape: timedelta
+    line: TargetGroup, *, start_at: datetime, end_at: datetime, scrape: timedelta
 ) -> Iterator[Hole]:
     for begin, end in _unobserved(line.ticks, scrape=scrape):
         first, last = max(begin or start_at, start_at), min(end or end_at, end_at)
@@ -300,7 +300,7 @@ def _unobserved(
     yield ticks[-1] + scrape, None
 
 
-def _parts_beside(hole: Hole, *, spans: Sequence[Span]) -> Iterator[Hole]:
+def _parts_beside(hole: Hole, *, spans: Sequence[OpenInterval]) -> Iterator[Hole]:
     begin = hole.begin_at
     parts = []
     for span in spans:

@@ -99,7 +99,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Difference:
+class UsageDifference:
     """A delta between what is known and what is held; never 0.
 
     Attributes:
@@ -112,7 +112,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RecheckComparison:
     """What a recheck found, by key.
 
     Attributes:
@@ -120,13 +120,13 @@ class Comparison:
         unseen: Keys in the ledger that no source reports any more; they have no effect.
     """
 
-    differences: tuple[Difference, ...]
+    differences: tuple[UsageDifference, ...]
     unproven_unit_seconds: int
     unseen: int
 
 
 @dataclass(frozen=True)
-class _Part:
+class _UsagePart:
     """A pod's resource, or one part of a claim, as it is known now and as it is held."""
 
     key: UsageKey
@@ -138,17 +138,17 @@ class _Part:
         return self.now.unit_seconds - self.before.metered_unit_seconds
 
 
-def compare(known: Mapping[UsageKey, Known], held: Mapping[UsageKey, Held]) -> Comparison:
+def compare(known: Mapping[UsageKey, Known], held: Mapping[UsageKey, Held]) -> RecheckComparison:
     """Return what the ledger lacks and what it has too much of, allocation by allocation.
 
     Of a claim that is known, a part that is held and not known any more has become others'. What
     moves from part to part takes nothing from anybody's hardware and needs no proof; whether all
     parts together are more or less is judged as it is judged of a pod.
     """
-    found: list[Difference] = []
+    found: list[UsageDifference] = []
     unproven = unseen = 0
     for keys in keys_by_allocation([*known, *(key for key in held if key not in known)]):
-        parts = [_Part(key, known.get(key, Known(0)), held.get(key, Held(0))) for key in keys]
+        parts = [_UsagePart(key, known.get(key, Known(0)), held.get(key, Held(0))) for key in keys]
         net = sum(part.delta for part in parts)
         if not any(key in known for key in keys):
             unseen += len(keys)
@@ -157,11 +157,13 @@ def compare(known: Mapping[UsageKey, Known], held: Mapping[UsageKey, Held]) -> C
         elif not _is_jitter(parts):
             wants_person = net < 0 or any(part.before.is_settled_by_person for part in parts)
             found += [
-                Difference(part.key, part.delta, wants_person=wants_person)
+                UsageDifference(part.key, part.delta, wants_person=wants_person)
                 for part in parts
                 if part.delta
             ]
-    return Comparison(differences=tuple(found), unproven_unit_seconds=unproven, unseen=unseen)
+    return RecheckComparison(
+        differences=tuple(found), unproven_unit_seconds=unproven, unseen=unseen
+    )
 
 
 def keys_by_allocation(keys: Iterable[UsageKey]) -> list[list[UsageKey]]:
@@ -172,7 +174,7 @@ def keys_by_allocation(keys: Iterable[UsageKey]) -> list[list[UsageKey]]:
     return list(grouped.values())
 
 
-def _is_jitter(parts: Sequence[_Part]) -> bool:
+def _is_jitter(parts: Sequence[_UsagePart]) -> bool:
     """Whether a small increase of a record is jitter; a claim's parts do not jitter."""
     first = parts[0]
     if len(parts) > 1 or not first.before.metered_unit_seconds:
@@ -180,7 +182,7 @@ def _is_jitter(parts: Sequence[_Part]) -> bool:
     return 0 < first.delta <= first.now.jitter_unit_seconds
 
 
-def _is_proven(parts: Sequence[_Part]) -> bool:
+def _is_proven(parts: Sequence[_UsagePart]) -> bool:
     """Whether a decrease is accepted; parts that a claim never had do not prove its end."""
     had = [part.before for part in parts if part.before.metered_unit_seconds]
     if any(part.now.is_decided for part in parts):
@@ -206,7 +208,7 @@ def digest_of_lines(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 @dataclass(frozen=True)
-class Holding:
+class DisputedUsage:
     """What exceptions hold, or held, of one pod's one resource in one hour.
 
     Attributes:
@@ -218,7 +220,7 @@ class Holding:
     left_off_unit_seconds: int = 0
 
 
-NOTHING_HELD = Holding()
+NOTHING_HELD = DisputedUsage()
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ class Release:
 
 
 def release_of(
-    unit_seconds: int, *, holding: Holding, is_vouched_for: bool, wants_person: bool
+    unit_seconds: int, *, holding: DisputedUsage, is_vouched_for: bool, wants_person: bool
 ) -> Release:
     """Return how a difference is applied to what exceptions hold.
 

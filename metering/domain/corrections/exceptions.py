@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from metering.domain.catalogue.sizing import UnsizedCause
-from metering.domain.figures import unit_hours_words
+from metering.domain.figures import unit_hours_text
 
 
 class ExceptionKind(StrEnum):
@@ -118,8 +118,8 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
         "only the time that both tell is billed."
     ),
     ExceptionKind.KUBERNETES_ONLY: (
-        "It is billed as the Kubernetes API told it. Look why Prometheus never saw the pod; "
-        "accept Prometheus' evidence to bill nothing."
+        "It is billed as the Kubernetes API reported it. Find out why Prometheus never saw the "
+        "pod; accept Prometheus' evidence to bill nothing."
     ),
     ExceptionKind.PROMETHEUS_ONLY: (
         "Nothing is billed for it. Accept Prometheus' evidence to bill what it saw, or the "
@@ -167,7 +167,7 @@ _UNSIZED_SENTENCES: Final[Mapping[UnsizedCause, str]] = {
     UnsizedCause.NO_LABELS: "The node had no GPU product label.",
     UnsizedCause.MIXED_MODELS: "The node has GPUs of several models, and its labels tell one.",
     UnsizedCause.MIG_INVALID: "The node's MIG devices are not uniform (MIG-INVALID).",
-    UnsizedCause.NO_REPLICAS: "The node tells 0 replicas: MIG is on, but its strategy is none.",
+    UnsizedCause.NO_REPLICAS: "The node reports 0 replicas: MIG is on, but its strategy is none.",
     UnsizedCause.SHARE_UNKNOWN: "The device is shared, but the node does not tell among how many.",
     UnsizedCause.UNKNOWN_MODEL: "The GPU model is not known to have MIG.",
     UnsizedCause.UNKNOWN_PROFILE: "The GPU model does not have this MIG profile.",
@@ -238,7 +238,7 @@ def unsized_sentence(cause: UnsizedCause) -> str:
 NOTHING_HELD: Final = "nothing"
 
 
-def held_words(held_unit_seconds: int, *, details: Mapping[str, Any]) -> str:
+def held_text(held_unit_seconds: int, *, details: Mapping[str, Any]) -> str:
     """Return what one exception holds, such as "12.50 unit-hours".
 
     A resource without a rule has its own units: 50 of a percentage for an hour are not 50 hours of
@@ -252,21 +252,21 @@ def held_words(held_unit_seconds: int, *, details: Mapping[str, Any]) -> str:
         return NOTHING_HELD
     units = details.get("units")
     if details.get("cause") != UnsizedCause.UNKNOWN_RESOURCE or not isinstance(units, int):
-        return f"{unit_hours_words(held_unit_seconds)} unit-hours"
-    hours = unit_hours_words(held_unit_seconds // max(units, 1))
+        return f"{unit_hours_text(held_unit_seconds)} unit-hours"
+    hours = unit_hours_text(held_unit_seconds // max(units, 1))
     return f"{units:,} for {hours} h, not in GPUs"
 
 
-def held_part_words(*, size: str, unit_seconds: int) -> str:
+def held_part_text(*, size: str, unit_seconds: int) -> str:
     """Return what many alike exceptions hold of one size, such as "Large 12.50".
 
     Args:
         size: small, medium, large; "" while no rule gives one.
         unit_seconds: Units x seconds that are not billed.
     """
-    return f"{size.capitalize() or 'Size unknown'} {unit_hours_words(unit_seconds)}"
+    return f"{size.capitalize() or 'Size unknown'} {unit_hours_text(unit_seconds)}"
 
 
-def held_pods_words(pod_seconds: int) -> str:
+def held_pods_text(pod_seconds: int) -> str:
     """Return for how long pods held what is no GPU, such as "1,244.96 h of pods, not in GPUs"."""
-    return f"{unit_hours_words(pod_seconds)} h of pods, not in GPUs"
+    return f"{unit_hours_text(pod_seconds)} h of pods, not in GPUs"

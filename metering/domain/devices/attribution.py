@@ -14,7 +14,12 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from metering.domain.catalogue.units import SharingMode
-from metering.domain.devices.figures import Attribution, Holding, matching_holdings, overlap_seconds
+from metering.domain.devices.figures import (
+    Attribution,
+    PodDeviceUse,
+    matching_holdings,
+    overlap_seconds,
+)
 
 NAMING_SECONDS_MAX: Final = 300
 """How long an exporter may take to name a pod, or to forget it, without anything being amiss."""
@@ -102,7 +107,7 @@ def profile_in(price_group: str) -> str:
 def attribute_devices(
     devices: Sequence[DeviceRun],
     *,
-    holdings: Sequence[Holding],
+    holdings: Sequence[PodDeviceUse],
     kinds: Mapping[Place, Kind],
     held_nodes: Collection[str] = (),
 ) -> tuple[Attributed, ...]:
@@ -148,8 +153,8 @@ def _attribute(
 
 
 def _unnamed(
-    devices: Sequence[DeviceRun], *, holdings: Sequence[Holding], matched: Sequence[int | None]
-) -> Mapping[str, Sequence[Holding]]:
+    devices: Sequence[DeviceRun], *, holdings: Sequence[PodDeviceUse], matched: Sequence[int | None]
+) -> Mapping[str, Sequence[PodDeviceUse]]:
     """Return by node the holdings for a good part of which no device named their pod.
 
     Of pods that share a device or a claim the exporter names one, so others are not missing.
@@ -158,7 +163,7 @@ def _unnamed(
     for device, index in zip(devices, matched, strict=True):
         if index is not None:
             named[index] += overlap_seconds(device, holding=holdings[index])
-    found: dict[str, list[Holding]] = defaultdict(list)
+    found: dict[str, list[PodDeviceUse]] = defaultdict(list)
     for holding, seconds in zip(holdings, named, strict=True):
         allowed = min(NAMING_SECONDS_MAX, holding.unit_seconds // 2)
         is_alone = holding.split_among == 1 and holding.sharing_mode not in SHARED_MODES
@@ -167,13 +172,13 @@ def _unnamed(
     return found
 
 
-def _may_hold(holding: Holding, *, device: DeviceRun) -> bool:
+def _may_hold(holding: PodDeviceUse, *, device: DeviceRun) -> bool:
     """Whether a device of the pod's node without a named pod may have been the pod's."""
     is_alike = (holding.sharing_mode is SharingMode.MIG) == bool(device.instance_id)
     return is_alike and overlap_seconds(device, holding=holding) > 0
 
 
-class Evidence(StrEnum):
+class CoTenancyEvidence(StrEnum):
     """How two projects were close to each other.
 
     Attributes:
@@ -187,13 +192,13 @@ class Evidence(StrEnum):
     SAME_GPU_INSTANCES = "same_gpu_instances"
 
 
-EVIDENCE_WORDS: Final[Mapping[Evidence, str]] = {
-    Evidence.SAME_DEVICE: "On the same device at once: the node has only one of its kind.",
-    Evidence.SAME_NODE: (
+EVIDENCE_WORDS: Final[Mapping[CoTenancyEvidence, str]] = {
+    CoTenancyEvidence.SAME_DEVICE: "On the same device at once: the node has only one of its kind.",
+    CoTenancyEvidence.SAME_NODE: (
         "On shared devices of the same node at once. Which of them each pod used is not recorded, "
         "so they may or may not have shared one."
     ),
-    Evidence.SAME_GPU_INSTANCES: (
+    CoTenancyEvidence.SAME_GPU_INSTANCES: (
         "On MIG instances of the same GPU at once: each has memory and compute of its own, so the "
         "device was divided, not shared."
     ),

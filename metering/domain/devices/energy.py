@@ -39,7 +39,7 @@ class EnergyFact(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class EnergyPart:
     """A part of a GPU over some time: a whole GPU's run, or a MIG instance's.
 
     Attributes:
@@ -84,7 +84,7 @@ class EnergySplit:
     overhead: int
 
 
-def split_device(energy: EnergyFact, *, parts: Sequence[Part], slices: int) -> EnergySplit:
+def split_device(energy: EnergyFact, *, parts: Sequence[EnergyPart], slices: int) -> EnergySplit:
     """Return how a GPU's energy falls to its parts.
 
     Args:
@@ -118,7 +118,9 @@ def _idle_part(total: int, *, milliwatts: int | None, lasting: timedelta) -> int
     return min(total, idle * (lasting // _MILLISECOND) // 1000)
 
 
-def _split_step(total: int, *, idle: int, parts: Sequence[Part], slices: int) -> tuple[int, ...]:
+def _split_step(
+    total: int, *, idle: int, parts: Sequence[EnergyPart], slices: int
+) -> tuple[int, ...]:
     """Return each part's share of one step; what they do not get is overhead."""
     held = [part.slices for part in parts]
     rest = max(0, slices - sum(held))
@@ -130,5 +132,5 @@ def _split_step(total: int, *, idle: int, parts: Sequence[Part], slices: int) ->
     return tuple(a + b for a, b in zip(by_holding, by_activity, strict=True))
 
 
-def _activity_weight(part: Part) -> int:
+def _activity_weight(part: EnergyPart) -> int:
     return part.slices * int((part.activity or Decimal(0)) * ACTIVITY_STEPS)

@@ -94,7 +94,7 @@ class DeviceEventFact:
 
 
 @dataclass(frozen=True)
-class Sight:
+class DeviceObservations:
     """The observations of one window.
 
     Attributes:
@@ -121,28 +121,30 @@ class Sight:
         return any(begin < moment and before < end for begin, end in self.seen.get(uuid, ()))
 
 
-def device_events(signals: Iterable[HealthSignal], *, sight: Sight) -> tuple[DeviceEventFact, ...]:
+def device_events(
+    signals: Iterable[HealthSignal], *, observed: DeviceObservations
+) -> tuple[DeviceEventFact, ...]:
     """Return what went wrong in a window, by device, kind, code and begin."""
-    found = [event for signal in signals for event in _events_of(signal, sight=sight)]
+    found = [event for signal in signals for event in _events_of(signal, observed=observed)]
     found.sort(key=lambda e: (e.uuid, e.instance_id, e.kind, e.code, e.begin_at, e.metric))
     return tuple(_once(found))
 
 
-def _events_of(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFact]:
+def _events_of(signal: HealthSignal, *, observed: DeviceObservations) -> Iterator[DeviceEventFact]:
     if signal.metric == XID_ERRORS:
-        return _xids(signal, sight=sight)
+        return _xids(signal, observed=observed)
     if signal.metric == XID_COUNT:
-        return _counted_xids(signal, sight=sight)
+        return _counted_xids(signal, observed=observed)
     if signal.metric == HEALTH_STATUS:
-        return _unhealthy(signal, sight=sight)
+        return _unhealthy(signal, observed=observed)
     if signal.metric in VIOLATIONS:
-        return _throttled(signal, sight=sight)
+        return _throttled(signal, observed=observed)
     rule = COUNTERS.get(signal.metric)
-    return iter(()) if rule is None else _increases(signal, rule=rule, sight=sight)
+    return iter(()) if rule is None else _increases(signal, rule=rule, observed=observed)
 
 
 def _changes(
-    signal: HealthSignal, *, sight: Sight
+    signal: HealthSignal, *, observed: DeviceObservations
 ) -> Iterator[tuple[HealthRun, Decimal | None, datetime | None]]:
     """Yield the levels that were reached in the window, the level before, and its last sample.
 
@@ -153,25 +155,27 @@ def _changes(
     for run in signal.runs:
         if previous is not None:
             before: Decimal | None = previous.value
-        elif sight.saw_before(signal.uuid, run.first_at):
+        elif observed.saw_before(signal.uuid, run.first_at):
             before = Decimal(0)
         else:
-            before = sight.known.get((signal.uuid, signal.instance_id, signal.metric))
-        if sight.has(run.first_at) and run.value != before:
+            before = observed.known.get((signal.uuid, signal.instance_id, signal.metric))
+        if observed.has(run.first_at) and run.value != before:
             yield run, before, None if previous is None else previous.last_at
         previous = run
 
 
-def _xids(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFact]:
-    for run, before, _ in _changes(signal, sight=sight):
+def _xids(signal: HealthSignal, *, observed: DeviceObservations) -> Iterator[DeviceEventFact]:
+    for run, before, _ in _changes(signal, observed=observed):
         yield _xid_event(signal, run=run, xid=int(run.value), before=before)
 
 
-def _counted_xids(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFact]:
+def _counted_xids(
+    signal: HealthSignal, *, observed: DeviceObservations
+) -> Iterator[DeviceEventFact]:
     """Yield an event for each rise; the count of a trailing window falls by itself."""
     if not signal.code.isascii() or not signal.code.isdigit():
         return
-    for run, before, _ in _changes(signal, sight=sight):
+    for run, before, _ in _changes(signal, observed=observed):
         if before is None or run.value > before:
             yield _xid_event(signal, run=run, xid=int(signal.code), before=before)
 
@@ -190,12 +194,12 @@ def _xid_event(
 
 
 def _increases(
-    signal: HealthSignal, *, rule: CounterRule, sight: Sight
+    signal: HealthSignal, *, rule: CounterRule, observed: DeviceObservations
 ) -> Iterator[DeviceEventFact]:
-    for run, before, last_at in _changes(signal, sight=sight):
+    for run, before, last_at in _changes(signal, observed=observed):
         # A counter that fell restarted at 0.
         risen = run.value - before if before is not None and run.value > before else run.value
-        seconds = sight.step_seconds
+        seconds = observed.step_seconds
         if last_at is not None:
             seconds = max(1, seconds_between(last_at, run.first_at))
         if risen < rule.per_second_min * seconds or run.value < rule.warns_at:
@@ -211,13 +215,13 @@ def _increases(
         )
 
 
-def _unhealthy(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFact]:
+def _unhealthy(signal: HealthSignal, *, observed: DeviceObservations) -> Iterator[DeviceEventFact]:
     """Yield the stretches of one bad level that lasted long enough, cut to the window."""
     for run in signal.runs:
-        lasted = seconds_between(run.first_at, run.last_at) + sight.step_seconds
+        lasted = seconds_between(run.first_at, run.last_at) + observed.step_seconds
         if run.value < HEALTH_WARN or lasted < HEALTH_SECONDS_MIN:
             continue
-        last = run.last_at + timedelta(seconds=sight.step_seconds)
+        last = run.last_at + timedelta(seconds=observed.step_seconds)
         yield from _stretch(
             signal,
             kind=EventKind.HEALTH,
@@ -225,11 +229,11 @@ def _unhealthy(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFac
             severity=EventSeverity.FAIL if run.value >= HEALTH_FAIL else EventSeverity.WARN,
             span=(run.first_at, last),
             after=run.value,
-            sight=sight,
+            observed=observed,
         )
 
 
-def _throttled(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFact]:
+def _throttled(signal: HealthSignal, *, observed: DeviceObservations) -> Iterator[DeviceEventFact]:
     """Yield the stretches in which clocks were held down for more than 5 % of the time."""
     begin: datetime | None = None
     end: datetime | None = None
@@ -246,7 +250,7 @@ def _throttled(signal: HealthSignal, *, sight: Sight) -> Iterator[DeviceEventFac
                 severity=EventSeverity.WARN,
                 span=(begin, end),
                 after=after,
-                sight=sight,
+                observed=observed,
             )
         begin = end = None
 
@@ -264,9 +268,9 @@ def _stretch(  # noqa: PLR0913 - An event has this many parts; all are keyword o
     severity: EventSeverity,
     span: tuple[datetime, datetime],
     after: Decimal,
-    sight: Sight,
+    observed: DeviceObservations,
 ) -> Iterator[DeviceEventFact]:
-    begin, end = max(span[0], sight.start_at), min(span[1], sight.end_at)
+    begin, end = max(span[0], observed.start_at), min(span[1], observed.end_at)
     if begin < end:
         event = _event(
             signal,
@@ -276,7 +280,7 @@ def _stretch(  # noqa: PLR0913 - An event has this many parts; all are keyword o
             span=(begin, end),
             values=(None, after),
         )
-        yield replace(event, is_continued=span[0] < sight.start_at)
+        yield replace(event, is_continued=span[0] < observed.start_at)
 
 
 def _event(

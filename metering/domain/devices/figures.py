@@ -103,7 +103,7 @@ class DeviceFact(NamedDevice, Protocol):
 
 
 @dataclass(frozen=True)
-class Holding:
+class PodDeviceUse:
     """One pod's usage of one resource, as devices are matched to it.
 
     Attributes:
@@ -141,7 +141,7 @@ _ATTRIBUTABLE: Final = frozenset({SharingMode.WHOLE, SharingMode.MIG})
 
 
 @dataclass(frozen=True)
-class _Part:
+class _DeviceOverlap:
     """A device's overlap with one usage."""
 
     device: DeviceFact
@@ -150,7 +150,7 @@ class _Part:
 
 
 def activities(
-    holdings: Sequence[Holding],
+    holdings: Sequence[PodDeviceUse],
     *,
     devices: Sequence[DeviceFact],
     energies: Sequence[int | None],
@@ -162,12 +162,12 @@ def activities(
         devices: What was observed.
         energies: Each device's own part of its GPU's energy; None when unknown.
     """
-    parts: dict[int, list[_Part]] = {}
+    parts: dict[int, list[_DeviceOverlap]] = {}
     matched = matching_holdings(holdings, devices=devices)
     for device, energy, index in zip(devices, energies, matched, strict=True):
         if index is not None:
             seconds = overlap_seconds(device, holding=holdings[index])
-            parts.setdefault(index, []).append(_Part(device, seconds, energy))
+            parts.setdefault(index, []).append(_DeviceOverlap(device, seconds, energy))
     return tuple(
         _activity(holding, parts=parts[index]) if index in parts else NOTHING_KNOWN
         for index, holding in enumerate(holdings)
@@ -175,7 +175,7 @@ def activities(
 
 
 def matching_holdings(
-    holdings: Sequence[Holding], *, devices: Sequence[NamedDevice]
+    holdings: Sequence[PodDeviceUse], *, devices: Sequence[NamedDevice]
 ) -> tuple[int | None, ...]:
     """Return for each device the index of the usage that held it alone, or None when unknown.
 
@@ -193,7 +193,7 @@ def matching_holdings(
 def _match(
     device: NamedDevice,
     *,
-    holdings: Sequence[Holding],
+    holdings: Sequence[PodDeviceUse],
     by_name: Mapping[tuple[str, str, bool], Sequence[int]],
 ) -> int | None:
     if device.is_shared:
@@ -214,11 +214,11 @@ def overlap_seconds(device: Timed, *, holding: Timed) -> int:
     )
 
 
-def _activity(holding: Holding, *, parts: Sequence[_Part]) -> Activity:
+def _activity(holding: PodDeviceUse, *, parts: Sequence[_DeviceOverlap]) -> Activity:
     """Return the activity of a usage's devices, computed in whole numbers over one denominator."""
-    sampled = [part.device for part in parts if _tells_activity(part.device)]
+    sampled = [part.device for part in parts if _shows_activity(part.device)]
     steps = lcm(*(device.expected_samples for device in sampled))
-    weights = [_sampled_steps(part, steps=steps) for part in parts if _tells_activity(part.device)]
+    weights = [_sampled_steps(part, steps=steps) for part in parts if _shows_activity(part.device)]
     whole = holding.unit_seconds * steps
     covered = min(sum(weights), whole)
     return Activity(
@@ -228,12 +228,12 @@ def _activity(holding: Holding, *, parts: Sequence[_Part]) -> Activity:
     )
 
 
-def _tells_activity(device: DeviceFact) -> bool:
+def _shows_activity(device: DeviceFact) -> bool:
     is_sampled = device.busy_ratio is not None and not device.is_busy_doubtful
     return is_sampled and device.expected_samples > 0
 
 
-def _sampled_steps(part: _Part, *, steps: int) -> int:
+def _sampled_steps(part: _DeviceOverlap, *, steps: int) -> int:
     """Return the seconds that were sampled, counted in steps of a second."""
     expected = part.device.expected_samples
     return part.seconds * min(part.device.samples, expected) * (steps // expected)
@@ -253,7 +253,7 @@ def _busy_ratio(devices: Sequence[DeviceFact], *, weights: Sequence[int]) -> Dec
     return _quotient(busy, steps * sum(weights), step=RATIO_STEP, rounding=ROUND_HALF_UP)
 
 
-def _energy(holding: Holding, *, parts: Sequence[_Part]) -> int | None:
+def _energy(holding: PodDeviceUse, *, parts: Sequence[_DeviceOverlap]) -> int | None:
     if not _is_enough(sum(part.seconds for part in parts), holding.unit_seconds):
         return None
     known = [part.energy for part in parts if part.energy is not None]

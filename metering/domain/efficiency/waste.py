@@ -89,7 +89,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class WasteVerdict:
     """What an allocation is accused of, from when."""
 
     rule: WasteRule
@@ -118,7 +118,7 @@ def judge(
     at: datetime,
     thresholds: WasteThresholds,
     catalogue: Catalogue,
-) -> Verdict | None:
+) -> WasteVerdict | None:
     """Return the strongest thing an allocation is accused of, or None.
 
     Args:
@@ -129,7 +129,7 @@ def judge(
         catalogue: The version in force; it gives a suggestion's size.
     """
     if _does_not_run(tenure, at=at, thresholds=thresholds):
-        return Verdict(WasteRule.NOT_RUNNING, tenure.begin_at, NOTHING)
+        return WasteVerdict(WasteRule.NOT_RUNNING, tenure.begin_at, NOTHING)
     if tenure.sharing_mode not in _EXCLUSIVE:
         return None
     for rule in ACTIVITY_RULES:
@@ -141,7 +141,7 @@ def judge(
         if not _is_believable(spell, tenure=tenure, seconds=seconds, thresholds=thresholds):
             continue
         if _breaks(rule, spell, work=tenure.work, thresholds=thresholds):
-            return Verdict(
+            return WasteVerdict(
                 rule=rule,
                 from_at=since,
                 suggestion=_suggest(
@@ -159,7 +159,7 @@ def rules_asked(thresholds: WasteThresholds, *, is_daily: bool) -> tuple[WasteRu
 
 
 def waits_for_its_day(
-    rule: WasteRule, *, asked: Collection[WasteRule], verdict: Verdict | None
+    rule: WasteRule, *, asked: Collection[WasteRule], verdict: WasteVerdict | None
 ) -> bool:
     """Whether the finding of a pod stays until its rule is judged again.
 

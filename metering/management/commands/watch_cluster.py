@@ -23,7 +23,7 @@ from django.db import DatabaseError, connections
 from django.utils import timezone
 
 from metering.adapters import cluster_watch
-from metering.protocols.watch import ClusterWatch, WatchExpiredError
+from metering.protocols.watch import ClusterWatchSource, WatchExpiredError
 from metering.selectors.allocations.watch import WatchedCluster, watched_clusters
 from metering.services.allocations.heartbeats import ClockAheadError, WatchPace
 from metering.services.allocations.leading import Watcher
@@ -43,7 +43,7 @@ STOP_SECONDS: Final = 20
 
 
 class Command(BaseCommand):
-    """Watch clusters until told to stop."""
+    """Watch clusters until stopped."""
 
     help = "Keep the allocation ledger from the Kubernetes API of watched clusters."
 
@@ -92,7 +92,7 @@ class Command(BaseCommand):
 
 @dataclass
 class _Post:
-    """One cluster's thread, and how it is told to stop."""
+    """One cluster's thread, and the event that stops it."""
 
     cluster: WatchedCluster
     stop: threading.Event = field(default_factory=threading.Event)
@@ -102,7 +102,7 @@ class _Post:
 class Crew:
     """The threads of this process, one for each cluster it watches."""
 
-    def __init__(self, watch: ClusterWatch) -> None:
+    def __init__(self, watch: ClusterWatchSource) -> None:
         """Nobody watches yet."""
         self._watch = watch
         self._posts: dict[WatchedCluster, _Post] = {}
@@ -138,7 +138,7 @@ class Crew:
         return post
 
 
-def make_watcher(watch: ClusterWatch, *, stop: threading.Event | None = None) -> Watcher:
+def make_watcher(watch: ClusterWatchSource, *, stop: threading.Event | None = None) -> Watcher:
     """Return this process as a watcher, at the pace the settings name."""
     return Watcher(
         # A process that comes back with the same number is another one, so the name is drawn.

@@ -110,7 +110,7 @@ _PODS: Final = f"""
 
 
 @dataclass(frozen=True)
-class Holding:
+class OwnerHolding:
     """Units of one size held by one owner in one project; owner "" is unknown."""
 
     organization_id: UUID
@@ -127,14 +127,14 @@ class Holding:
 class HoldingPod:
     """One pod that holds units, since when, and what controls it as "Kind/name"."""
 
-    holding: Holding
+    holding: OwnerHolding
     begin_at: datetime
     controller: str
 
 
 def holdings_now(
     *, at: datetime, organization_ids: Collection[UUID], admission_modes: Collection[str]
-) -> tuple[Holding, ...]:
+) -> tuple[OwnerHolding, ...]:
     """Return what organizations hold in clusters of some admission modes; one statement.
 
     Args:
@@ -183,8 +183,8 @@ def _holding(  # noqa: PLR0913, PLR0917 - A row's columns, in their order.
     cluster_id: UUID,
     priority_class: str,
     units: int,
-) -> Holding:
-    return Holding(
+) -> OwnerHolding:
+    return OwnerHolding(
         organization_id,
         project_id,
         owner,

@@ -72,7 +72,7 @@ class ClusterHeadroom:
         return max(0, self.offered_units - self.held_units)
 
 
-def cluster_room(
+def cluster_headroom(
     *, project_id: UUID, size: GPUSize, model_group: str, at: datetime
 ) -> tuple[ClusterHeadroom, ...]:
     """Return the clusters in which a project has a namespace, by slug; one statement.

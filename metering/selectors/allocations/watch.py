@@ -147,7 +147,7 @@ class BeginDifference:
     pod_uid: str
     resource: str
     begin_at: datetime
-    told_begin_at: datetime
+    reported_begin_at: datetime
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def begin_differences(
     Only rows another source opened can differ; their values were settled before the API was
     queried.
     """
-    told = QueuedPod.objects.filter(cluster_id=cluster_id, pod_uid=OuterRef("pod_uid"))
+    queued = QueuedPod.objects.filter(cluster_id=cluster_id, pod_uid=OuterRef("pod_uid"))
     rows = (
         PodAllocation.objects.filter(
             Q(end_at__isnull=True) | Q(end_at__gt=begin_at),
@@ -213,13 +213,14 @@ def begin_differences(
             source="prometheus",
             begin_at__lt=end_at,
         )
-        .annotate(told=Subquery(told.values("bound_at")))
-        .filter(told__isnull=False)
-        .exclude(told=F("begin_at"))
+        .annotate(queued_bound_at=Subquery(queued.values("bound_at")))
+        .filter(queued_bound_at__isnull=False)
+        .exclude(queued_bound_at=F("begin_at"))
         .order_by("pod_uid", "resource")
     )
     return tuple(
-        BeginDifference(*row) for row in rows.values_list("pod_uid", "resource", "begin_at", "told")
+        BeginDifference(*row)
+        for row in rows.values_list("pod_uid", "resource", "begin_at", "queued_bound_at")
     )
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from metering.domain.allocations.pod_life import CLAIM_PREFIX
 from metering.domain.allocations.timeline import EndKind, Life
 from metering.domain.allocations.watch_coverage import blind_stretches, covered_seconds
-from metering.domain.collection.accounts import Span
+from metering.domain.collection.accounts import OpenInterval
 from metering.domain.collection.reconciliation import Accepted, Side
 from metering.domain.collection.windows import seconds_between
 from metering.models import NodeRecord, ReconciliationDecision
@@ -48,7 +48,7 @@ class WatchCoverage:
         is_blind_at_end: Whether there was no heartbeat at or after the window's end.
     """
 
-    spans: tuple[Span, ...] = ()
+    spans: tuple[OpenInterval, ...] = ()
     until_at: datetime | None = None
     ratio: Decimal = Decimal(0)
     is_blind_at_end: bool = True
@@ -88,7 +88,7 @@ def watch_coverage(
     last_beat_at = max((span.until_at for span in known), default=None)
     return WatchCoverage(
         spans=tuple(
-            Span(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end
+            OpenInterval(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end
         ),
         until_at=last_beat_at,
         ratio=ratio.quantize(COVERAGE_STEP, rounding=ROUND_DOWN),

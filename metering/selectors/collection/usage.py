@@ -135,14 +135,14 @@ def _totals(rows: QuerySet[UsageRecord], *, groups: Sequence[UsageGroup]) -> tup
 
 def _total(row: dict[str, object], *, columns: Sequence[str]) -> UsageTotal:
     names = ("organization_id", "project_id", "owner", "cluster_id", "size", "price_group")
-    told = {name: row[name] if name in columns else None for name in (*names, "bucket_at")}
+    values = {name: row[name] if name in columns else None for name in (*names, "bucket_at")}
     known, weighted = row["busy_known"], row["busy_weighted"]
     ratio = None
     if isinstance(weighted, Decimal) and known:
         ratio = (weighted / int(str(known))).quantize(_RATIO_STEP, rounding=ROUND_HALF_UP)
     energy = row["energy"]
     return UsageTotal(
-        **told,  # type: ignore[arg-type]
+        **values,  # type: ignore[arg-type]
         records=int(str(row["records"])),
         unit_seconds=int(str(row["total"])),
         busy_ratio=ratio,
@@ -219,7 +219,7 @@ def month_use(*, month_begin: datetime, at: datetime) -> tuple[MonthUse, ...]:
 
 # A retraction has no time of its own, so the time stays known if usage is added again.
 NET_USAGE: Final = """
-WITH told AS (
+WITH reported AS (
   SELECT DISTINCT ON (r.pod_uid, r.resource) r.*, sum(r.unit_seconds) OVER k AS net_unit_seconds,
          min(r.id) OVER k AS record_id
     FROM metering_usagerecord r
@@ -227,7 +227,7 @@ WITH told AS (
   WINDOW k AS (PARTITION BY r.pod_uid, r.resource)
    ORDER BY r.pod_uid, r.resource, (r.seconds > 0) DESC, r.revision DESC),
 net AS MATERIALIZED (
-  SELECT * FROM told WHERE net_unit_seconds > 0)"""
+  SELECT * FROM reported WHERE net_unit_seconds > 0)"""
 
 
 # The hours without use count as 0: only the ranks above them are read.

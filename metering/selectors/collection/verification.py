@@ -17,7 +17,7 @@ from metering.selectors.collection.record_digest import (
     device_lines,
 )
 from metering.selectors.corrections.corrections import LINE_TYPES
-from tenants.domain.verification import Batch, Cursor, differences_of
+from tenants.domain.verification import CheckedBatch, Cursor, differences_of
 from tenants.selectors.verification import check_frozen_by_entries
 
 RECORDS_PER_BATCH: Final = 20_000
@@ -144,7 +144,7 @@ SELECT c.id FROM metering_usagecorrection c
 """  # noqa: S608 - Constants.
 
 
-def check_seals(cursor: Cursor) -> Batch:
+def check_seals(cursor: Cursor) -> CheckedBatch:
     """Compare every seal of the audit trail with its window: there, sealed, of the same digest."""
     return check_frozen_by_entries(
         cursor,
@@ -154,7 +154,7 @@ def check_seals(cursor: Cursor) -> Batch:
     )
 
 
-def check_postings(cursor: Cursor) -> Batch:
+def check_postings(cursor: Cursor) -> CheckedBatch:
     """Compare every posting of the audit trail with its correction: there, posted, the same."""
     return check_frozen_by_entries(
         cursor,
@@ -164,13 +164,13 @@ def check_postings(cursor: Cursor) -> Batch:
     )
 
 
-def check_sealed_windows(cursor: Cursor) -> Batch:
+def check_sealed_windows(cursor: Cursor) -> CheckedBatch:
     """Recompute the digests of sealed windows from their records."""
     with connection.cursor() as database:
         database.execute(_PAGE, [cursor.get("id", 0), WINDOWS_PER_BATCH, RECORDS_PER_BATCH])
         ids = [window_id for (window_id,) in database.fetchall()]
         if not ids:
-            return Batch(0)
+            return CheckedBatch(0)
         database.execute(_WINDOWS, [ids])
         rows = database.fetchall()
     found = []
@@ -187,10 +187,10 @@ def check_sealed_windows(cursor: Cursor) -> Batch:
             found.append(f"{name} has records of no posted correction.")
         if not is_capacity_kept:
             found.append(f"{name} has other capacity than the last audit entry about it.")
-    return Batch(sum(row[2] for row in rows), tuple(found), {"id": ids[-1]})
+    return CheckedBatch(sum(row[2] for row in rows), tuple(found), {"id": ids[-1]})
 
 
-def check_device_windows(cursor: Cursor) -> Batch:
+def check_device_windows(cursor: Cursor) -> CheckedBatch:
     """Recompute the digests of sealed device figures.
 
     Those that were copied from the first version have no digest; of them the devices are counted.
@@ -204,17 +204,17 @@ def check_device_windows(cursor: Cursor) -> Batch:
         if (kept, sealed) not in {(there, digest), (device_rows, "")}
     )
     cursor_after = {"id": rows[-1][0]} if rows else None
-    return Batch(sum(row[3] for row in rows), found, cursor_after)
+    return CheckedBatch(sum(row[3] for row in rows), found, cursor_after)
 
 
-def check_corrections(cursor: Cursor) -> Batch:
+def check_corrections(cursor: Cursor) -> CheckedBatch:
     """Recompute the digests of corrections, and compare the posted ones with their records."""
     rows = UsageCorrection.objects.order_by("id")
     if cursor:
         rows = rows.filter(id__gt=cursor["id"])
     page = list(rows.only("id", "lines", "digest", "state")[:CORRECTIONS_PER_BATCH])
     if not page:
-        return Batch(0)
+        return CheckedBatch(0)
     posted = [row.pk for row in page if row.state == "posted"]
     found = [
         sentence
@@ -229,7 +229,7 @@ def check_corrections(cursor: Cursor) -> Batch:
         f"The correction {row_id} is posted without audit entries of its asker and decider."
         for (row_id,) in unaudited
     ]
-    return Batch(len(page), tuple(found), {"id": str(page[-1].pk)})
+    return CheckedBatch(len(page), tuple(found), {"id": str(page[-1].pk)})
 
 
 def _line_differences(row: UsageCorrection) -> list[str]:

@@ -13,7 +13,7 @@ from django.db.models import Count, Sum
 from django.db.models.functions import Coalesce
 
 from metering.domain.catalogue.sizing import UnsizedCause
-from metering.domain.corrections.correction import Holding
+from metering.domain.corrections.correction import DisputedUsage
 from metering.domain.corrections.exceptions import (
     BLOCKING_KINDS,
     SIDED_KINDS,
@@ -78,7 +78,7 @@ WITH alike AS (
          sum(held_unit_seconds / units)::bigint AS held_pod_seconds
     FROM alike
    GROUP BY kind, cause, cluster_id, namespace, resource, node, size
-), told AS (
+), reported AS (
   SELECT kind, cause, cluster_id, namespace, resource, node,
          jsonb_agg(jsonb_build_array(size, held_unit_seconds, held_pod_seconds) ORDER BY size)
            AS held
@@ -97,7 +97,7 @@ WITH alike AS (
 SELECT n.kind, n.cause, n.cluster_id, c.name, n.namespace, n.resource, n.node, n.exceptions,
        n.pods, n.first_start, n.last_start, n.oldest_id, t.held::text
   FROM counted n
-  JOIN told t USING (kind, cause, cluster_id, namespace, resource, node)
+  JOIN reported t USING (kind, cause, cluster_id, namespace, resource, node)
   JOIN tenants_cluster c ON c.id = n.cluster_id
  ORDER BY n.kind = ANY(%(blocking)s) DESC, n.exceptions DESC, n.kind, c.slug, n.namespace,
           n.resource, n.node, n.cause
@@ -201,9 +201,9 @@ def _group(row: tuple[Any, ...]) -> AlikeExceptions:
     )
 
 
-def _held(told: str) -> tuple[HeldPart, ...]:
+def _held(text: str) -> tuple[HeldPart, ...]:
     """Return what is held by size, without sizes of which nothing is."""
-    parts = [HeldPart(*part) for part in json.loads(told)]
+    parts = [HeldPart(*part) for part in json.loads(text)]
     order = {size: place for place, size in enumerate(_SIZES)}
     return tuple(
         sorted(
@@ -213,7 +213,7 @@ def _held(told: str) -> tuple[HeldPart, ...]:
     )
 
 
-def holdings_of(window: MeteringWindow) -> Mapping[str, Holding]:
+def holdings_of(window: MeteringWindow) -> Mapping[str, DisputedUsage]:
     """Return what was held in a window by subject, resolved exceptions too; two statements."""
     decided = {
         pod_subject(uid=uid, resource=resource)
@@ -236,6 +236,6 @@ def holdings_of(window: MeteringWindow) -> Mapping[str, Holding]:
         elif state != ExceptionState.OPEN and not is_machines_resolution(resolution):
             left_off[subject] += held
     return {
-        subject: Holding(is_disputed=subject in disputed, left_off_unit_seconds=held)
+        subject: DisputedUsage(is_disputed=subject in disputed, left_off_unit_seconds=held)
         for subject, held in left_off.items()
     }

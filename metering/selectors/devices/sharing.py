@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import QuerySet
 
-from metering.domain.devices.attribution import Evidence, Peer
+from metering.domain.devices.attribution import CoTenancyEvidence, Peer
 from tenants.models import Cluster, Project
 
 # Times of one project on one device or node are merged first, so consecutive pods are one interval
@@ -102,7 +102,7 @@ class CoTenancyInterval:
     node: str
     place: str
     sharing_mode: str
-    evidence: Evidence
+    evidence: CoTenancyEvidence
     organization_id: UUID
     organization: str
     project_id: UUID
@@ -114,7 +114,7 @@ class CoTenancyInterval:
 
 
 @dataclass(frozen=True)
-class Reach:
+class ReadableIntervals:
     """The intervals and names a caller may read.
 
     Attributes:
@@ -128,10 +128,10 @@ class Reach:
         return self.projects is None or project_id in self.projects
 
 
-def reach_of(projects: QuerySet[Project] | None) -> Reach:
+def reach_of(projects: QuerySet[Project] | None) -> ReadableIntervals:
     """Return what a reader of these projects may see, in one statement; None sees all."""
     ids = None if projects is None else frozenset(projects.values_list("pk", flat=True))
-    return Reach(ids)
+    return ReadableIntervals(ids)
 
 
 def cluster_of_report(slug: str, *, projects: QuerySet[Project] | None) -> UUID | None:
@@ -152,7 +152,7 @@ def device_sharing(  # noqa: PLR0913 - A report's questions; all are keyword onl
     *,
     begin_at: datetime,
     end_at: datetime,
-    reach: Reach,
+    reach: ReadableIntervals,
     limit: int,
     organization_id: UUID | None = None,
     cluster_id: UUID | None = None,
@@ -188,7 +188,7 @@ def device_sharing(  # noqa: PLR0913 - A report's questions; all are keyword onl
         return tuple(_interval(row, reach=reach) for row in cursor.fetchall())
 
 
-def _interval(row: tuple[Any, ...], *, reach: Reach) -> CoTenancyInterval:
+def _interval(row: tuple[Any, ...], *, reach: ReadableIntervals) -> CoTenancyInterval:
     begin_at, end_at, cluster_id, pair, cluster, node, place, mode, evidence, *people = row
     project_id, project, organization_id, organization, *other = people
     other_id, other_project, other_organization_id, other_organization = other
@@ -202,7 +202,7 @@ def _interval(row: tuple[Any, ...], *, reach: Reach) -> CoTenancyInterval:
         node=node,
         place=place,
         sharing_mode=mode,
-        evidence=Evidence(evidence),
+        evidence=CoTenancyEvidence(evidence),
         organization_id=organization_id,
         organization=organization,
         project_id=project_id,

@@ -9,38 +9,38 @@ from uuid import UUID
 
 from django.db import connection
 
-from metering.domain.allocations.pod_life import CLAIM_PREFIX, merge_sights
+from metering.domain.allocations.pod_life import CLAIM_PREFIX, merge_snapshots
 from metering.domain.catalogue.sizing import Catalogue
 from metering.protocols.watch import ClaimState, NodeState, PodState, SliceState, WatchedKind
 from metering.services.allocations.claims import write_claims, write_slices
 from metering.services.allocations.ends import end_absent, end_on_lost_nodes
-from metering.services.allocations.pods import ObservationSpool, sight_of, write_pods
+from metering.services.allocations.pods import ObservationSpool, snapshot_of, write_pods
 from metering.services.allocations.sizing import settle_open_sizes, sizing_labels
-from metering.services.allocations.states import Changed, Told
+from metering.services.allocations.states import Changed, Observed
 from tenants.domain.errors import SourceUnavailableError
 
-_TOLD = """WITH told AS MATERIALIZED (
-  SELECT * FROM jsonb_to_recordset(%(told)s) AS n(node text, node_uid text, labels jsonb,
+_OBSERVED = """WITH reported AS MATERIALIZED (
+  SELECT * FROM jsonb_to_recordset(%(reported)s) AS n(node text, node_uid text, labels jsonb,
     allocatable jsonb, is_ready boolean, is_schedulable boolean, is_gone boolean,
-    told_at timestamptz))"""
+    observed_at timestamptz))"""
 # A node that is absent from a list was there until the watch last was healthy.
-_CLOSE = f"""{_TOLD}
+_CLOSE = f"""{_OBSERVED}
 UPDATE metering_noderecord r
-   SET end_at = GREATEST(r.begin_at, COALESCE(t.told_at, LEAST(%(at)s, %(alive_at)s)))
+   SET end_at = GREATEST(r.begin_at, COALESCE(t.observed_at, LEAST(%(at)s, %(alive_at)s)))
   FROM metering_noderecord o
-  LEFT JOIN told t ON t.node = o.node
+  LEFT JOIN reported t ON t.node = o.node
  WHERE o.id = r.id AND o.cluster_id = %(cluster_id)s AND o.end_at IS NULL
    AND CASE WHEN t.node IS NULL THEN %(is_list)s ELSE t.is_gone
      OR (t.node_uid, t.labels, t.allocatable, t.is_ready, t.is_schedulable) IS DISTINCT FROM
         (o.node_uid, o.labels, o.allocatable, o.is_ready, o.is_schedulable) END
 """  # noqa: S608 - The relation is a constant of ours.
 # A node that never offered a GPU is none of ours.
-_OPEN = f"""{_TOLD}
+_OPEN = f"""{_OBSERVED}
 INSERT INTO metering_noderecord (cluster_id, node, node_uid, labels, allocatable, is_ready,
   is_schedulable, begin_at)
 SELECT %(cluster_id)s, t.node, t.node_uid, t.labels, t.allocatable, t.is_ready, t.is_schedulable,
-       GREATEST(t.told_at, former.end_at)
-  FROM told t
+       GREATEST(t.observed_at, former.end_at)
+  FROM reported t
   LEFT JOIN LATERAL (
     SELECT max(r.end_at) AS end_at FROM metering_noderecord r
      WHERE r.cluster_id = %(cluster_id)s AND r.node = t.node) former ON true
@@ -53,7 +53,7 @@ ON CONFLICT (cluster_id, node) WHERE end_at IS NULL DO NOTHING
 def write_nodes(
     cluster_id: UUID,
     *,
-    told: Iterable[tuple[Told, NodeState]],
+    observed: Iterable[tuple[Observed, NodeState]],
     at: datetime,
     alive_at: datetime | None,
     is_list: bool,
@@ -62,13 +62,13 @@ def write_nodes(
 
     Of several states of a node the last one counts: what lasted less than a batch is no history.
     """
-    rows = {node.name: _values(item, node=node) for item, node in told}
+    rows = {node.name: _values(item, node=node) for item, node in observed}
     given: dict[str, Any] = {
         "cluster_id": cluster_id,
         "at": at,
         "alive_at": alive_at,
         "is_list": is_list,
-        "told": json.dumps(list(rows.values())),
+        "reported": json.dumps(list(rows.values())),
     }
     with connection.cursor() as cursor:
         cursor.execute(_CLOSE, given)
@@ -77,7 +77,7 @@ def write_nodes(
         return Changed(opened=cursor.rowcount, closed=closed)
 
 
-def _values(item: Told, *, node: NodeState) -> dict[str, object]:
+def _values(item: Observed, *, node: NodeState) -> dict[str, object]:
     return {
         "node": node.name,
         "node_uid": node.uid,
@@ -86,7 +86,7 @@ def _values(item: Told, *, node: NodeState) -> dict[str, object]:
         "is_ready": node.is_ready,
         "is_schedulable": node.is_schedulable,
         "is_gone": item.is_gone,
-        "told_at": item.told_at.isoformat(),
+        "observed_at": item.observed_at.isoformat(),
     }
 
 
@@ -97,7 +97,7 @@ ABSENT_PERCENT_MAX: Final = 50
 
 _OPEN_PODS = """
 SELECT count(*), count(*) FILTER (WHERE NOT EXISTS (
-         SELECT FROM watch_sight s WHERE s.uid = a.pod_uid))
+         SELECT FROM watch_snapshot s WHERE s.uid = a.pod_uid))
   FROM metering_podallocation a
  WHERE a.cluster_id = %(cluster_id)s AND a.end_at IS NULL AND a.begin_at <= %(at)s
    AND NOT starts_with(a.resource, %(claims)s)
@@ -120,11 +120,11 @@ _DOUBTS_OPEN: Final = {
 }
 
 
-class DoubtfulListError(SourceUnavailableError):
+class ImplausibleListError(SourceUnavailableError):
     """Raised when a list would end most of what is open; nothing was written."""
 
 
-def refuse_doubtful(
+def refuse_implausible(
     cluster_id: UUID, *, kind: WatchedKind, uids: Collection[str], at: datetime
 ) -> None:
     """Refuse a complete list in which most of what is open is missing.
@@ -151,15 +151,15 @@ def refuse_doubtful(
         cursor.execute(statement, given)
         known, absent = cursor.fetchone()
     if known >= OPEN_MIN and absent * 100 > known * ABSENT_PERCENT_MAX:
-        raise DoubtfulListError(
+        raise ImplausibleListError(
             f"{absent} of {known} open rows are missing in a list; is it the right cluster, and"
-            " may all of it be read? It is believed when it is told again.",
+            " may all of it be read? It is believed when it is reported again.",
             reason="doubtful_list",
         )
 
 
 @dataclass(frozen=True)
-class Batch:
+class WatchBatch:
     """The parameters of every step of a batch.
 
     Attributes:
@@ -177,48 +177,48 @@ class Batch:
     is_sure: bool = False
 
 
-def spool_pods(spool: ObservationSpool, told: Sequence[Told], *, is_list: bool) -> None:
+def spool_pods(spool: ObservationSpool, observed: Sequence[Observed], *, is_list: bool) -> None:
     """Keep what the states of some pods show, one observation per pod."""
-    sights = (
-        sight_of(
+    snapshots = (
+        snapshot_of(
             item.state,
-            told_at=item.told_at,
+            observed_at=item.observed_at,
             is_deleted=item.is_gone,
             is_prompt=item.is_prompt,
             is_list=is_list,
         )
-        for item in told
+        for item in observed
         if isinstance(item.state, PodState)
     )
-    spool.add(merge_sights(sight for sight in sights if sight is not None))
+    spool.add(merge_snapshots(snapshot for snapshot in snapshots if snapshot is not None))
 
 
 def write_batch(
-    batch: Batch, *, kind: WatchedKind, told: Sequence[Told], pods: ObservationSpool
+    batch: WatchBatch, *, kind: WatchedKind, observed: Sequence[Observed], pods: ObservationSpool
 ) -> tuple[int, Changed]:
     """Write a batch within a transaction; return how many objects it contained, and what changed.
 
-    Pods are read from `pods`; all other kinds from `told`.
+    Pods are read from `pods`; all other kinds from `reported`.
 
     Raises:
         DoubtfulListError: It is a list that would end most open rows.
     """
     if kind is WatchedKind.PODS:
         return _pods(batch, pods)
-    uids = {item.state.uid for item in told}
+    uids = {item.state.uid for item in observed}
     objects = len(uids)
-    _doubt(batch, kind=kind, uids=uids)
+    _implausible(batch, kind=kind, uids=uids)
     if kind is WatchedKind.NODES:
-        return objects, _nodes(batch, told=told)
+        return objects, _nodes(batch, observed=observed)
     if kind is WatchedKind.SLICES:
-        slices = [(item, item.state) for item in told if isinstance(item.state, SliceState)]
+        slices = [(item, item.state) for item in observed if isinstance(item.state, SliceState)]
         return objects, write_slices(
-            batch.cluster_id, told=slices, at=batch.at, is_list=batch.is_list
+            batch.cluster_id, observed=slices, at=batch.at, is_list=batch.is_list
         )
-    claims = [(item, item.state) for item in told if isinstance(item.state, ClaimState)]
+    claims = [(item, item.state) for item in observed if isinstance(item.state, ClaimState)]
     changed = write_claims(
         batch.cluster_id,
-        told=claims,
+        observed=claims,
         at=batch.at,
         alive_at=batch.alive_at,
         is_list=batch.is_list,
@@ -228,16 +228,16 @@ def write_batch(
     return objects, changed
 
 
-def _doubt(batch: Batch, *, kind: WatchedKind, uids: Collection[str]) -> None:
+def _implausible(batch: WatchBatch, *, kind: WatchedKind, uids: Collection[str]) -> None:
     if batch.is_list and not batch.is_sure:
-        refuse_doubtful(batch.cluster_id, kind=kind, uids=uids, at=batch.at)
+        refuse_implausible(batch.cluster_id, kind=kind, uids=uids, at=batch.at)
 
 
-def _pods(batch: Batch, spool: ObservationSpool) -> tuple[int, Changed]:
+def _pods(batch: WatchBatch, spool: ObservationSpool) -> tuple[int, Changed]:
     if spool.is_empty and not batch.is_list:
         return 0, Changed(closed=end_on_lost_nodes(batch.cluster_id, at=batch.at))
     pods = spool.load()
-    _doubt(batch, kind=WatchedKind.PODS, uids=())
+    _implausible(batch, kind=WatchedKind.PODS, uids=())
     changed = write_pods(
         batch.cluster_id,
         catalogue=batch.catalogue,
@@ -251,11 +251,11 @@ def _pods(batch: Batch, spool: ObservationSpool) -> tuple[int, Changed]:
     return pods, Changed(opened=changed.opened, closed=closed)
 
 
-def _nodes(batch: Batch, *, told: Sequence[Told]) -> Changed:
-    nodes = [(item, item.state) for item in told if isinstance(item.state, NodeState)]
+def _nodes(batch: WatchBatch, *, observed: Sequence[Observed]) -> Changed:
+    nodes = [(item, item.state) for item in observed if isinstance(item.state, NodeState)]
     changed = write_nodes(
         batch.cluster_id,
-        told=nodes,
+        observed=nodes,
         at=batch.at,
         alive_at=batch.alive_at,
         is_list=batch.is_list,

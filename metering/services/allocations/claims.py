@@ -28,7 +28,7 @@ from metering.domain.catalogue.sizing import Catalogue
 from metering.models import ClaimConsumer, OfferedDevice, PodAllocation, QueuedPod
 from metering.protocols.watch import ClaimedDevice, ClaimState, SliceState
 from metering.services.allocations.sizing import SIZES, sizes_json
-from metering.services.allocations.states import Changed, Told
+from metering.services.allocations.states import Changed, Observed
 
 _ROW = """r(claim_uid text, resource text, namespace text, name text, node text, units integer,
   labels jsonb, begin_at timestamptz, end_at timestamptz, end_kind text, slack_seconds integer,
@@ -92,19 +92,19 @@ class _Around:
 def write_claims(
     cluster_id: UUID,
     *,
-    told: Iterable[tuple[Told, ClaimState]],
+    observed: Iterable[tuple[Observed, ClaimState]],
     catalogue: Catalogue,
     at: datetime,
     alive_at: datetime | None,
     is_list: bool,
 ) -> Changed:
     """Write what claims hold and for which pods; a complete list also ends absent ones."""
-    items = list(told)
+    items = list(observed)
     uids = frozenset(state.uid for _, state in items)
     book = _book(cluster_id, uids=uids, alive_at=alive_at, is_list=is_list)
     around = _around(cluster_id, states=[state for _, state in items])
     for item, state in items:
-        book.apply(_sight(item, state=state, around=around))
+        book.apply(_snapshot(item, state=state, around=around))
     if is_list:
         book.end_absent(uids, at=at)
     return _write(cluster_id, book=book, catalogue=catalogue)
@@ -115,12 +115,12 @@ def _book(
 ) -> ClaimBook:
     rows = PodAllocation.objects.filter(cluster_id=cluster_id, resource__startswith="claim/")
     reserved = ClaimConsumer.objects.filter(cluster_id=cluster_id)
-    told, using = rows.filter(pod_uid__in=uids), reserved.filter(claim_uid__in=uids)
+    open_rows, using = rows.filter(pod_uid__in=uids), reserved.filter(claim_uid__in=uids)
     if is_list:
-        told |= rows.filter(end_at__isnull=True)
+        open_rows |= rows.filter(end_at__isnull=True)
         using |= reserved.filter(end_at__isnull=True)
     return ClaimBook(
-        [_known(row) for row in told.order_by("pod_uid", "begin_at", "id")],
+        [_known(row) for row in open_rows.order_by("pod_uid", "begin_at", "id")],
         [
             ConsumerRow(row.claim_uid, row.pod_uid, row.pod_name, row.begin_at, row.end_at)
             for row in using.order_by("begin_at", "id")
@@ -158,7 +158,7 @@ def _around(cluster_id: UUID, *, states: Sequence[ClaimState]) -> _Around:
     )
 
 
-def _sight(item: Told, *, state: ClaimState, around: _Around) -> ClaimSnapshot:
+def _snapshot(item: Observed, *, state: ClaimState, around: _Around) -> ClaimSnapshot:
     held = () if item.is_gone else state.devices
     binds = [around.bound_at[uid] for uid, _ in state.consumers if uid in around.bound_at]
     nodes = [around.devices[_key(d)][0] for d in held if _key(d) in around.devices]
@@ -171,7 +171,7 @@ def _sight(item: Told, *, state: ClaimState, around: _Around) -> ClaimSnapshot:
         units=units,
         labels={name: _labels(held, device_class=name, around=around) for name in units},
         consumers={} if item.is_gone else dict(state.consumers),
-        told_at=item.told_at,
+        observed_at=item.observed_at,
         is_prompt=item.is_prompt,
         allocated_at=state.allocated_at,
         bound_at=min(binds, default=None),
@@ -271,10 +271,14 @@ UPDATE metering_offereddevice o SET gone_at = %(at)s
 
 
 def write_slices(
-    cluster_id: UUID, *, told: Iterable[tuple[Told, SliceState]], at: datetime, is_list: bool
+    cluster_id: UUID,
+    *,
+    observed: Iterable[tuple[Observed, SliceState]],
+    at: datetime,
+    is_list: bool,
 ) -> Changed:
     """Write what slices offer now; what they no longer offer stays, with when it went."""
-    latest = {state.name: (item, state) for item, state in told}
+    latest = {state.name: (item, state) for item, state in observed}
     offered = [state for item, state in latest.values() if not item.is_gone]
     given: dict[str, Any] = {
         "cluster_id": cluster_id,

@@ -22,7 +22,7 @@ _RANK = """CASE WHEN {0}end_kind = 'exact' THEN 3
 # before that was wrong. An event reopens only a bound, and only some time after it: an event right
 # after a list may have been sent before the pod was gone. A deletion that arrived after the list
 # was taken is not before it, although its bound begins there.
-_TOLD = f"""
+_OBSERVED = f"""
 WITH bounded AS (
   SELECT a.id, s.started_at, s.controller, s.priority, s.alive_at, s.gone_at,
          CASE WHEN s.finished_at IS NOT NULL THEN 'exact' WHEN s.gone_at IS NULL THEN 'open'
@@ -33,10 +33,10 @@ WITH bounded AS (
            WHEN s.gone_at IS NOT NULL THEN LEAST(s.gone_at,
              date_trunc('second', GREATEST(a.last_seen_at, s.alive_at, %(alive_at)s))) END)
            AS end_at
-    FROM watch_sight s
+    FROM watch_snapshot s
     JOIN metering_podallocation a ON a.cluster_id = %(cluster_id)s AND a.pod_uid = s.uid
      AND NOT starts_with(a.resource, %(claims)s)),
-told AS (
+reported AS (
   SELECT *, CASE WHEN end_kind = 'vanished_in_gap'
     THEN GREATEST(0, ceil(extract(epoch FROM gone_at - end_at)))::integer ELSE 0 END AS slack
     FROM bounded),
@@ -51,7 +51,7 @@ judged AS (
               THEN {_RANK.format("t.", "slack")} > {_RANK.format("a.", "end_slack_seconds")}
               WHEN t.end_kind = 'exact' THEN t.end_at > a.end_at
               ELSE (t.slack, t.end_at) < (a.end_slack_seconds, a.end_at) END AS is_better
-    FROM told t JOIN metering_podallocation a ON a.id = t.id),
+    FROM reported t JOIN metering_podallocation a ON a.id = t.id),
 written AS (
 UPDATE metering_podallocation a
    SET end_at = CASE WHEN j.reopens THEN NULL WHEN j.is_better THEN j.end_at ELSE a.end_at END,
@@ -85,14 +85,14 @@ UPDATE metering_podallocation a
           FROM metering_podallocation
          WHERE cluster_id = %(cluster_id)s AND end_at IS NULL AND begin_at <= %(at)s
            AND last_seen_at <= %(at)s AND NOT starts_with(resource, %(claims)s)) b
- WHERE a.id = b.id AND NOT EXISTS (SELECT FROM watch_sight s WHERE s.uid = a.pod_uid)
+ WHERE a.id = b.id AND NOT EXISTS (SELECT FROM watch_snapshot s WHERE s.uid = a.pod_uid)
 """
 _ABSENT_FROM_QUEUE = """
 UPDATE metering_queuedpod q
    SET gone_at = GREATEST(COALESCE(q.bound_at, q.created_at),
                           LEAST(%(at)s, date_trunc('second', %(alive_at)s::timestamptz)))
  WHERE q.cluster_id = %(cluster_id)s AND q.gone_at IS NULL AND q.created_at <= %(at)s
-   AND NOT EXISTS (SELECT FROM watch_sight s WHERE s.uid = q.pod_uid)
+   AND NOT EXISTS (SELECT FROM watch_snapshot s WHERE s.uid = q.pod_uid)
 """
 
 # The few overdue pods are selected first; in the other join order, on newly filled tables, this
@@ -113,7 +113,7 @@ UPDATE metering_podallocation a
 """
 
 
-def end_told(cluster_id: UUID, *, alive_at: datetime | None, is_list: bool) -> int:
+def end_gone_pods(cluster_id: UUID, *, alive_at: datetime | None, is_list: bool) -> int:
     """End the rows whose pods have ended by the staged observations; return how many."""
     given: dict[str, Any] = {
         "cluster_id": cluster_id,
@@ -123,7 +123,7 @@ def end_told(cluster_id: UUID, *, alive_at: datetime | None, is_list: bool) -> i
         "claims": CLAIM_PREFIX,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_TOLD, given)
+        cursor.execute(_OBSERVED, given)
         return int(cursor.fetchone()[0])
 
 

@@ -136,7 +136,7 @@ class WatchPace:
     lease_seconds: int = 30
     relist_seconds: int = 600
     stream_seconds: int = 300
-    doubt_seconds: int = 60
+    suspicion_seconds: int = 60
     drain_seconds: int = 3
     quiet_seconds: int = 2
     batch_events_max: int = 500

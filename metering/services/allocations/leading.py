@@ -10,13 +10,13 @@ from threading import Event
 
 from metering.domain.errors import LeaseLostError
 from metering.protocols.watch import (
-    ClusterWatch,
+    ClusterWatchSource,
     ListPage,
     WatchedKind,
     WatchEvent,
     WatchTarget,
 )
-from metering.services.allocations.batches import DoubtfulListError
+from metering.services.allocations.batches import ImplausibleListError
 from metering.services.allocations.heartbeats import (
     GAP_SECONDS_MAX,
     RENEWALS_PER_LEASE,
@@ -50,7 +50,7 @@ class Watcher:
     """
 
     name: str
-    watch: ClusterWatch
+    watch: ClusterWatchSource
     actor: Actor
     clock: Callable[[], datetime]
     pace: WatchPace = field(default_factory=WatchPace)
@@ -77,7 +77,7 @@ class Leader:
         self.target = target
         self.watcher = watcher
         self._lease = lease
-        self._doubted_at: dict[WatchedKind, int] = {}
+        self._suspected_at: dict[WatchedKind, int] = {}
         self._renew_at = watcher.pulse() + watcher.pace.lease_seconds // RENEWALS_PER_LEASE
 
     def renew(self) -> None:
@@ -159,7 +159,7 @@ class Leader:
         self, kind: WatchedKind, pages: Iterator[ListPage], *, at: datetime, is_afresh: bool
     ) -> str:
         now = self.watcher.pulse()
-        doubted_at = self._doubted_at.get(kind, now)
+        suspected_at = self._suspected_at.get(kind, now)
         try:
             ledgered = ledger_list(
                 lease=self._lease,
@@ -168,13 +168,13 @@ class Leader:
                 at=at,
                 actor=self.watcher.actor,
                 is_afresh=is_afresh,
-                is_sure=now - doubted_at >= self.watcher.pace.doubt_seconds,
+                is_sure=now - suspected_at >= self.watcher.pace.suspicion_seconds,
             )
-        except DoubtfulListError:
+        except ImplausibleListError:
             # Until a list is accepted no heartbeat is written, because the kind counts as broken.
-            self._doubted_at[kind] = doubted_at
+            self._suspected_at[kind] = suspected_at
             raise
-        self._doubted_at.pop(kind, None)
+        self._suspected_at.pop(kind, None)
         return ledgered.resource_version
 
     def _drain(

@@ -14,17 +14,17 @@ from metering.domain.allocations.watch_coverage import HEALTHY_FOR
 from metering.domain.collection.crashpoints import crashpoint
 from metering.protocols.watch import ListPage, WatchedKind, WatchEvent
 from metering.selectors.allocations.watch import alive_at
-from metering.services.allocations.batches import Batch, spool_pods, write_batch
+from metering.services.allocations.batches import WatchBatch, spool_pods, write_batch
 from metering.services.allocations.leases import Lease, require_lease
 from metering.services.allocations.pods import ObservationSpool
 from metering.services.allocations.states import (
     Changed,
     Ledgered,
-    Told,
+    Observed,
     keep_list,
     keep_version,
-    told_by_events,
-    told_by_page,
+    observed_in_events,
+    observed_in_page,
 )
 from metering.services.catalogue import ensure_catalogue
 from tenants.domain.actors import Actor
@@ -53,7 +53,7 @@ class _Pages:
             raise SourceUnavailableError("A list had no page.", reason="inconsistent_list")
 
 
-def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how it was had.
+def ledger_list(  # noqa: PLR0913 - A list needs what it is of and how it was read.
     *,
     lease: Lease,
     kind: WatchedKind,
@@ -90,10 +90,10 @@ def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how i
     read = _Pages(pages)
     catalogue = ensure_catalogue(actor=actor, at=at)
     with ObservationSpool() as pods:
-        told = _read(read, kind=kind, at=at, pods=pods)
+        observed = _read(read, kind=kind, at=at, pods=pods)
         with transaction.atomic():
             require_lease(lease)
-            batch = Batch(
+            batch = WatchBatch(
                 cluster_id=lease.cluster_id,
                 catalogue=catalogue,
                 at=at,
@@ -101,7 +101,7 @@ def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how i
                 is_list=True,
                 is_sure=is_sure,
             )
-            states, changed = write_batch(batch, kind=kind, told=told, pods=pods)
+            states, changed = write_batch(batch, kind=kind, observed=observed, pods=pods)
             keep_list(
                 lease.cluster_id,
                 kind=kind,
@@ -124,12 +124,12 @@ def ledger_list(  # noqa: PLR0913 - A list is told by what it is of and by how i
 
 def _read(
     pages: _Pages, *, kind: WatchedKind, at: datetime, pods: ObservationSpool
-) -> Sequence[Told]:
+) -> Sequence[Observed]:
     """Read a list to its end; pods go to their spool page by page, because there are many."""
     if kind is not WatchedKind.PODS:
-        return [told for page in pages for told in told_by_page(page, kind=kind, at=at)]
+        return [observed for page in pages for observed in observed_in_page(page, kind=kind, at=at)]
     for page in pages:
-        spool_pods(pods, told_by_page(page, kind=kind, at=at), is_list=True)
+        spool_pods(pods, observed_in_page(page, kind=kind, at=at), is_list=True)
     return ()
 
 
@@ -160,12 +160,12 @@ def ledger_events(
     with transaction.atomic():
         require_lease(lease)
         known_alive = alive_at(lease.cluster_id, kind)
-        told = told_by_events(
+        observed = observed_in_events(
             events, kind=kind, healthy_until=known_alive and known_alive + HEALTHY_FOR
         )
         states, changed = 0, Changed()
-        if told:
-            batch = Batch(
+        if observed:
+            batch = WatchBatch(
                 cluster_id=lease.cluster_id,
                 catalogue=catalogue,
                 at=at,
@@ -174,8 +174,8 @@ def ledger_events(
             )
             with ObservationSpool() as pods:
                 if kind is WatchedKind.PODS:
-                    spool_pods(pods, told, is_list=False)
-                states, changed = write_batch(batch, kind=kind, told=told, pods=pods)
+                    spool_pods(pods, observed, is_list=False)
+                states, changed = write_batch(batch, kind=kind, observed=observed, pods=pods)
         keep_version(lease.cluster_id, kind=kind, resource_version=resource_version, at=at)
         crashpoint("watch.events.before_commit")
     crashpoint("watch.events.after_commit")

@@ -43,7 +43,7 @@ ROUNDS_MAX: Final = 50
 
 
 @dataclass
-class _Reading:
+class _KindReading:
     """How one kind is being read."""
 
     kind: WatchedKind
@@ -54,7 +54,7 @@ class _Reading:
     ended_at: int | None = None
     pending: list[WatchEvent] = field(default_factory=list)
     pending_since: int = 0
-    has_told: bool = False
+    has_reported: bool = False
     failures: int = 0
     start_at: int = 0
     is_served: bool = True
@@ -75,7 +75,7 @@ class WatchLoop:
         now = self._watcher.pulse()
         self._beat_at = now
         self._readings = {
-            kind: _Reading(kind, cursor_of(cluster_id, kind), now + self._pace.relist_seconds)
+            kind: _KindReading(kind, cursor_of(cluster_id, kind), now + self._pace.relist_seconds)
             for kind in KINDS
         }
 
@@ -126,7 +126,7 @@ class WatchLoop:
             if reading.stream is not None:
                 reading.stream.abandon()
 
-    def _start(self, reading: _Reading) -> None:
+    def _start(self, reading: _KindReading) -> None:
         """Open a stream, after a list where one is due; what cannot be had is tried again later."""
         try:
             if not self._serves(reading):
@@ -146,8 +146,8 @@ class WatchLoop:
         now = self._watcher.pulse()
         left = max(STREAM_SECONDS_MIN, int(reading.relist_at - now))
         reading.start_at = now + self._pace.reopen_seconds
-        reading.opened_at, reading.has_told = None, False
-        assert reading.version is not None  # noqa: S101 - Listed above; tells the type.
+        reading.opened_at, reading.has_reported = None, False
+        assert reading.version is not None  # noqa: S101 - Listed above; narrows the type.
         reading.stream = Stream(
             watch=self._watcher.watch,
             target=self._leader.target,
@@ -158,7 +158,7 @@ class WatchLoop:
         )
         reading.stream.start()
 
-    def _serves(self, reading: _Reading) -> bool:
+    def _serves(self, reading: _KindReading) -> bool:
         """Whether the server knows a kind; if not, it is checked again with each list."""
         if reading.version is None:
             reading.is_served = self._watcher.watch.serves(self._leader.target, reading.kind)
@@ -170,12 +170,12 @@ class WatchLoop:
             reading.start_at = self._watcher.pulse() + self._pace.relist_seconds
         return reading.is_served
 
-    def _list(self, reading: _Reading) -> None:
+    def _list(self, reading: _KindReading) -> None:
         """List a kind without a stored version: earlier changes were not observed."""
         reading.version = self._leader.read_list(reading.kind)
         self._listed(reading)
 
-    def _listed(self, reading: _Reading) -> None:
+    def _listed(self, reading: _KindReading) -> None:
         reading.failures = 0
         reading.relist_at = self._watcher.pulse() + self._pace.relist_seconds
 
@@ -192,13 +192,13 @@ class WatchLoop:
                 self._hold(reading, item)
         return bool(items)
 
-    def _hold(self, reading: _Reading, event: WatchEvent) -> None:
+    def _hold(self, reading: _KindReading, event: WatchEvent) -> None:
         """Keep an event until its batch is written; of bookmarks in a row only the last counts."""
         now = self._watcher.pulse()
         if reading.opened_at is None:
             reading.opened_at = now
             return
-        reading.failures, reading.has_told = 0, True
+        reading.failures, reading.has_reported = 0, True
         former = reading.ended_at
         if former is not None and reading.opened_at - former <= GAP_SECONDS_MAX:
             event = replace(event, is_prompt=True)
@@ -210,12 +210,12 @@ class WatchLoop:
         if len(reading.pending) >= self._pace.batch_events_max:
             self._write(reading)
 
-    def _end(self, reading: _Reading, ended: Ended) -> None:
+    def _end(self, reading: _KindReading, ended: Ended) -> None:
         """Write the last events of a stream, then handle its end."""
         self._write(reading)
         reading.stream, reading.ended_at = None, self._watcher.pulse()
         error = ended.error
-        if error is None and not reading.has_told and not self._is_old(reading):
+        if error is None and not reading.has_reported and not self._is_old(reading):
             # A stream that ends at once proves nothing.
             error = SourceUnavailableError("The stream ended at once.", reason="empty_stream")
         if _is_idle(error) and reading.opened_at is not None:
@@ -229,7 +229,9 @@ class WatchLoop:
         else:
             raise error
 
-    def _fail(self, reading: _Reading, error: SourceUnavailableError | WatchExpiredError) -> None:
+    def _fail(
+        self, reading: _KindReading, error: SourceUnavailableError | WatchExpiredError
+    ) -> None:
         reading.failures += 1
         reading.is_whole = False
         reason = "expired" if isinstance(error, WatchExpiredError) else error.reason
@@ -252,11 +254,11 @@ class WatchLoop:
             pause_seconds=pause,
         )
 
-    def _is_ripe(self, reading: _Reading) -> bool:
+    def _is_ripe(self, reading: _KindReading) -> bool:
         age = self._watcher.pulse() - reading.pending_since
         return bool(reading.pending) and age >= self._pace.batch_seconds
 
-    def _write(self, reading: _Reading) -> None:
+    def _write(self, reading: _KindReading) -> None:
         if not reading.pending:
             return
         events, reading.pending = reading.pending, []
@@ -283,7 +285,7 @@ class WatchLoop:
         self._leader.beat(at=at)
         self._beat_at = self._watcher.pulse() + self._pace.heartbeat_seconds
 
-    def _is_well(self, reading: _Reading) -> bool:
+    def _is_well(self, reading: _KindReading) -> bool:
         """Whether a kind is read without a gap: it caught up, or ended and is due to continue."""
         if not reading.is_served:
             return True
@@ -291,7 +293,7 @@ class WatchLoop:
             reading.is_whole = True
         return reading.is_whole
 
-    def _is_old(self, reading: _Reading) -> bool:
+    def _is_old(self, reading: _KindReading) -> bool:
         """Whether a stream has been open long enough to have delivered the missed events."""
         if reading.opened_at is None:
             return False
@@ -319,7 +321,7 @@ def keep_watching(*, cluster_id: UUID, target: WatchTarget, watcher: Watcher) ->
             failures += 1
             pause = wait_seconds(failures=failures, seed=target.slug)
             note_idle_trouble(cluster_id=cluster_id, text=str(error))
-            logger.error(  # noqa: TRY400 - Where it was noticed tells nothing.
+            logger.error(  # noqa: TRY400 - The traceback would add nothing.
                 "metering.watch.clock_ahead", cluster=target.slug, reason=str(error)
             )
         except (OperationalError, InterfaceError) as error:

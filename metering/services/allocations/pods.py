@@ -27,7 +27,7 @@ from metering.domain.catalogue.sizing import Catalogue
 from metering.domain.collection.windows import whole_second
 from metering.protocols import ContainerRequest
 from metering.protocols.watch import PodState
-from metering.services.allocations.ends import end_told
+from metering.services.allocations.ends import end_gone_pods
 from metering.services.allocations.sizing import (
     SIZES,
     burst_classes,
@@ -44,7 +44,7 @@ INSERT INTO metering_queuedpod AS q (cluster_id, pod_uid, namespace, pod_name, r
 SELECT %(cluster_id)s, uid, namespace, name, requests, priority_class, left(owner, 150), created_at,
        bound_at, deletion_at, COALESCE(finished_at, gone_at), left(reason, 128),
        defects
-  FROM watch_sight
+  FROM watch_snapshot
 ON CONFLICT (cluster_id, pod_uid) DO UPDATE
    SET bound_at = COALESCE(q.bound_at, EXCLUDED.bound_at),
        deletion_at = COALESCE(q.deletion_at, EXCLUDED.deletion_at),
@@ -62,7 +62,7 @@ ON CONFLICT (cluster_id, pod_uid) DO UPDATE
 _HOLD = """
 INSERT INTO watch_hold (uid, resource, units, labels)
 SELECT s.uid, r.key, (r.value #>> '{}')::integer, COALESCE(n.labels, '{}')
-  FROM watch_sight s
+  FROM watch_snapshot s
  CROSS JOIN LATERAL jsonb_each(s.requests) AS r
   LEFT JOIN LATERAL (
     SELECT labels FROM metering_noderecord
@@ -87,7 +87,7 @@ SELECT %(cluster_id)s, s.uid, h.resource, s.namespace, s.name, s.node, left(s.ow
        z.catalogue_version, h.labels, s.bound_at, s.started_at, 0, 'open',
        GREATEST(s.alive_at, s.bound_at)
   FROM watch_hold h
-  JOIN watch_sight s ON s.uid = h.uid
+  JOIN watch_snapshot s ON s.uid = h.uid
   LEFT JOIN {SIZES} ON z.resource = h.resource AND z.labels = h.labels
   LEFT JOIN tenants_namespacebinding b
     ON b.cluster_id = %(cluster_id)s AND b.namespace = s.namespace AND b.valid @> s.bound_at
@@ -112,7 +112,7 @@ def write_pods(
         opened = 0
         if cursor.rowcount:
             opened = _open(cluster_id, catalogue=catalogue)
-    return Changed(opened, end_told(cluster_id, alive_at=alive_at, is_list=is_list))
+    return Changed(opened, end_gone_pods(cluster_id, alive_at=alive_at, is_list=is_list))
 
 
 def _open(cluster_id: UUID, *, catalogue: Catalogue) -> int:
@@ -125,10 +125,10 @@ def _open(cluster_id: UUID, *, catalogue: Catalogue) -> int:
         return int(cursor.rowcount)
 
 
-def sight_of(
+def snapshot_of(
     pod: PodState,
     *,
-    told_at: datetime,
+    observed_at: datetime,
     is_deleted: bool = False,
     is_prompt: bool = True,
     is_list: bool = False,
@@ -139,7 +139,7 @@ def sight_of(
 
     Args:
         pod: The state.
-        told_at: When a list was taken, or when an event arrived.
+        observed_at: When a list was taken, or when an event arrived.
         is_deleted: Whether the object is gone; its last state may be an old one, so its phase
             proves nothing about whether it ever ran.
         is_prompt: Whether the change has just happened; False for events that accumulated while the
@@ -168,8 +168,8 @@ def sight_of(
         started_at=pod.started_at,
         deletion_at=pod.deletion_at,
         finished_at=_exact_end(pod, bound_at=bound_at),
-        alive_at=whole_second(told_at) if is_prompt and not is_gone else None,
-        gone_at=whole_second(told_at) if is_gone else None,
+        alive_at=whole_second(observed_at) if is_prompt and not is_gone else None,
+        gone_at=whole_second(observed_at) if is_gone else None,
         is_prompt=is_gone and is_prompt and not is_list,
         defects=pod.defects,
     )
@@ -181,8 +181,8 @@ def requests_of(pod: PodState) -> Mapping[str, int | str]:
     for ask in pod.requests:
         asks[ask.resource].append(ask)
     units = {resource: effective_units(listed) for resource, listed in sorted(asks.items())}
-    told = {name: believed(name, units=count) for name, count in units.items() if count}
-    return {**told, **{CLAIM_PREFIX + name: 1 for name in sorted(pod.claims)}}
+    requested = {name: believed(name, units=count) for name, count in units.items() if count}
+    return {**requested, **{CLAIM_PREFIX + name: 1 for name in sorted(pod.claims)}}
 
 
 def _exact_end(pod: PodState, *, bound_at: datetime | None) -> datetime | None:
@@ -199,7 +199,7 @@ SPOOL_BYTES_IN_MEMORY: Final = 4_000_000
 
 _TABLES = (
     """
-CREATE TEMPORARY TABLE IF NOT EXISTS watch_sight (
+CREATE TEMPORARY TABLE IF NOT EXISTS watch_snapshot (
   uid text NOT NULL, namespace text NOT NULL, name text NOT NULL, node text NOT NULL,
   owner text NOT NULL, controller text NOT NULL, priority_class text NOT NULL, priority integer,
   requests jsonb NOT NULL, reason text NOT NULL, created_at timestamptz NOT NULL,
@@ -215,10 +215,11 @@ CREATE TEMPORARY TABLE IF NOT EXISTS watch_hold (
 )
 _COLUMNS = tuple(field.name for field in fields(PodSnapshot))
 _JSON = frozenset({"requests", "defects"})
-_COPY = f"COPY watch_sight ({', '.join(_COLUMNS)}) FROM STDIN"
+_COPY = f"COPY watch_snapshot ({', '.join(_COLUMNS)}) FROM STDIN"
 # A page received twice counts once: the later copy of a pod is used.
 _ONCE = """
-DELETE FROM watch_sight s USING watch_sight later WHERE s.uid = later.uid AND s.ctid < later.ctid
+DELETE FROM watch_snapshot s USING watch_snapshot later
+ WHERE s.uid = later.uid AND s.ctid < later.ctid
 """
 
 
@@ -237,10 +238,10 @@ class ObservationSpool:
         """Release the resources."""
         self._file.close()
 
-    def add(self, sights: Iterable[PodSnapshot]) -> None:
+    def add(self, snapshots: Iterable[PodSnapshot]) -> None:
         """Keep some observations."""
-        for sight in sights:
-            self._file.write(json.dumps(_values(sight), default=str).encode() + b"\n")
+        for snapshot in snapshots:
+            self._file.write(json.dumps(_values(snapshot), default=str).encode() + b"\n")
 
     @property
     def is_empty(self) -> bool:
@@ -263,19 +264,19 @@ class ObservationSpool:
             for table in _TABLES:
                 cursor.execute(table)
             # Within one transaction a second batch finds the tables of the first.
-            cursor.execute("TRUNCATE watch_sight, watch_hold")
+            cursor.execute("TRUNCATE watch_snapshot, watch_hold")
             with cursor.copy(_COPY) as copy:
                 for line in self._file:
                     copy.write_row(json.loads(line))
             # Without this the planner does not know the number of rows, and may use a nested loop.
-            cursor.execute("ANALYZE watch_sight")
+            cursor.execute("ANALYZE watch_snapshot")
             cursor.execute(_ONCE)
-            cursor.execute("SELECT count(*) FROM watch_sight")
+            cursor.execute("SELECT count(*) FROM watch_snapshot")
             return int(cursor.fetchone()[0])
 
 
-def _values(sight: PodSnapshot) -> tuple[object, ...]:
+def _values(snapshot: PodSnapshot) -> tuple[object, ...]:
     return tuple(
-        json.dumps(getattr(sight, name)) if name in _JSON else getattr(sight, name)
+        json.dumps(getattr(snapshot, name)) if name in _JSON else getattr(snapshot, name)
         for name in _COLUMNS
     )

@@ -29,36 +29,36 @@ STATE_OF: Final[Mapping[WatchedKind, type[ObjectState]]] = {
 
 
 @dataclass(frozen=True)
-class Told:
+class Observed:
     """One state from a list or an event.
 
     Attributes:
-        told_at: When the list was taken, or when the event arrived.
+        observed_at: When the list was taken, or when the event arrived.
         is_prompt: Whether the change has just happened; False for what accumulated while no watch
             ran.
     """
 
     state: ObjectState
-    told_at: datetime
+    observed_at: datetime
     is_gone: bool
     is_prompt: bool
 
 
-def told_by_page(page: ListPage, *, kind: WatchedKind, at: datetime) -> list[Told]:
+def observed_in_page(page: ListPage, *, kind: WatchedKind, at: datetime) -> list[Observed]:
     """Return the states of a page, all present.
 
     A list shows promptly which objects exist, but not when one ended: a terminal object without its
     own end is bounded like an absent one.
     """
     return [
-        Told(_checked(state, kind=kind), told_at=at, is_gone=False, is_prompt=True)
+        Observed(_checked(state, kind=kind), observed_at=at, is_gone=False, is_prompt=True)
         for state in page.states
     ]
 
 
-def told_by_events(
+def observed_in_events(
     events: Sequence[WatchEvent], *, kind: WatchedKind, healthy_until: datetime | None
-) -> list[Told]:
+) -> list[Observed]:
     """Return the states of some events, in order; bookmarks have none.
 
     Args:
@@ -67,9 +67,9 @@ def told_by_events(
         healthy_until: Events that arrived by then were prompt; None when none was.
     """
     return [
-        Told(
+        Observed(
             _checked(event.state, kind=kind),
-            told_at=event.received_at,
+            observed_at=event.received_at,
             is_gone=event.change is Change.DELETED,
             is_prompt=event.is_prompt
             and healthy_until is not None

@@ -10,7 +10,7 @@ from datetime import timedelta
 from queue import Empty, Full, Queue
 from typing import Final
 
-from metering.protocols.watch import ClusterWatch, WatchedKind, WatchEvent, WatchTarget
+from metering.protocols.watch import ClusterWatchSource, WatchedKind, WatchEvent, WatchTarget
 
 QUEUE_EVENTS_MAX: Final = 2_000
 """Some 4 MB of pods; at 1,000 events a second two seconds of a slow database."""
@@ -40,7 +40,7 @@ class Stream:
     def __init__(
         self,
         *,
-        watch: ClusterWatch,
+        watch: ClusterWatchSource,
         target: WatchTarget,
         kind: WatchedKind,
         resource_version: str,
@@ -78,8 +78,8 @@ class Stream:
             ):
                 if not self._put(event):
                     return
-        except Exception as told:  # noqa: BLE001 - Handed over: whoever reads the queue judges it.
-            error = told
+        except Exception as failure:  # noqa: BLE001 - Passed on: the reader of the queue handles it.
+            error = failure
         self._put(Ended(error))
 
     def _put(self, item: WatchEvent | Ended) -> bool:

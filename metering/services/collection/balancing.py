@@ -9,8 +9,8 @@ from metering.domain.allocations.pod_life import CLAIM_PREFIX
 from metering.domain.allocations.timeline import EndKind, Interval
 from metering.domain.catalogue.names import resource_of, sanitise
 from metering.domain.catalogue.sizing import Sized
-from metering.domain.collection.capacity import Balance, Offer, balance_of, blind_seconds
-from metering.domain.collection.claim_split import NOBODY, Part, Use, split_claim
+from metering.domain.collection.capacity import Balance, ObservedCapacity, balance_of, blind_seconds
+from metering.domain.collection.claim_split import NOBODY, ClaimPart, Use, split_claim
 from metering.domain.collection.windows import seconds_between, whole_second
 from metering.domain.corrections.exceptions import ExceptionKind, Finding, node_subject
 from metering.selectors.allocations.ledger import AllocationFact
@@ -24,7 +24,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class NodeOffer:
+class NodeCapacity:
     """One node's one resource.
 
     Attributes:
@@ -46,7 +46,7 @@ class Offers:
     """
 
     window_seconds: int
-    by_place: Mapping[Place, NodeOffer] = field(default_factory=dict)
+    by_place: Mapping[Place, NodeCapacity] = field(default_factory=dict)
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
@@ -55,8 +55,8 @@ def offers_of(given: WindowInput) -> Offers:
 
     A node that one source saw too late or too short was there all the same when the other saw it.
     """
-    told = [_from_scrapes(given), _from_records(given)]
-    places = {place for source in told for place in source}
+    sources = [_from_scrapes(given), _from_records(given)]
+    places = {place for source in sources for place in source}
     labels: dict[str, Mapping[str, str]] = {
         record.node: record.labels for record in given.ledger.nodes
     }
@@ -64,20 +64,20 @@ def offers_of(given: WindowInput) -> Offers:
         labels |= {node.node: node.labels for node in given.observation.nodes}
     return Offers(
         window_seconds=seconds_between(given.hour.start_at, given.hour.end_at),
-        by_place={place: _larger(place, told=told) for place in sorted(places)},
+        by_place={place: _larger(place, sources=sources) for place in sorted(places)},
         labels=labels,
     )
 
 
-def _larger(place: Place, *, told: list[Mapping[Place, NodeOffer]]) -> NodeOffer:
-    found = [source[place] for source in told if place in source]
-    return NodeOffer(
+def _larger(place: Place, *, sources: list[Mapping[Place, NodeCapacity]]) -> NodeCapacity:
+    found = [source[place] for source in sources if place in source]
+    return NodeCapacity(
         units=max(offer.units for offer in found),
         unit_seconds=max(offer.unit_seconds for offer in found),
     )
 
 
-def _from_scrapes(given: WindowInput) -> Mapping[Place, NodeOffer]:
+def _from_scrapes(given: WindowInput) -> Mapping[Place, NodeCapacity]:
     seen = given.observation
     if seen is None:
         return {}
@@ -93,7 +93,7 @@ def _from_scrapes(given: WindowInput) -> Mapping[Place, NodeOffer]:
         for targets in {node.targets for node in seen.nodes}
     }
     return {
-        (node.node, resource): NodeOffer(
+        (node.node, resource): NodeCapacity(
             units,
             node.offered_unit_seconds.get(resource, units * node.covered_seconds)
             + units
@@ -105,7 +105,7 @@ def _from_scrapes(given: WindowInput) -> Mapping[Place, NodeOffer]:
     }
 
 
-def _from_records(given: WindowInput) -> Mapping[Place, NodeOffer]:
+def _from_records(given: WindowInput) -> Mapping[Place, NodeCapacity]:
     units: dict[Place, int] = defaultdict(int)
     unit_seconds: dict[Place, int] = defaultdict(int)
     for record in given.ledger.nodes:
@@ -115,7 +115,7 @@ def _from_records(given: WindowInput) -> Mapping[Place, NodeOffer]:
                 place = record.node, _offered_as(resource)
                 units[place] = max(units[place], offered)
                 unit_seconds[place] += offered * seconds
-    return {place: NodeOffer(units[place], unit_seconds[place]) for place in units}
+    return {place: NodeCapacity(units[place], unit_seconds[place]) for place in units}
 
 
 def _seconds_inside(record: NodeFact, *, given: WindowInput) -> int:
@@ -130,7 +130,7 @@ def _offered_as(resource: str) -> str:
 NO_LABELS: Mapping[str, str] = {}
 
 
-_NOTHING = NodeOffer(units=0, unit_seconds=0)
+_NOTHING = NodeCapacity(units=0, unit_seconds=0)
 
 
 def balance_nodes(
@@ -171,10 +171,12 @@ def _by_place(uses: Sequence[NodeUse]) -> Mapping[Place, Sequence[NodeUse]]:
     return grouped
 
 
-def _offer_of(seen: NodeOffer, *, billed: Sequence[NodeUse], held: Sequence[NodeUse]) -> Offer:
+def _offer_of(
+    seen: NodeCapacity, *, billed: Sequence[NodeUse], held: Sequence[NodeUse]
+) -> ObservedCapacity:
     surely = [use for use in held if not use.is_disputed]
     uses = [*billed, *surely]
-    return Offer(
+    return ObservedCapacity(
         allocatable_units=seen.units,
         offered_unit_seconds=seen.unit_seconds,
         billed_unit_seconds=sum(use.unit_seconds for use in billed),
@@ -185,7 +187,7 @@ def _offer_of(seen: NodeOffer, *, billed: Sequence[NodeUse], held: Sequence[Node
     )
 
 
-def _row_of(place: Place, *, offer: Offer, balance: Balance) -> CapacityRow:
+def _row_of(place: Place, *, offer: ObservedCapacity, balance: Balance) -> CapacityRow:
     name = resource_of(place[1])
     return CapacityRow(
         node=place[0],
@@ -201,7 +203,7 @@ def _row_of(place: Place, *, offer: Offer, balance: Balance) -> CapacityRow:
     )
 
 
-def _excess(row: CapacityRow, *, offer: Offer) -> Finding | None:
+def _excess(row: CapacityRow, *, offer: ObservedCapacity) -> Finding | None:
     # The devices a claim may request are in ResourceSlices, which not every watch has permission to
     # read.
     if row.balance.is_unseen and not row.resource.startswith(CLAIM_PREFIX):
@@ -276,7 +278,7 @@ def _in_whole_seconds(use: Use) -> Use:
     return Use(use.pod_uid, whole_second(use.begin_at), end_at)
 
 
-def _part_row(row: UsageRow, *, named: str, part: Part, consumer: ClaimUse | None) -> UsageRow:
+def _part_row(row: UsageRow, *, named: str, part: ClaimPart, consumer: ClaimUse | None) -> UsageRow:
     claim = row.fact
     fact = replace(claim, resource=named)
     if part.pod_uid != NOBODY and consumer is not None:
@@ -293,7 +295,7 @@ def _part_row(row: UsageRow, *, named: str, part: Part, consumer: ClaimUse | Non
     )
 
 
-def _interval_of(whole: Interval, *, part: Part) -> Interval:
+def _interval_of(whole: Interval, *, part: ClaimPart) -> Interval:
     """Return a part's time; only one that lasts as long as the claim ends as uncertainly."""
     if part.end_at == whole.end_at:
         return replace(whole, begin_at=part.begin_at)

@@ -27,7 +27,7 @@ from metering.protocols import Evidence, UsageSource
 from metering.selectors.locks import holds_claim, lock_cluster_ledger
 from metering.services.allocations.sizing import settle_open_sizes
 from metering.services.catalogue import ensure_catalogue
-from metering.services.collection.composed import Composed, WindowInput, undisturbed
+from metering.services.collection.composed import Composed, WindowInput, repeatable_read
 from metering.services.collection.composition import compose_window
 from metering.services.collection.failures import (
     record_failure,
@@ -36,11 +36,11 @@ from metering.services.collection.failures import (
 )
 from metering.services.collection.observing import (
     Basis,
-    Sight,
+    HourObservation,
     basis_of,
     continuous,
     given_of,
-    look_at,
+    observe_hour,
 )
 from metering.services.collection.posting import (
     close_unseen,
@@ -106,7 +106,7 @@ class Collection:
     findings: int = 0
 
 
-@undisturbed()
+@repeatable_read()
 def collect_window(
     *,
     claimed: ClaimedWindow,
@@ -137,24 +137,31 @@ def collect_window(
         scrape_interval_seconds=claimed.target.scrape_interval_seconds,
         failures=claimed.failures,
     )
-    sight = look_at(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
+    observed = observe_hour(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
     crashpoint("collect.after_observe")
-    basis = basis_of(sight, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
+    basis = basis_of(observed, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
     if basis.scrapes_suffice and not claimed.accepts_low_coverage and claimed.gap_policy is None:
-        sight = continuous(sight)
-        basis = basis if sight.failure is None else basis_of(sight, policy=policy)
-    if _suffices(sight, basis=basis, claimed=claimed, at=at, policy=policy):
-        return _post(claimed, sight=sight, basis=basis, actor=actor, at=at)
-    is_estimate_due = claimed.gap_policy in _ESTIMATING and sight.is_estimable
-    if sight.failure is not None and not is_estimate_due:
-        state = record_failure(claimed=claimed, error=sight.failure, at=at, policy=policy)
+        observed = continuous(observed)
+        basis = basis if observed.failure is None else basis_of(observed, policy=policy)
+    if _suffices(observed, basis=basis, claimed=claimed, at=at, policy=policy):
+        return _post(claimed, observed=observed, basis=basis, actor=actor, at=at)
+    is_estimate_due = claimed.gap_policy in _ESTIMATING and observed.is_estimable
+    if observed.failure is not None and not is_estimate_due:
+        state = record_failure(claimed=claimed, error=observed.failure, at=at, policy=policy)
     else:
-        state = record_incomplete(claimed=claimed, sight=sight, actor=actor, at=at, policy=policy)
+        state = record_incomplete(
+            claimed=claimed, observed=observed, actor=actor, at=at, policy=policy
+        )
     return Collection(window_id=claimed.id, state=state)
 
 
 def _suffices(
-    sight: Sight, *, basis: Basis, claimed: ClaimedWindow, at: datetime, policy: MeteringPolicy
+    observed: HourObservation,
+    *,
+    basis: Basis,
+    claimed: ClaimedWindow,
+    at: datetime,
+    policy: MeteringPolicy,
 ) -> bool:
     """Whether the hour is metered now rather than observed again later.
 
@@ -162,23 +169,23 @@ def _suffices(
     now is shown first.
     """
     is_shown = claimed.decided_on != Shown()
-    if claimed.gap_policy in _ESTIMATING and is_shown and sight.is_estimable:
+    if claimed.gap_policy in _ESTIMATING and is_shown and observed.is_estimable:
         return True
     failures = claimed.failures + 1
     gives_up = is_gap(policy, start_at=claimed.start_at, at=at, failures=failures)
     if basis.scrapes_suffice:
         # A watch that is silent since the hour may return and report its claims.
-        may_learn = basis.may_miss_claims and sight.watch.is_blind_at_end
+        may_learn = basis.may_miss_claims and observed.watch.is_blind_at_end
         return gives_up or claimed.accepts_low_coverage or not may_learn
     if not basis.watch_suffices:
         return basis.both_suffice
-    if sight.coverage is not None and not sight.coverage.is_blind_at_end:
+    if observed.coverage is not None and not observed.coverage.is_blind_at_end:
         return True
     return gives_up or not claimed.hour.asks_a_source
 
 
 def _post(
-    claimed: ClaimedWindow, *, sight: Sight, basis: Basis, actor: Actor, at: datetime
+    claimed: ClaimedWindow, *, observed: HourObservation, basis: Basis, actor: Actor, at: datetime
 ) -> Collection:
     catalogue = ensure_catalogue(actor=actor, at=at)
     with transaction.atomic():
@@ -187,17 +194,19 @@ def _post(
         lock_cluster_ledger(claimed.cluster_id)
         if claimed.hour.is_watched:
             settle_open_sizes(claimed.cluster_id, catalogue=catalogue)
-        given = given_of(sight, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
+        given = given_of(observed, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
         composed = compose_window(given)
         returned = _returned(
-            claimed, sight=sight, given=given, composed=composed, actor=actor, at=at
+            claimed, observed=observed, given=given, composed=composed, actor=actor, at=at
         )
         if returned is not None:
             return Collection(window_id=claimed.id, state=returned)
-        composed.findings += single_source(sight, basis=basis)
-        _write(claimed, sight=sight, composed=composed)
+        composed.findings += single_source(observed, basis=basis)
+        _write(claimed, observed=observed, composed=composed)
         write_findings(claimed, findings=composed.findings, at=at)
-        state = _finish(claimed, sight=sight, version=catalogue.version, composed=composed, at=at)
+        state = _finish(
+            claimed, observed=observed, version=catalogue.version, composed=composed, at=at
+        )
         crashpoint("collect.before_commit")
     crashpoint("collect.after_commit")
     logger.info(
@@ -219,7 +228,7 @@ def _post(
 def _returned(
     claimed: ClaimedWindow,
     *,
-    sight: Sight,
+    observed: HourObservation,
     given: WindowInput,
     composed: Composed,
     actor: Actor,
@@ -235,31 +244,36 @@ def _returned(
     if claimed.decided_on == Shown():
         return None
     is_estimated = given.gap_policy in _ESTIMATING
-    observed = compose_window(replace(given, gap_policy=None)) if is_estimated else composed
-    shown = shown_of(observed, sight=sight)
+    without = compose_window(replace(given, gap_policy=None)) if is_estimated else composed
+    shown = shown_of(without, observed=observed)
     losses = claimed.decided_on.losses(shown)
     if not losses:
         return None
     return return_to_person(
-        claimed=claimed, sight=sight, shown=shown, losses=losses, actor=actor, at=at
+        claimed=claimed, observed=observed, shown=shown, losses=losses, actor=actor, at=at
     )
 
 
-def _write(claimed: ClaimedWindow, *, sight: Sight, composed: Composed) -> None:
+def _write(claimed: ClaimedWindow, *, observed: HourObservation, composed: Composed) -> None:
     write_allocations(claimed, new=composed.new_allocations, seen_again=composed.seen_again)
-    coverage = sight.coverage
+    coverage = observed.coverage
     was_observed = coverage is not None and coverage.observed > 0 and not coverage.is_blind_at_end
-    if sight.observation is not None and was_observed and not claimed.hour.is_watched:
-        close_unseen(claimed, pod_uids=[pod.uid for pod in sight.observation.pods])
+    if observed.observation is not None and was_observed and not claimed.hour.is_watched:
+        close_unseen(claimed, pod_uids=[pod.uid for pod in observed.observation.pods])
     replace_usage(claimed, rows=composed.usage)
     crashpoint("collect.after_records")
     replace_capacity(claimed, rows=composed.capacity)
 
 
 def _finish(
-    claimed: ClaimedWindow, *, sight: Sight, version: int, composed: Composed, at: datetime
+    claimed: ClaimedWindow,
+    *,
+    observed: HourObservation,
+    version: int,
+    composed: Composed,
+    at: datetime,
 ) -> WindowState:
-    coverage, seen = sight.coverage, sight.observation
+    coverage, seen = observed.coverage, observed.observation
     evidence = seen.evidence if seen else ()
     with connection.cursor() as cursor:
         cursor.execute(
@@ -268,22 +282,24 @@ def _finish(
                 "window_id": claimed.id,
                 "fence": claimed.fence,
                 "blocking": sorted(kind.value for kind in BLOCKING_KINDS),
-                "as_of": sight.as_of,
-                "sources": json.dumps(_sources(sight)),
+                "as_of": observed.as_of,
+                "sources": json.dumps(_sources(observed)),
                 "expected": coverage.expected if coverage else None,
                 "observed": coverage.observed if coverage else None,
                 "coverage": coverage.ratio if coverage else None,
-                **hole_values(sight),
-                "hidden": _json(hidden_unit_seconds(composed, holes=sight.holes)),
+                **hole_values(observed),
+                "hidden": _json(hidden_unit_seconds(composed, holes=observed.holes)),
                 "is_watched": claimed.hour.is_watched,
-                "watch_coverage": sight.watch.ratio if claimed.hour.is_watched else None,
+                "watch_coverage": observed.watch.ratio if claimed.hour.is_watched else None,
                 "reconciliation": json.dumps(
-                    reconciliation_of(composed, sight=sight, gap_policy=claimed.gap_policy)
+                    reconciliation_of(composed, observed=observed, gap_policy=claimed.gap_policy)
                 ),
                 "evidence": json.dumps([_evidence_values(item) for item in evidence]),
                 "catalogue_version": version,
                 "shown": json.dumps(
-                    shown_values(shown_of(composed, sight=sight), evidence=evidence_digests(sight))
+                    shown_values(
+                        shown_of(composed, observed=observed), evidence=evidence_digests(observed)
+                    )
                 ),
                 "records": len(composed.usage),
                 "at": at,
@@ -299,10 +315,10 @@ def _json(value: object) -> str | None:
     return None if value is None else json.dumps(value)
 
 
-def _sources(sight: Sight) -> list[str]:
+def _sources(observed: HourObservation) -> list[str]:
     """Return the names of the sources that contributed."""
-    told = [sight.observation.source] if sight.observation else []
-    return sorted([*told, *(["kubernetes"] if sight.watch.spans else [])])
+    sources = [observed.observation.source] if observed.observation else []
+    return sorted([*sources, *(["kubernetes"] if observed.watch.spans else [])])
 
 
 def _evidence_values(evidence: Evidence) -> dict[str, object]:

@@ -12,10 +12,10 @@ from metering.domain.allocations.timeline import Interval, Life
 from metering.domain.catalogue.names import sanitise
 from metering.domain.catalogue.sizing import Catalogue
 from metering.domain.catalogue.units import unit_seconds
-from metering.domain.collection.attribution import Directory, Tenant, owner_of
+from metering.domain.collection.attribution import Directory, NamespaceOwner, owner_of
 from metering.domain.collection.capacity import Balance
 from metering.domain.collection.policy import GapPolicy
-from metering.domain.collection.reconciliation import Verdict
+from metering.domain.collection.reconciliation import SourceVerdict
 from metering.domain.collection.scrape_coverage import ScrapeCoverage, coverage_of
 from metering.domain.collection.windows import WINDOW
 from metering.domain.corrections.exceptions import Finding
@@ -134,7 +134,7 @@ class UsageRow:
     """
 
     fact: AllocationFact
-    tenant: Tenant
+    tenant: NamespaceOwner
     interval: Interval
     split_among: int = 1
     part_unit_seconds: int | None = None
@@ -213,17 +213,17 @@ class CapacityRow:
 
 
 @dataclass
-class Comparison:
+class SourceComparison:
     """How the sources of a window compare; see models.MeteringWindow.reconciliation.
 
     Attributes:
         verdicts: Pods and resources by verdict.
-        told_unit_seconds: By source, what it alone would have billed.
+        billed_unit_seconds: By source, what it alone would have billed.
         disputed_unit_seconds: Held because the sources differ.
     """
 
-    verdicts: dict[Verdict, int] = field(default_factory=dict)
-    told_unit_seconds: dict[str, int] = field(default_factory=dict)
+    verdicts: dict[SourceVerdict, int] = field(default_factory=dict)
+    billed_unit_seconds: dict[str, int] = field(default_factory=dict)
     disputed_unit_seconds: int = 0
 
 
@@ -232,7 +232,7 @@ class Composed:
     """The rows of one window, by pod and resource.
 
     Attributes:
-        told_by_both: Pods and sanitised resources that both sources report.
+        reported_by_both: Pods and sanitised resources that both sources report.
     """
 
     usage: list[UsageRow] = field(default_factory=list)
@@ -241,12 +241,12 @@ class Composed:
     findings: list[Finding] = field(default_factory=list)
     capacity: list[CapacityRow] = field(default_factory=list)
     held: list[NodeUse] = field(default_factory=list)
-    comparison: Comparison = field(default_factory=Comparison)
-    told_by_both: set[AllocationKey] = field(default_factory=set)
+    comparison: SourceComparison = field(default_factory=SourceComparison)
+    reported_by_both: set[AllocationKey] = field(default_factory=set)
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def repeatable_read() -> Iterator[None]:
     """Let no search for cycles interrupt a block, nor the function this decorates.
 
     A window of ten thousand pods makes a million objects that live until it is written and hold

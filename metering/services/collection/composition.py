@@ -13,10 +13,10 @@ from metering.domain.allocations.timeline import EndKind, Interval, clip
 from metering.domain.catalogue.names import resource_of, sanitise
 from metering.domain.catalogue.sizing import Sized, Unsized
 from metering.domain.catalogue.units import is_believable, unit_seconds
-from metering.domain.collection.accounts import Account
+from metering.domain.collection.accounts import SourceAccount
 from metering.domain.collection.attribution import tenant_at
 from metering.domain.collection.policy import GapPolicy
-from metering.domain.collection.reconciliation import Share, Verdict
+from metering.domain.collection.reconciliation import SourceVerdict, WindowShare
 from metering.domain.corrections.exceptions import ExceptionKind, Finding
 from metering.selectors.allocations.ledger import AllocationFact, AllocationKey
 from metering.services.collection.balancing import balance_nodes, claim_rows, is_claim, offers_of
@@ -32,7 +32,6 @@ from metering.services.collection.findings import (
     changed_request,
     digest_of,
     estimated_end,
-    forgotten_decisions,
     held_hour,
     inconsistent_node,
     inconsistent_pod,
@@ -42,6 +41,7 @@ from metering.services.collection.findings import (
     unbound,
     uncertain_end,
     unsized,
+    unsupported_decisions,
 )
 from metering.services.collection.pairing import Case, Sizer, cases_of, sized_for
 
@@ -53,10 +53,10 @@ def compose_window(given: WindowInput) -> Composed:
     """Return the rows of one window; reads and writes nothing."""
     composed = Composed()
     sizer = Sizer(given.catalogue, observation=given.observation)
-    composing = _Composing(given, sizer=sizer, into=composed)
+    composing = _WindowComposition(given, sizer=sizer, into=composed)
     for case in cases_of(given):
         composing.add(case)
-    composed.findings += forgotten_decisions(given, told=composing.told)
+    composed.findings += unsupported_decisions(given, billed=composing.billed)
     if given.observation is not None:
         composed.findings += [inconsistent_node(n) for n in given.observation.nodes if n.defects]
     composed.capacity, findings = balance_nodes(
@@ -75,20 +75,20 @@ def compose_window(given: WindowInput) -> Composed:
     return composed
 
 
-class _Composing:
+class _WindowComposition:
     """One window while its cases are added one after another."""
 
     def __init__(self, given: WindowInput, *, sizer: Sizer, into: Composed) -> None:
         self.given = given
         self.sizer = sizer
         self.into = into
-        self.told: set[AllocationKey] = set()
+        self.billed: set[AllocationKey] = set()
         self.digest = digest_of(given.observation)
 
     def add(self, case: Case) -> None:
         """Add one pod's one resource."""
-        self.told.add((case.uid, case.resource))
-        self._note_sight(case)
+        self.billed.add((case.uid, case.resource))
+        self._note_observation(case)
         if not self._is_believable(case):
             if self._is_inside(case):
                 self.into.findings.append(invalid_request(case))
@@ -109,7 +109,7 @@ class _Composing:
         if case.defects and self._is_inside(case):
             self.into.findings.append(inconsistent_pod(case, use=None, is_billed=is_billed))
 
-    def _is_inconsistent(self, case: Case, *, share: Share) -> bool:
+    def _is_inconsistent(self, case: Case, *, share: WindowShare) -> bool:
         """Whether only metrics that contradict each other could show what a pod used.
 
         A snapshot of its bind, the API or a person's decision shows it without them.
@@ -118,9 +118,9 @@ class _Composing:
             return False
         is_snapshotted = case.row is not None and case.row.is_sized
         is_known = is_snapshotted and case.pod is not None and case.pod.is_end_known
-        return not (is_known or case.kubernetes or share.verdict is Verdict.ACCEPTED)
+        return not (is_known or case.kubernetes or share.verdict is SourceVerdict.ACCEPTED)
 
-    def _note_sight(self, case: Case) -> None:
+    def _note_observation(self, case: Case) -> None:
         row = case.row
         if case.pod is not None and not case.pod.is_end_known:
             return
@@ -150,7 +150,7 @@ class _Composing:
             return False
         return pod.first_seen_at < hour.end_at and pod.last_seen_at >= hour.start_at
 
-    def _share(self, case: Case) -> Share | None:
+    def _share(self, case: Case) -> WindowShare | None:
         """Return the share of a case; without a watch the ledger's request is what counts."""
         share, row = case.share, case.row
         if share is None or row is None or self.given.hour.is_watched:
@@ -160,18 +160,19 @@ class _Composing:
             self.into.findings.append(changed_request(case, known=row.fact))
         return share if share.units == row.fact.units else replace(share, units=row.fact.units)
 
-    def _compare(self, case: Case, *, share: Share) -> None:
+    def _compare(self, case: Case, *, share: WindowShare) -> None:
         if not self.given.hour.is_watched:
             return
         comparison = self.into.comparison
         if case.kubernetes is not None and case.prometheus is not None:
-            self.into.told_by_both.add((case.uid, case.resource))
+            self.into.reported_by_both.add((case.uid, case.resource))
         comparison.verdicts[share.verdict] = comparison.verdicts.get(share.verdict, 0) + 1
         for side, account in (("kubernetes", case.kubernetes), ("prometheus", case.prometheus)):
-            told = self._told(account)
-            comparison.told_unit_seconds[side] = comparison.told_unit_seconds.get(side, 0) + told
+            billed = self._unit_seconds(account)
+            of_side = comparison.billed_unit_seconds
+            of_side[side] = of_side.get(side, 0) + billed
         # When a whole source was unavailable, one finding about the hour covers all its pods.
-        if share.verdict is not Verdict.RECOVERED or self.given.is_trusted:
+        if share.verdict is not SourceVerdict.RECOVERED or self.given.is_trusted:
             self.into.findings += sided(case, share=share, digest=self.digest)
         if share.held_seconds:
             held = unit_seconds(units=share.units, seconds=share.held_seconds)
@@ -179,12 +180,12 @@ class _Composing:
             use = NodeUse(case.node, _place_of(case), share.units, held, 0, is_disputed=True)
             self.into.held.append(use)
 
-    def _told(self, account: Account | None) -> int:
+    def _unit_seconds(self, account: SourceAccount | None) -> int:
         hour = self.given.hour
         inside = account and clip(account.life, start_at=hour.start_at, end_at=hour.end_at)
         return account.units * inside.seconds if account and inside else 0
 
-    def _use(self, case: Case, *, share: Share, interval: Interval) -> NodeUse:
+    def _use(self, case: Case, *, share: WindowShare, interval: Interval) -> NodeUse:
         return NodeUse(
             node=case.node,
             resource=_place_of(case),
@@ -193,7 +194,7 @@ class _Composing:
             slack_seconds=interval.slack_seconds,
         )
 
-    def _hold_or_bill(self, case: Case, *, share: Share, interval: Interval) -> bool:
+    def _hold_or_bill(self, case: Case, *, share: WindowShare, interval: Interval) -> bool:
         """Add what is held or billed; return whether it is billed."""
         use, settled = self._use(case, share=share, interval=interval), self._settled(case)
         tenant = tenant_at(self.given.directory, namespace=case.namespace, moment=interval.begin_at)
@@ -232,12 +233,12 @@ class _Composing:
         if case.row is not None:
             own = sized_for(settled, priority_class=case.row.priority_class)
             return _sized_fact(case.row.fact, sized=own)
-        return self._first_sight(case, sized=settled)
+        return self._first_observation(case, sized=settled)
 
-    def _first_sight(self, case: Case, *, sized: Sized) -> AllocationFact:
-        pod, told = case.pod, case.prometheus
-        assert pod is not None  # noqa: S101 - Without a row the scrapes saw it; tells the type.
-        assert told is not None  # noqa: S101 - As above.
+    def _first_observation(self, case: Case, *, sized: Sized) -> AllocationFact:
+        pod, account = case.pod, case.prometheus
+        assert pod is not None  # noqa: S101 - Without a row the scrapes saw it; narrows the type.
+        assert account is not None  # noqa: S101 - As above.
         sized = sized_for(sized, priority_class=pod.priority_class)
         fact = AllocationFact(
             pod_uid=pod.uid,
@@ -246,7 +247,7 @@ class _Composing:
             pod_name=pod.name,
             node=pod.node,
             owner=pod.owner,
-            units=told.units,
+            units=account.units,
             size=sized.size.value,
             price_group=sized.price_group,
             sharing_mode=sized.sharing_mode.value,
@@ -254,11 +255,11 @@ class _Composing:
             share_numerator=sized.share.numerator,
             share_denominator=sized.share.denominator,
             catalogue_version=sized.catalogue_version,
-            begin_at=told.life.begin_at,
+            begin_at=account.life.begin_at,
         )
         labels = sizing_labels(pod.node_labels)
         self.into.new_allocations.append(
-            NewAllocation(fact, pod.priority_class, labels, told.life, pod.last_seen_at)
+            NewAllocation(fact, pod.priority_class, labels, account.life, pod.last_seen_at)
         )
         return fact
 

@@ -28,12 +28,12 @@ from metering.domain.collection.windows import WindowState
 from metering.domain.corrections.decisions import END_UNOBSERVED, Shown, shown_values
 from metering.domain.corrections.exceptions import REMEDIES, WAITING_KINDS, ExceptionKind, Finding
 from metering.domain.errors import ClaimLostError
-from metering.domain.figures import percent_words
+from metering.domain.figures import percent_text
 from metering.models import MeteringWindow
 from metering.selectors.locks import holds_claim
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composition import compose_window
-from metering.services.collection.observing import Sight, basis_of, given_of
+from metering.services.collection.observing import HourObservation, basis_of, given_of
 from metering.services.collection.reconciliation import (
     TARGETS_NAMED_MAX,
     coverage_details,
@@ -115,7 +115,7 @@ class _Release:
     state: WindowState
     finding: Finding
     error: str
-    sight: Sight | None
+    observed: HourObservation | None
     shown: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -138,7 +138,7 @@ def record_failure(
         summary=f"The hour could not be metered: {text}",
         details={"reason": error.reason},
     )
-    release = _Release(WindowState.OPEN, finding, error=text, sight=None)
+    release = _Release(WindowState.OPEN, finding, error=text, observed=None)
     if error.reason not in AWAY_REASONS or claimed.hour.is_watched:
         return _release(claimed, release=release, at=at)
     with transaction.atomic():
@@ -148,7 +148,12 @@ def record_failure(
 
 
 def record_incomplete(
-    *, claimed: ClaimedWindow, sight: Sight, actor: Actor, at: datetime, policy: MeteringPolicy
+    *,
+    claimed: ClaimedWindow,
+    observed: HourObservation,
+    actor: Actor,
+    at: datetime,
+    policy: MeteringPolicy,
 ) -> WindowState:
     """Release a claim with too little observation; return `open`, or `gap` for a person.
 
@@ -157,11 +162,11 @@ def record_incomplete(
     Raises:
         ClaimLostError: Another worker took the window over.
     """
-    gap = _is_hopeless(claimed, sight=sight, at=at, policy=policy)
+    gap = _is_hopeless(claimed, observed=observed, at=at, policy=policy)
     state = WindowState.GAP if gap else WindowState.OPEN
     with transaction.atomic():
-        shown = _shown_values(sight, actor=actor, at=at, policy=policy) if gap else {}
-        summary = _incomplete_sentence(sight)
+        shown = _shown_values(observed, actor=actor, at=at, policy=policy) if gap else {}
+        summary = _incomplete_sentence(observed)
         if gap and claimed.gap_policy is not None:
             now = Shown.from_json(shown)
             summary = f"{_record_returned(claimed, now=now, actor=actor, at=at)} {summary}"
@@ -169,9 +174,11 @@ def record_incomplete(
             kind=ExceptionKind.LOW_COVERAGE,
             subject="",
             summary=summary,
-            details=coverage_details(sight),
+            details=coverage_details(observed),
         )
-        release = _Release(state=state, finding=finding, error=summary, sight=sight, shown=shown)
+        release = _Release(
+            state=state, finding=finding, error=summary, observed=observed, shown=shown
+        )
         state = _release(claimed, release=release, at=at)
         # What was decided once and still sees too little waits for a person.
         is_refused = policy.gap_policy is GapPolicy.ACCEPT and shown.get(END_UNOBSERVED)
@@ -191,7 +198,7 @@ def record_incomplete(
 def return_to_person(
     *,
     claimed: ClaimedWindow,
-    sight: Sight,
+    observed: HourObservation,
     shown: Shown,
     losses: Sequence[str],
     actor: Actor,
@@ -212,7 +219,7 @@ def return_to_person(
         subject="",
         summary=summary,
         details={
-            **coverage_details(sight),
+            **coverage_details(observed),
             "decided_on": json.dumps(claimed.decided_on.to_json(), sort_keys=True),
         },
     )
@@ -220,8 +227,8 @@ def return_to_person(
         state=WindowState.GAP,
         finding=finding,
         error=summary,
-        sight=sight,
-        shown=shown_values(shown, evidence=evidence_digests(sight)),
+        observed=observed,
+        shown=shown_values(shown, evidence=evidence_digests(observed)),
     )
     return _release(claimed, release=release, at=at)
 
@@ -254,64 +261,66 @@ def _record_returned(claimed: ClaimedWindow, *, now: Shown, actor: Actor, at: da
 
 
 def _shown_values(
-    sight: Sight, *, actor: Actor, at: datetime, policy: MeteringPolicy
+    observed: HourObservation, *, actor: Actor, at: datetime, policy: MeteringPolicy
 ) -> dict[str, Any]:
     """Return what a person is shown of a gap: what accepting it would bill by this observation."""
-    basis = basis_of(sight, policy=policy, accepts_low_coverage=True)
-    given = given_of(sight, basis=basis, catalogue=ensure_catalogue(actor=actor, at=at))
-    shown = shown_of(compose_window(given), sight=sight)
+    basis = basis_of(observed, policy=policy, accepts_low_coverage=True)
+    given = given_of(observed, basis=basis, catalogue=ensure_catalogue(actor=actor, at=at))
+    shown = shown_of(compose_window(given), observed=observed)
     is_final = is_query_final(
         policy,
-        start_at=sight.hour.start_at,
-        as_of=sight.as_of,
-        scrape_interval_seconds=sight.hour.target.scrape_interval_seconds,
+        start_at=observed.hour.start_at,
+        as_of=observed.as_of,
+        scrape_interval_seconds=observed.hour.target.scrape_interval_seconds,
     )
     return shown_values(
         shown,
-        evidence=evidence_digests(sight),
+        evidence=evidence_digests(observed),
         is_end_unobserved=is_final and not basis.suffices,
     )
 
 
 def _is_hopeless(
-    claimed: ClaimedWindow, *, sight: Sight, at: datetime, policy: MeteringPolicy
+    claimed: ClaimedWindow, *, observed: HourObservation, at: datetime, policy: MeteringPolicy
 ) -> bool:
     """Whether waiting longer cannot help.
 
     A source that is silent since the hour may return with all data: a watch, or a Prometheus before
     a backup is restored. An hour that only this source covers is abandoned only for its age.
     """
-    coverage = sight.coverage
+    coverage = observed.coverage
     if coverage is None:
-        is_silent = sight.watch.is_blind_at_end
+        is_silent = observed.watch.is_blind_at_end
     else:
         is_silent = coverage.observed == 0 and coverage.is_blind_at_end
     failures = 0 if is_silent else claimed.failures + 1
     return is_gap(policy, start_at=claimed.start_at, at=at, failures=failures)
 
 
-def _incomplete_sentence(sight: Sight) -> str:
+def _incomplete_sentence(observed: HourObservation) -> str:
     """Return how much of an hour was not observed, and by what."""
-    holes, coverage, failure = sight.holes, sight.coverage, sight.failure
+    holes, coverage, failure = observed.holes, observed.coverage, observed.failure
     names = target_names(holes)
     by_names = f" by {names}" if names else ""
-    told = ["All of this hour was observed."]
+    sentences = ["All of this hour was observed."]
     if holes:
         seconds = united_seconds(holes)
-        told = [f"{seconds} s of this hour were not observed{by_names}: {_times(holes)}."]
+        sentences = [f"{seconds} s of this hour were not observed{by_names}: {_times(holes)}."]
     if failure is not None:
-        told.append(f"The source gave no usable answer: {str(failure)[:ERROR_LENGTH_MAX]}")
+        sentences.append(f"The source gave no usable answer: {str(failure)[:ERROR_LENGTH_MAX]}")
     if coverage is not None and coverage.is_blind_at_end:
-        told.append("No scrape took place after the hour.")
+        sentences.append("No scrape took place after the hour.")
     elif any(not hole.is_bounded for hole in holes):
-        told.append("How long that lasted is not known.")
+        sentences.append("How long that lasted is not known.")
     if coverage is not None and coverage.idle_targets:
         idle = ", ".join(one.name for one in coverage.idle_targets[:TARGETS_NAMED_MAX])
-        told.append(f"Targets that carried no GPU pod or node do not count: {idle}.")
-    if sight.hour.is_watched:
-        after = ", and nothing after it" if sight.watch.is_blind_at_end else ""
-        told.append(f"The watch observed {percent_words(sight.watch.ratio)} of the hour{after}.")
-    return " ".join(told)
+        sentences.append(f"Targets that carried no GPU pod or node do not count: {idle}.")
+    if observed.hour.is_watched:
+        after = ", and nothing after it" if observed.watch.is_blind_at_end else ""
+        sentences.append(
+            f"The watch observed {percent_text(observed.watch.ratio)} of the hour{after}."
+        )
+    return " ".join(sentences)
 
 
 def _times(holes: Sequence[Hole]) -> str:
@@ -324,7 +333,7 @@ def _times(holes: Sequence[Hole]) -> str:
 def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> WindowState:
     seed = f"{claimed.cluster_id}/{claimed.start_at.isoformat()}"
     wait = backoff_seconds(failures=claimed.failures + 1, seed=seed)
-    coverage = release.sight.coverage if release.sight else None
+    coverage = release.observed.coverage if release.observed else None
     with transaction.atomic():
         if not holds_claim(claimed.id, fence=claimed.fence):
             raise ClaimLostError("Another worker took the window over.")
@@ -342,12 +351,12 @@ def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> Wind
                     "state": release.state.value,
                     "not_before": at + timedelta(seconds=wait),
                     "error": release.error,
-                    "as_of": release.sight.as_of if release.sight else None,
+                    "as_of": release.observed.as_of if release.observed else None,
                     "expected": coverage.expected if coverage else None,
                     "observed": coverage.observed if coverage else None,
                     "coverage": coverage.ratio if coverage else None,
-                    "watch_coverage": _watch_ratio(release.sight),
-                    **(hole_values(release.sight) if release.sight else _NO_HOLES),
+                    "watch_coverage": _watch_ratio(release.observed),
+                    **(hole_values(release.observed) if release.observed else _NO_HOLES),
                     "shown": json.dumps(release.shown),
                 },
             )
@@ -387,5 +396,5 @@ def _put_off_due(claimed: ClaimedWindow, *, finding: Finding, at: datetime) -> N
         )
 
 
-def _watch_ratio(sight: Sight | None) -> Decimal | None:
-    return sight.watch.ratio if sight is not None and sight.hour.is_watched else None
+def _watch_ratio(observed: HourObservation | None) -> Decimal | None:
+    return observed.watch.ratio if observed is not None and observed.hour.is_watched else None

@@ -8,8 +8,8 @@ from metering.domain.allocations.timeline import Interval, clip
 from metering.domain.catalogue.names import resource_of, sanitise
 from metering.domain.catalogue.sizing import UnsizedCause
 from metering.domain.catalogue.units import unit_seconds
-from metering.domain.collection.accounts import Account
-from metering.domain.collection.reconciliation import Share, Verdict
+from metering.domain.collection.accounts import SourceAccount
+from metering.domain.collection.reconciliation import SourceVerdict, WindowShare
 from metering.domain.corrections.exceptions import (
     ExceptionKind,
     Finding,
@@ -29,24 +29,24 @@ UNSEEN = "unseen"
 """How a source knows a pod that it did not observe."""
 
 _KINDS = {
-    Verdict.DIFFERS: ExceptionKind.DIFFERS,
-    Verdict.KUBERNETES_ONLY: ExceptionKind.KUBERNETES_ONLY,
-    Verdict.PROMETHEUS_ONLY: ExceptionKind.PROMETHEUS_ONLY,
-    Verdict.RECOVERED: ExceptionKind.RECOVERED,
+    SourceVerdict.DIFFERS: ExceptionKind.DIFFERS,
+    SourceVerdict.KUBERNETES_ONLY: ExceptionKind.KUBERNETES_ONLY,
+    SourceVerdict.PROMETHEUS_ONLY: ExceptionKind.PROMETHEUS_ONLY,
+    SourceVerdict.RECOVERED: ExceptionKind.RECOVERED,
 }
 _SENTENCES = {
-    Verdict.DIFFERS: (
+    SourceVerdict.DIFFERS: (
         "The Kubernetes API and Prometheus tell different times of {name}; the time that both "
         "tell is billed, {held} unit-seconds are held."
     ),
-    Verdict.KUBERNETES_ONLY: (
+    SourceVerdict.KUBERNETES_ONLY: (
         "Prometheus never saw {name}, although it was scraping; it is billed as the Kubernetes "
-        "API told it."
+        "API reported it."
     ),
-    Verdict.PROMETHEUS_ONLY: (
+    SourceVerdict.PROMETHEUS_ONLY: (
         "Only Prometheus saw {name}, although the watch was healthy; {held} unit-seconds are held."
     ),
-    Verdict.RECOVERED: "The watch was away; {name} is billed as Prometheus saw it.",
+    SourceVerdict.RECOVERED: "The watch was away; {name} is billed as Prometheus saw it.",
 }
 
 
@@ -159,8 +159,10 @@ def inconsistent_node(node: NodeObservation) -> Finding:
 
 def unbelievable(pod: RefusedPod) -> Finding:
     """Return the finding of a pod with invalid fields in the API."""
-    told = [f"{name} x {units}" for name, units in sorted(pod.requests.items())]
-    asks = f"asks for {', '.join(told)}, which cannot be" if told else "is not to be believed"
+    requests = [f"{name} x {units}" for name, units in sorted(pod.requests.items())]
+    asks = (
+        f"asks for {', '.join(requests)}, which cannot be" if requests else "is not to be believed"
+    )
     return Finding(
         kind=ExceptionKind.INVALID_REQUEST,
         subject=pod_subject(uid=pod.pod_uid, resource=""),
@@ -192,7 +194,7 @@ def uncertain_end(fact: AllocationFact, *, interval: Interval) -> Finding:
         interval=interval,
         summary=(
             f"{fact.pod_name} was gone after a hole in the scrapes; it is billed to its last "
-            f"sight and may have ended up to {interval.slack_seconds} s later."
+            f"observation and may have ended up to {interval.slack_seconds} s later."
         ),
     )
 
@@ -220,7 +222,7 @@ def _about_end(fact: AllocationFact, *, interval: Interval, summary: str) -> Fin
     )
 
 
-def sided(case: Case, *, share: Share, digest: str) -> list[Finding]:
+def sided(case: Case, *, share: WindowShare, digest: str) -> list[Finding]:
     """Return the finding of a pod about which two sources differ, with the evidence of both."""
     found = []
     held = share.units * share.held_seconds
@@ -229,7 +231,7 @@ def sided(case: Case, *, share: Share, digest: str) -> list[Finding]:
         summary = _SENTENCES[share.verdict].format(name=case.name, held=held)
         found.append(_sided(case, kind=kind, summary=summary, held=held, digest=digest))
     if share.is_request_different:
-        assert case.kubernetes is not None  # noqa: S101 - Both tell a request; tells the type.
+        assert case.kubernetes is not None  # noqa: S101 - Both have a request; narrows the type.
         assert case.prometheus is not None  # noqa: S101 - As above.
         summary = (
             f"{case.name} asks for {case.kubernetes.units} by the Kubernetes API and for "
@@ -258,7 +260,7 @@ def _sided(case: Case, *, kind: ExceptionKind, summary: str, held: int, digest: 
     )
 
 
-def _evidence(side: str, account: Account | None) -> dict[str, str | int]:
+def _evidence(side: str, account: SourceAccount | None) -> dict[str, str | int]:
     if account is None:
         return {f"{side}_known_as": UNSEEN}
     life = account.life
@@ -283,8 +285,8 @@ def digest_of(observation: Observation | None) -> str:
     return hashlib.sha256(answers.encode()).hexdigest()
 
 
-def forgotten_decisions(
-    given: WindowInput, *, told: Collection[AllocationKey]
+def unsupported_decisions(
+    given: WindowInput, *, billed: Collection[AllocationKey]
 ) -> Iterator[Finding]:
     """Yield what is held because a person accepted it and nothing else is known of it now.
 
@@ -295,7 +297,7 @@ def forgotten_decisions(
     for key, accepted in sorted(given.ledger.decisions.items()):
         life = accepted.life
         inside = life and clip(life, start_at=hour.start_at, end_at=hour.end_at)
-        if key in told or not inside:
+        if key in billed or not inside:
             continue
         held = unit_seconds(units=accepted.units, seconds=inside.seconds)
         yield Finding(
@@ -303,9 +305,9 @@ def forgotten_decisions(
             subject=pod_subject(uid=key[0], resource=key[1]),
             namespace=given.ledger.decided_namespaces.get(key, ""),
             summary=(
-                "Its evidence was accepted, but no source tells of the pod any more: "
+                "Its evidence was accepted, but no source reports the pod any more: "
                 f"{held} unit-seconds are held."
             ),
             held_unit_seconds=held,
-            details={"cause": "forgotten", "resource": key[1], "units": accepted.units},
+            details={"cause": "unsupported", "resource": key[1], "units": accepted.units},
         )

@@ -61,7 +61,7 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Sight:
+class HourObservation:
     """The result of observing one hour.
 
     Attributes:
@@ -127,9 +127,9 @@ class Basis:
         return self.scrapes_suffice or self.watch_suffices or self.both_suffice
 
 
-def look_at(
+def observe_hour(
     *, hour: Hour, source: UsageSource, as_of: datetime, actor: Actor, at: datetime
-) -> Sight:
+) -> HourObservation:
     """Query every source about an hour; a failure is returned, not raised.
 
     No transaction may be open: a slow source must not keep locks.
@@ -154,7 +154,7 @@ def look_at(
             observation = checked(observation, hour=hour)
         except SourceUnavailableError as error:
             observation, failure = None, error
-    return Sight(
+    return HourObservation(
         hour=hour,
         as_of=observation.as_of if observation else as_of,
         observation=observation,
@@ -165,28 +165,32 @@ def look_at(
     )
 
 
-def basis_of(sight: Sight, *, policy: MeteringPolicy, accepts_low_coverage: bool = False) -> Basis:
+def basis_of(
+    observed: HourObservation, *, policy: MeteringPolicy, accepts_low_coverage: bool = False
+) -> Basis:
     """Return which source observed enough of an hour: all but holes that are short enough.
 
     An hour after whose end nothing was observed cannot be accepted.
     """
     limit = policy.hole_seconds_max
-    sees_end = sight.coverage is not None and not sight.coverage.is_blind_at_end
-    watch_sees_end = sight.hour.is_watched and not sight.watch.is_blind_at_end
+    sees_end = observed.coverage is not None and not observed.coverage.is_blind_at_end
+    watch_sees_end = observed.hour.is_watched and not observed.watch.is_blind_at_end
 
     def are_short(holes: Iterable[Hole]) -> bool:
         return accepts_low_coverage or not any(hole.exceeds(limit) for hole in holes)
 
-    watch_suffices = watch_sees_end and are_short(sight.watch_holes)
+    watch_suffices = watch_sees_end and are_short(observed.watch_holes)
     return Basis(
-        scrapes_suffice=sight.coverage is not None and sees_end and are_short(sight.coverage.holes),
+        scrapes_suffice=observed.coverage is not None
+        and sees_end
+        and are_short(observed.coverage.holes),
         watch_suffices=watch_suffices,
-        both_suffice=sees_end and watch_sees_end and are_short(sight.holes),
-        may_miss_claims=sight.has_claims and not watch_suffices,
+        both_suffice=sees_end and watch_sees_end and are_short(observed.holes),
+        may_miss_claims=observed.has_claims and not watch_suffices,
     )
 
 
-def continuous(sight: Sight) -> Sight:
+def continuous(observed: HourObservation) -> HourObservation:
     """Return an hour as it was observed, or as a failure where neighbours show more pods in it.
 
     The query of the hour before reaches into this one, and one that was metered earlier shows what
@@ -195,9 +199,9 @@ def continuous(sight: Sight) -> Sight:
 
     One statement, however many pods there are.
     """
-    hour, seen = sight.hour, sight.observation
+    hour, seen = observed.hour, observed.observation
     if hour.is_watched or seen is None:
-        return sight
+        return observed
     scrapes = timedelta(seconds=hour.target.scrape_interval_seconds) * BEGUN_SCRAPES
     count, names = unseen_pods(
         hour.cluster_id,
@@ -206,20 +210,24 @@ def continuous(sight: Sight) -> Sight:
         pod_uids=[pod.uid for pod in seen.pods],
     )
     if not count:
-        return sight
+        return observed
     failure = SourceUnavailableError(
         f"{count} pods that other hours show at this time are not in the answer, such as"
         f" {', '.join(names)}.",
         reason="pods_missing",
     )
-    return replace(sight, observation=None, coverage=None, failure=failure)
+    return replace(observed, observation=None, coverage=None, failure=failure)
 
 
 def given_of(
-    sight: Sight, *, basis: Basis, catalogue: Catalogue, gap_policy: GapPolicy | None = None
+    observed: HourObservation,
+    *,
+    basis: Basis,
+    catalogue: Catalogue,
+    gap_policy: GapPolicy | None = None,
 ) -> WindowInput:
     """Return everything an hour is composed from, read in a constant number of statements."""
-    hour, seen = sight.hour, sight.observation
+    hour, seen = observed.hour, observed.observation
     return WindowInput(
         hour=hour,
         observation=seen,
@@ -227,7 +235,7 @@ def given_of(
             hour.cluster_id,
             start_at=hour.start_at,
             end_at=hour.end_at,
-            until_at=max(sight.as_of, hour.end_at),
+            until_at=max(observed.as_of, hour.end_at),
             pod_uids=[pod.uid for pod in seen.pods] if seen else [],
             is_watched=hour.is_watched,
         ),

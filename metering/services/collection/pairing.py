@@ -12,13 +12,13 @@ from metering.domain.allocations.timeline import EndKind, Life, life_of
 from metering.domain.catalogue.names import group_of, sanitise
 from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, size_of
 from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX
-from metering.domain.collection.accounts import Account, Eyes, eyes_of_ticks
+from metering.domain.collection.accounts import ObservedIntervals, SourceAccount, intervals_of_ticks
 from metering.domain.collection.policy import GapPolicy
 from metering.domain.collection.reconciliation import (
     Accepted,
     Reconciled,
-    Share,
-    Verdict,
+    SourceVerdict,
+    WindowShare,
     reconcile,
     share_of,
     tolerance_seconds,
@@ -55,10 +55,10 @@ class Case:
     resource: str
     row: LedgerRow | None
     pod: PodObservation | None
-    kubernetes: Account | None
-    prometheus: Account | None
+    kubernetes: SourceAccount | None
+    prometheus: SourceAccount | None
     found: Reconciled | None
-    share: Share | None
+    share: WindowShare | None
     seen_life: Life | None = None
     requested_units: int = 0
     is_estimated: bool = False
@@ -90,7 +90,7 @@ class Case:
 
     @property
     def _seen(self) -> PodObservation:
-        assert self.pod is not None  # noqa: S101 - A case has a row or a pod; tells the type.
+        assert self.pod is not None  # noqa: S101 - A case has a row or a pod; narrows the type.
         return self.pod
 
 
@@ -127,9 +127,9 @@ class _Pairing:
             )
             for uid, pod in self.pods.items()
         }
-        self.eyes = Eyes(
+        self.eyes = ObservedIntervals(
             kubernetes=given.ledger.watch.spans,
-            prometheus=eyes_of_ticks(scrapes.joint, scrape_interval_seconds=scrape),
+            prometheus=intervals_of_ticks(scrapes.joint, scrape_interval_seconds=scrape),
         )
         self.tolerance = tolerance_seconds(
             window_seconds=seconds_between(given.hour.start_at, given.hour.end_at),
@@ -189,12 +189,12 @@ class _Pairing:
         """Whether scrapes after the hour showed it, so that it did not end in a hole before."""
         return not self.given.hour.is_watched and row.last_seen_at >= self.given.hour.end_at
 
-    def _from_api(self, row: LedgerRow) -> Account | None:
+    def _from_api(self, row: LedgerRow) -> SourceAccount | None:
         if not (self.given.hour.is_watched and row.is_from_api):
             return None
         beat_at = self.given.ledger.watch.until_at
         known_until = max(row.last_seen_at, beat_at) if beat_at else row.last_seen_at
-        return Account(
+        return SourceAccount(
             life=self._known_life(row, until=known_until),
             units=row.fact.units,
             known_until_at=known_until,
@@ -210,13 +210,15 @@ class _Pairing:
         slack = seconds_between(lost_at, end_at)
         return Life(row.life.begin_at, lost_at, EndKind.VANISHED_IN_GAP, slack)
 
-    def _from_scrapes(self, pod: PodObservation, *, units: int) -> Account | None:
+    def _from_scrapes(self, pod: PodObservation, *, units: int) -> SourceAccount | None:
         life = self.lives[pod.uid]
         if life is None or not 1 <= units <= UNKNOWN_UNITS_MAX:
             return None
-        return Account(life=life, units=units, known_until_at=pod.last_seen_at)
+        return SourceAccount(life=life, units=units, known_until_at=pod.last_seen_at)
 
-    def _estimated(self, found: Reconciled, *, accounts: Sequence[Account | None]) -> Reconciled:
+    def _estimated(
+        self, found: Reconciled, *, accounts: Sequence[SourceAccount | None]
+    ) -> Reconciled:
         """Return what is billed up to half a scrape after the last sample, if it ended in a hole.
 
         What was observed again after the hour lasted through it.
@@ -247,25 +249,25 @@ class _Pairing:
         self,
         key: AllocationKey,
         *,
-        kubernetes: Account | None,
-        prometheus: Account | None,
+        kubernetes: SourceAccount | None,
+        prometheus: SourceAccount | None,
         accepted: Accepted | None,
     ) -> Reconciled | None:
         if kubernetes is None and prometheus is None and accepted is None:
             return None
         if not self.given.hour.is_watched:
-            assert prometheus is not None  # noqa: S101 - Without a watch the API tells nothing.
-            return Reconciled(Verdict.AGREED, prometheus.units, billed=prometheus.life)
+            assert prometheus is not None  # noqa: S101 - Without a watch the API reports nothing.
+            return Reconciled(SourceVerdict.AGREED, prometheus.units, billed=prometheus.life)
         return reconcile(
             kubernetes=kubernetes,
             prometheus=prometheus,
-            eyes=self._eyes_for(key),
+            eyes=self._observed_for(key),
             tolerance=self.tolerance,
             short_seconds=SHORT_SCRAPES * self.given.scrape_interval_seconds,
             accepted=accepted,
         )
 
-    def _eyes_for(self, key: AllocationKey) -> Eyes:
+    def _observed_for(self, key: AllocationKey) -> ObservedIntervals:
         """Return when each source can be compared; kube-state-metrics shows no device claims."""
         row, pod = self.given.ledger.rows.get(key), self.pods.get(key[0])
         is_claim = row is not None and row.fact.resource.startswith(CLAIM_PREFIX)
@@ -273,7 +275,7 @@ class _Pairing:
             return replace(self.eyes, prometheus=())
         return self.eyes
 
-    def _share(self, found: Reconciled | None) -> Share | None:
+    def _share(self, found: Reconciled | None) -> WindowShare | None:
         if found is None:
             return None
         hour = self.given.hour
@@ -293,17 +295,17 @@ def _by_resource(pod: PodObservation) -> Mapping[str, Sequence[ContainerRequest]
     return grouped
 
 
-def _later(told: Account | None, *, row: LedgerRow) -> Account | None:
+def _later(account: SourceAccount | None, *, row: LedgerRow) -> SourceAccount | None:
     """Return what the ledger knows from other hours, where it lasted longer by that.
 
     A pod that only vanished and was shown again later had not ended. A pod that ended is shown
     later too while its object stays, and that may bound its end less closely than this hour does.
     """
-    known = Account(life=row.life, units=row.fact.units, known_until_at=row.last_seen_at)
-    if told is None:
+    known = SourceAccount(life=row.life, units=row.fact.units, known_until_at=row.last_seen_at)
+    if account is None:
         return known
-    lasted_longer = (row.life.end_at or row.last_seen_at) > told.end_not_before
-    return known if lasted_longer and told.life.end_kind is not EndKind.EXACT else told
+    lasted_longer = (row.life.end_at or row.last_seen_at) > account.end_not_before
+    return known if lasted_longer and account.life.end_kind is not EndKind.EXACT else account
 
 
 class Sizer:

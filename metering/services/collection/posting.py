@@ -132,7 +132,8 @@ def write_allocations(
             )
         if seen_again:
             cursor.execute(
-                _SEEN_AGAIN, [_json([_sight_values(s) for s in seen_again]), claimed.cluster_id]
+                _SEEN_AGAIN,
+                [_json([_observation_values(s) for s in seen_again]), claimed.cluster_id],
             )
 
 
@@ -228,7 +229,7 @@ def _allocation_values(item: NewAllocation) -> dict[str, object]:
     }
 
 
-def _sight_values(item: SeenAgain) -> dict[str, object]:
+def _observation_values(item: SeenAgain) -> dict[str, object]:
     return {
         "pod_uid": item.fact.pod_uid,
         "resource": item.fact.resource,

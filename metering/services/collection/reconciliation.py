@@ -7,47 +7,50 @@ from typing import Final
 
 from metering.domain.catalogue.names import sanitise
 from metering.domain.catalogue.sizing import UnsizedCause
-from metering.domain.collection.accounts import Span, overlap_seconds
+from metering.domain.collection.accounts import OpenInterval, overlap_seconds
 from metering.domain.collection.policy import GapPolicy
 from metering.domain.collection.scrape_coverage import Hole, united, united_seconds
 from metering.domain.collection.windows import seconds_between
 from metering.domain.corrections.decisions import Shown
 from metering.domain.corrections.exceptions import MISSED_CLAIMS, ExceptionKind, Finding
 from metering.services.collection.composed import Composed
-from metering.services.collection.observing import Basis, Sight
+from metering.services.collection.observing import Basis, HourObservation
 
 TARGETS_NAMED_MAX: Final = 3
 TARGETS_KEPT_MAX: Final = 20
 """Scrape targets that a window keeps: a DaemonSet has one for each node."""
 
 
-def single_source(sight: Sight, *, basis: Basis) -> list[Finding]:
+def single_source(observed: HourObservation, *, basis: Basis) -> list[Finding]:
     """Return one finding when a cluster has two sources and the hour rests on one of them."""
-    if not sight.hour.has_two_sources or (basis.scrapes_suffice and basis.watch_suffices):
+    if not observed.hour.has_two_sources or (basis.scrapes_suffice and basis.watch_suffices):
         return []
     if not (basis.scrapes_suffice or basis.watch_suffices):
-        return [_each_others_holes(sight)] if basis.both_suffice else []
+        return [_each_others_holes(observed)] if basis.both_suffice else []
     alone, away = (
         ("Prometheus", "the watch of the Kubernetes API")
         if basis.scrapes_suffice
         else ("the watch of the Kubernetes API", "Prometheus")
     )
-    told = [f"This hour rests on {alone}, because {away} was away for some of it."]
-    details = coverage_details(sight)
+    sentences = [f"This hour rests on {alone}, because {away} was away for some of it."]
+    details = coverage_details(observed)
     if basis.may_miss_claims:
-        told.append(
+        sentences.append(
             "What device claims held then may be missing; the hour is looked at again when the "
             "watch is back."
         )
         details[MISSED_CLAIMS] = "may be missing"
     return [
         Finding(
-            kind=ExceptionKind.SINGLE_SOURCE, subject="", summary=" ".join(told), details=details
+            kind=ExceptionKind.SINGLE_SOURCE,
+            subject="",
+            summary=" ".join(sentences),
+            details=details,
         )
     ]
 
 
-def _each_others_holes(sight: Sight) -> Finding:
+def _each_others_holes(observed: HourObservation) -> Finding:
     return Finding(
         kind=ExceptionKind.SINGLE_SOURCE,
         subject="",
@@ -55,23 +58,23 @@ def _each_others_holes(sight: Sight) -> Finding:
             "Prometheus and the watch of the Kubernetes API were both away for some of this hour, "
             "but not at once: each time rests on one of them."
         ),
-        details=coverage_details(sight),
+        details=coverage_details(observed),
     )
 
 
-def coverage_details(sight: Sight) -> dict[str, str | int]:
+def coverage_details(observed: HourObservation) -> dict[str, str | int]:
     """Return how much of an hour each source saw."""
     details: dict[str, str | int] = {}
-    if sight.coverage is not None:
-        details["expected"] = sight.coverage.expected
-        details["observed"] = sight.coverage.observed
-        details["coverage"] = str(sight.coverage.ratio)
-        details["unobserved_seconds"] = united_seconds(sight.holes)
-        details["unobserved_targets"] = target_names(sight.holes)
-    if sight.failure is not None:
-        details["reason"] = sight.failure.reason
-    if sight.hour.is_watched:
-        details["watch_coverage"] = str(sight.watch.ratio)
+    if observed.coverage is not None:
+        details["expected"] = observed.coverage.expected
+        details["observed"] = observed.coverage.observed
+        details["coverage"] = str(observed.coverage.ratio)
+        details["unobserved_seconds"] = united_seconds(observed.holes)
+        details["unobserved_targets"] = target_names(observed.holes)
+    if observed.failure is not None:
+        details["reason"] = observed.failure.reason
+    if observed.hour.is_watched:
+        details["watch_coverage"] = str(observed.watch.ratio)
     return details
 
 
@@ -82,13 +85,13 @@ def target_names(holes: Iterable[Hole]) -> str:
     return ", ".join(names[:TARGETS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-def hole_values(sight: Sight) -> dict[str, int | str | None]:
+def hole_values(observed: HourObservation) -> dict[str, int | str | None]:
     """Return what was not observed of an hour, as the window keeps it."""
-    targets = sight.observation.targets if sight.observation else ()
+    targets = observed.observation.targets if observed.observation else ()
     failing = [one for one in targets if one.failures or not one.has_series]
     return {
-        "unobserved_seconds": united_seconds(sight.holes),
-        "longest_hole_seconds": max((hole.seconds for hole in sight.holes), default=0),
+        "unobserved_seconds": united_seconds(observed.holes),
+        "longest_hole_seconds": max((hole.seconds for hole in observed.holes), default=0),
         "scrape_targets": json.dumps(
             [
                 {
@@ -115,7 +118,7 @@ def hidden_unit_seconds(composed: Composed, *, holes: Sequence[Hole]) -> dict[st
     for row in composed.usage:
         seconds = sum(
             overlap_seconds(
-                Span(begin, end), begin_at=row.interval.begin_at, end_at=row.interval.end_at
+                OpenInterval(begin, end), begin_at=row.interval.begin_at, end_at=row.interval.end_at
             )
             for begin, end in stretches
         )
@@ -129,12 +132,12 @@ def hidden_unit_seconds(composed: Composed, *, holes: Sequence[Hole]) -> dict[st
     return dict(sorted(found.items()))
 
 
-def shown_of(composed: Composed, *, sight: Sight) -> Shown:
+def shown_of(composed: Composed, *, observed: HourObservation) -> Shown:
     """Return what a reviewer is shown of an hour before deciding on it.
 
     Args:
         composed: The hour's records without any estimate.
-        sight: What the sources reported.
+        observed: What the sources reported.
     """
     found = [row for row in composed.findings if row.held_unit_seconds]
     pods = {row.fact.pod_uid for row in composed.usage}
@@ -146,9 +149,9 @@ def shown_of(composed: Composed, *, sight: Sight) -> Shown:
         is_other_unit = row.details.get("cause") == UnsizedCause.UNKNOWN_RESOURCE
         held[UnsizedCause.UNKNOWN_RESOURCE if is_other_unit else row.kind] += row.held_unit_seconds
     return Shown(
-        observed_ticks=sight.coverage.observed if sight.coverage else None,
-        unobserved_seconds=united_seconds(sight.holes),
-        watch_coverage=sight.watch.ratio if sight.hour.is_watched else None,
+        observed_ticks=observed.coverage.observed if observed.coverage else None,
+        unobserved_seconds=united_seconds(observed.holes),
+        watch_coverage=observed.watch.ratio if observed.hour.is_watched else None,
         pods=len(pods | {row.subject.partition(" ")[0] for row in found}),
         unit_seconds=billed.total() + held.total(),
         billed_unit_seconds=dict(sorted(billed.items())),
@@ -156,27 +159,27 @@ def shown_of(composed: Composed, *, sight: Sight) -> Shown:
     )
 
 
-def evidence_digests(sight: Sight) -> list[str]:
+def evidence_digests(observed: HourObservation) -> list[str]:
     """Return the SHA-256 of each response that an observation was read from."""
-    return [item.sha256 for item in sight.observation.evidence] if sight.observation else []
+    return [item.sha256 for item in observed.observation.evidence] if observed.observation else []
 
 
 def reconciliation_of(
-    composed: Composed, *, sight: Sight, gap_policy: GapPolicy | None
+    composed: Composed, *, observed: HourObservation, gap_policy: GapPolicy | None
 ) -> dict[str, object]:
     """Return how the sources of a window compare, as it is kept with the window.
 
     Empty for a cluster that has one source, unless an estimate was decided upon.
     """
-    told: dict[str, object] = {"gap_policy": gap_policy.value} if gap_policy else {}
-    if not sight.hour.is_watched:
-        return told
+    details: dict[str, object] = {"gap_policy": gap_policy.value} if gap_policy else {}
+    if not observed.hour.is_watched:
+        return details
     comparison = composed.comparison
     return {
-        **told,
+        **details,
         "pods": {verdict.value: count for verdict, count in sorted(comparison.verdicts.items())},
         "unit_seconds": {
-            **dict(sorted(comparison.told_unit_seconds.items())),
+            **dict(sorted(comparison.billed_unit_seconds.items())),
             "billed": sum(row.unit_seconds for row in composed.usage),
             "disputed": comparison.disputed_unit_seconds,
         },

@@ -31,7 +31,7 @@ WINDOWS_MAX = 200_000
 
 
 @dataclass(frozen=True)
-class Sweep:
+class CollectionSweep:
     """What a sweep did.
 
     Attributes:
@@ -50,7 +50,7 @@ class Sweep:
         return not (self.opened or self.sealed or self.retried or self.failed)
 
 
-Progress = Callable[[Sweep], None]
+Progress = Callable[[CollectionSweep], None]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Worker:
     policy: MeteringPolicy = DEFAULT_POLICY
 
 
-def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None) -> Sweep:
+def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None) -> CollectionSweep:
     """Open, collect and seal every window that is due; return what was done.
 
     Args:
@@ -71,7 +71,7 @@ def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None)
         at: Now.
         progress: Called with the sweep so far after every window.
     """
-    total = Sweep(opened=open_due(at=at, policy=worker.policy))
+    total = CollectionSweep(opened=open_due(at=at, policy=worker.policy))
     total = _add(total, seal_due(worker=worker, at=at))
     for _ in range(WINDOWS_MAX):
         sweep = meter_next(worker=worker, at=at)
@@ -105,18 +105,18 @@ def open_due(*, at: datetime, policy: MeteringPolicy) -> int:
     )
 
 
-def seal_due(*, worker: Worker, at: datetime) -> Sweep:
+def seal_due(*, worker: Worker, at: datetime) -> CollectionSweep:
     """Seal what is settled; a fault is counted and stops nothing else."""
     return run_isolated(
         lambda: seal_settled(worker=worker, at=at),
-        otherwise=Sweep(),
+        otherwise=CollectionSweep(),
         event="metering.seal.failed",
         key="",
         at=at,
     )
 
 
-def meter_next(*, worker: Worker, at: datetime) -> Sweep | None:
+def meter_next(*, worker: Worker, at: datetime) -> CollectionSweep | None:
     """Lease the window that is longest due, collect and seal it; return None when none is due.
 
     After a fault its lease keeps it behind the others.
@@ -125,21 +125,21 @@ def meter_next(*, worker: Worker, at: datetime) -> Sweep | None:
     return meter_window(claimed=claimed[0], worker=worker, at=at) if claimed else None
 
 
-def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
+def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> CollectionSweep:
     """Collect one claimed window and seal it if it adds up; one bad window stops no other.
 
     After a fault the lease runs out, and the window is quarantined if it fails so again and again.
     """
     return run_isolated(
         lambda: _meter(claimed=claimed, worker=worker, at=at),
-        otherwise=Sweep(failed=1),
+        otherwise=CollectionSweep(failed=1),
         event="metering.window.failed",
         key=claimed.id,
         at=at,
     )
 
 
-def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
+def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> CollectionSweep:
     try:
         collected = collect_window(
             claimed=claimed,
@@ -149,15 +149,15 @@ def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Sweep:
             policy=worker.policy,
         )
         if collected.state is not WindowState.RECONCILED:
-            return Sweep(retried=1)
+            return CollectionSweep(retried=1)
         seal_window(window_id=claimed.id, actor=worker.actor, at=at)
     except ClaimLostError:
         logger.warning("metering.window.lease_lost", window_id=claimed.id)
-        return Sweep()
-    return Sweep(sealed=1)
+        return CollectionSweep()
+    return CollectionSweep(sealed=1)
 
 
-def seal_settled(*, worker: Worker, at: datetime) -> Sweep:
+def seal_settled(*, worker: Worker, at: datetime) -> CollectionSweep:
     """Reconcile and seal what was collected but left behind, by a dead worker or for a person.
 
     Hours that their cluster is no longer metered for are waived before.
@@ -165,10 +165,10 @@ def seal_settled(*, worker: Worker, at: datetime) -> Sweep:
     waive_unmetered(actor=worker.actor, at=at)
     settled = sealable_window_ids()
     if not settled:
-        return Sweep()
+        return CollectionSweep()
     reconcile_windows(window_ids=settled, actor=worker.actor, at=at)
     event = "metering.window.seal_failed"
-    return Sweep(
+    return CollectionSweep(
         sealed=for_each_isolated(
             settled, lambda one: _seal(one, worker=worker, at=at), event=event, at=at
         )
@@ -185,8 +185,8 @@ def _seal(window_id: int, *, worker: Worker, at: datetime) -> int:
     return 1
 
 
-def _add(first: Sweep, second: Sweep) -> Sweep:
-    return Sweep(
+def _add(first: CollectionSweep, second: CollectionSweep) -> CollectionSweep:
+    return CollectionSweep(
         opened=first.opened + second.opened,
         sealed=first.sealed + second.sealed,
         retried=first.retried + second.retried,

@@ -267,7 +267,7 @@ UPDATE metering_meteringwindow w
 RETURNING w.state, w.id, w.cluster_id, w.start_at, w.fence, w.attempt, w.failures,
           w.accepts_low_coverage, w.gap_policy, w.decided_on,
           clock_timestamp() AS claimed_at),
-told AS (
+reported AS (
 INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
   namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
 SELECT cluster_id, id, start_at, %(quarantined)s, '', '', %(sentence)s, %(remedy)s, 0,

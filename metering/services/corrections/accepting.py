@@ -69,7 +69,7 @@ def accept_side(
             resource=resource,
             side=side.value,
             namespace=found.namespace,
-            **_told(found.details, side=side),
+            **_evidence(found.details, side=side),
             note=text,
             decided_by_id=person_id(actor=actor),
             decided_at=at,
@@ -99,7 +99,7 @@ def accept_side(
     return found
 
 
-def _told(details: Mapping[str, Any], *, side: Side) -> dict[str, Any]:
+def _evidence(details: Mapping[str, Any], *, side: Side) -> dict[str, Any]:
     """Return what a source reported of a pod, by column, from an exception's details."""
     known_as = details.get(f"{side.value}_known_as", UNSEEN)
     if known_as == UNSEEN:

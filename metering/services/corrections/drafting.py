@@ -13,9 +13,9 @@ from metering.domain.catalogue.names import sanitise
 from metering.domain.corrections.correction import (
     NOTHING_HELD,
     CorrectionCause,
-    Difference,
-    Holding,
+    DisputedUsage,
     RecheckReason,
+    UsageDifference,
     UsageKey,
     release_of,
     stays_above_zero,
@@ -66,7 +66,7 @@ def line_of(row: UsageRow | None, *, fact: LedgerFact | None, sibling: LedgerFac
     """
     if fact is not None:
         return _next_line(row, fact=fact)
-    assert row is not None  # noqa: S101 - A difference has one of both; tells the type.
+    assert row is not None  # noqa: S101 - A difference has one of both; narrows the type.
     settled = {} if sibling is None else {name: sibling.line[name] for name in _OF_THE_CLAIM}
     return {**_first_line(row), **settled}
 
@@ -146,8 +146,8 @@ _TOLD: Final[Mapping[CorrectionCause, str]] = {
     CorrectionCause.LATE_DATA: "The sources tell more of the hour than when it was sealed",
     CorrectionCause.RELEASED: "What exceptions held when the hour was sealed is no longer in doubt",
 }
-_LESS: Final = "The cluster's API told an exact end that is earlier than what is billed"
-_DECIDED: Final = "A person accepted the evidence of a source that tells less than what is billed"
+_LESS: Final = "The cluster's API reported an exact end that is earlier than what is billed"
+_DECIDED: Final = "A person accepted the evidence of a source that reports less than what is billed"
 _MOVED: Final = "What a device claim used is split otherwise among its pods"
 
 
@@ -177,7 +177,7 @@ class _Change:
         return self.lines[0]["project_id"], self.cause.value, alone
 
     @property
-    def needs_room(self) -> frozenset[tuple[object, object]]:
+    def exceeds_capacity(self) -> frozenset[tuple[object, object]]:
         """Return the nodes and resources of which more is used; none when parts only move."""
         if self.unit_seconds <= 0:
             return frozenset()
@@ -208,7 +208,7 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
     claimed: ClaimedRecheck,
     *,
     window: MeteringWindow,
-    differences: Iterable[Difference],
+    differences: Iterable[UsageDifference],
     known: Mapping[UsageKey, UsageRow],
     ledger: Mapping[UsageKey, LedgerFact],
     findings: Iterable[Finding],
@@ -265,7 +265,7 @@ def drafts_of(  # noqa: PLR0913 - Everything a recheck found; all are keyword on
             passed_over.append(taken_already(change.lines))
             continue
         is_late = change.cause is CorrectionCause.LATE_DATA and not posts_late_usage
-        if not (change.wants_person or is_late or change.needs_room & crowded):
+        if not (change.wants_person or is_late or change.exceeds_capacity & crowded):
             posted.append(change)
         elif not change.deltas <= undone:
             proposed.append(change)
@@ -289,8 +289,10 @@ def _allocation_of(key: UsageKey) -> AllocationKey:
     return allocation_key(uid=key[0], resource=key[1])
 
 
-def _by_allocation(differences: Iterable[Difference]) -> Mapping[AllocationKey, list[Difference]]:
-    grouped: dict[AllocationKey, list[Difference]] = defaultdict(list)
+def _by_allocation(
+    differences: Iterable[UsageDifference],
+) -> Mapping[AllocationKey, list[UsageDifference]]:
+    grouped: dict[AllocationKey, list[UsageDifference]] = defaultdict(list)
     for difference in differences:
         grouped[_allocation_of(difference.key)].append(difference)
     return grouped
@@ -300,7 +302,7 @@ def _change(
     allocation: AllocationKey,
     *,
     lines: Sequence[Line],
-    holdings: Mapping[str, Holding],
+    holdings: Mapping[str, DisputedUsage],
     vouched_for: Collection[AllocationKey],
     wants_person: bool,
 ) -> _Change | None:
@@ -352,5 +354,5 @@ def _grouped(
 def _reason(change: _Change, *, claimed: ClaimedRecheck) -> str:
     fewer = _DECIDED if claimed.reason is RecheckReason.DECISION else _LESS
     more = _TOLD[change.cause] if change.unit_seconds else _MOVED
-    told = fewer if change.unit_seconds < 0 else more
-    return f"{told}. It was looked at again {_ASKED_FOR[claimed.reason]}."
+    change_text = fewer if change.unit_seconds < 0 else more
+    return f"{change_text}. It was looked at again {_ASKED_FOR[claimed.reason]}."

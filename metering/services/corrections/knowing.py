@@ -28,7 +28,7 @@ def known_now(
     given: WindowInput,
 ) -> dict[UsageKey, Known]:
     """Return what is known now of every record, those a person accepted as nothing too."""
-    told = {
+    observed = {
         key: Known(
             row.unit_seconds,
             is_proof=_is_proof(row, given=given),
@@ -43,7 +43,7 @@ def known_now(
         for key in ledger.keys() - rows.keys()
         if _is_decided_as_nothing(key, given=given)
     }
-    return told | nothing
+    return observed | nothing
 
 
 def _accepted(key: UsageKey, *, given: WindowInput) -> Accepted | None:
@@ -64,11 +64,11 @@ def _is_decided_as_nothing(key: UsageKey, *, given: WindowInput) -> bool:
 def _is_proof(row: UsageRow, *, given: WindowInput) -> bool:
     """Whether the cluster's API reported the row's exact end."""
     uid, resource = allocation_key(uid=row.fact.pod_uid, resource=row.fact.resource)
-    told = given.ledger.rows.get((uid, sanitise(resource)))
+    ledger_row = given.ledger.rows.get((uid, sanitise(resource)))
     return (
-        told is not None
-        and told.is_from_api
-        and told.life.end_kind is EndKind.EXACT
+        ledger_row is not None
+        and ledger_row.is_from_api
+        and ledger_row.life.end_kind is EndKind.EXACT
         and row.interval.end_kind is EndKind.EXACT
     )
 

@@ -11,7 +11,7 @@ from metering.domain.collection.crashpoints import crashpoint
 from metering.domain.collection.policy import backoff_seconds
 from metering.domain.corrections.correction import RecheckState
 from metering.domain.errors import ClaimLostError
-from metering.services.collection.observing import Sight
+from metering.services.collection.observing import HourObservation
 from metering.services.corrections.rechecks import ClaimedRecheck
 
 logger = structlog.get_logger(__name__)
@@ -48,7 +48,9 @@ class Outcome:
     unseen: int = 0
 
 
-def finish(*, claimed: ClaimedRecheck, outcome: Outcome, sight: Sight, at: datetime) -> None:
+def finish(
+    *, claimed: ClaimedRecheck, outcome: Outcome, observed: HourObservation, at: datetime
+) -> None:
     """Write that a recheck is done; called in the transaction of its corrections.
 
     Raises:
@@ -56,7 +58,7 @@ def finish(*, claimed: ClaimedRecheck, outcome: Outcome, sight: Sight, at: datet
     """
     found = asdict(outcome)
     del found["state"]
-    evidence = sight.observation.evidence if sight.observation else ()
+    evidence = observed.observation.evidence if observed.observation else ()
     _end(
         claimed,
         state=RecheckState.DONE,
@@ -67,14 +69,14 @@ def finish(*, claimed: ClaimedRecheck, outcome: Outcome, sight: Sight, at: datet
     )
 
 
-def postpone(*, claimed: ClaimedRecheck, sight: Sight, at: datetime) -> Outcome:
+def postpone(*, claimed: ClaimedRecheck, observed: HourObservation, at: datetime) -> Outcome:
     """Make a recheck due again after a pause, because too little was observed.
 
     Raises:
         ClaimLostError: Another worker took the recheck over.
     """
     wait = backoff_seconds(failures=claimed.failures + 1, seed=f"recheck/{claimed.id}")
-    error = str(sight.failure) if sight.failure else "Too little of the hour was seen."
+    error = str(observed.failure) if observed.failure else "Too little of the hour was seen."
     with transaction.atomic():
         _end(
             claimed,

@@ -23,8 +23,8 @@ from metering.domain.collection.policy import (
 )
 from metering.domain.collection.windows import seconds_between
 from metering.domain.corrections.correction import (
-    Comparison,
     CorrectionState,
+    RecheckComparison,
     RecheckState,
     UsageKey,
     compare,
@@ -39,7 +39,13 @@ from metering.selectors.locks import holds_recheck, lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composed import Composed, UsageRow, WindowInput
 from metering.services.collection.composition import compose_window
-from metering.services.collection.observing import Basis, Sight, basis_of, given_of, look_at
+from metering.services.collection.observing import (
+    Basis,
+    HourObservation,
+    basis_of,
+    given_of,
+    observe_hour,
+)
 from metering.services.collection.posting import write_allocations
 from metering.services.collection.sweeping import Worker
 from metering.services.collection.windows import ClaimedWindow
@@ -70,7 +76,7 @@ class _Found:
     ledger: dict[UsageKey, LedgerFact]
     known: dict[UsageKey, UsageRow]
     composed: Composed
-    comparison: Comparison
+    comparison: RecheckComparison
     vouched_for: frozenset[AllocationKey]
 
 
@@ -108,14 +114,14 @@ def recheck_window(
         scrape_interval_seconds=claimed.hour.target.scrape_interval_seconds,
         failures=LOOK_AHEAD_DOUBLINGS_MAX,
     )
-    sight = look_at(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
+    observed = observe_hour(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
     crashpoint("recheck.after_observe")
-    if age >= REMEMBERED_BY_ALL and memory is None and _holds_nothing(sight):
+    if age >= REMEMBERED_BY_ALL and memory is None and _holds_nothing(observed):
         return lapse(claimed=claimed, at=at)
-    basis = basis_of(sight, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
-    if _tells_too_little(sight, basis=basis, claimed=claimed, policy=policy):
-        return postpone(claimed=claimed, sight=sight, at=at)
-    return _judge(claimed, sight=sight, basis=basis, actor=actor, at=at, policy=policy)
+    basis = basis_of(observed, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
+    if _observed_too_little(observed, basis=basis, claimed=claimed, policy=policy):
+        return postpone(claimed=claimed, observed=observed, at=at)
+    return _judge(claimed, observed=observed, basis=basis, actor=actor, at=at, policy=policy)
 
 
 def _memory(
@@ -131,21 +137,21 @@ def _memory(
         return None
 
 
-def _holds_nothing(sight: Sight) -> bool:
+def _holds_nothing(observed: HourObservation) -> bool:
     """Whether a source responded, and had neither a pod nor a scrape of the hour."""
-    seen = sight.observation
+    seen = observed.observation
     return seen is not None and not seen.ticks and not seen.pods
 
 
-def _tells_too_little(
-    sight: Sight, *, basis: Basis, claimed: ClaimedRecheck, policy: MeteringPolicy
+def _observed_too_little(
+    observed: HourObservation, *, basis: Basis, claimed: ClaimedRecheck, policy: MeteringPolicy
 ) -> bool:
     """Whether a source covered the hour well enough when it was sealed, but does not now.
 
     Data of one source must not be compared with data of both. A source that never covered the hour
     is not waited for.
     """
-    if claimed.gap_policy is GapPolicy.LAST_KNOWN and sight.failure is None:
+    if claimed.gap_policy is GapPolicy.LAST_KNOWN and observed.failure is None:
         # Later hours may show that a pod lasted through the gap.
         return False
     if not basis.suffices:
@@ -164,7 +170,7 @@ def _tells_too_little(
 def _judge(
     claimed: ClaimedRecheck,
     *,
-    sight: Sight,
+    observed: HourObservation,
     basis: Basis,
     actor: Actor,
     at: datetime,
@@ -176,12 +182,12 @@ def _judge(
             raise ClaimLostError("Another worker took the recheck over.")
         window = MeteringWindow.objects.select_for_update().get(pk=claimed.window_id)
         lock_cluster_ledger(window.cluster_id)
-        given = given_of(sight, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
+        given = given_of(observed, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
         found = _compare(window, given=given)
-        made = _write(claimed, found=found, sight=sight, actor=actor, at=at, policy=policy)
+        made = _write(claimed, found=found, observed=observed, actor=actor, at=at, policy=policy)
         crashpoint("recheck.after_corrections")
         outcome = _outcome(made, comparison=found.comparison)
-        finish(claimed=claimed, outcome=outcome, sight=sight, at=at)
+        finish(claimed=claimed, outcome=outcome, observed=observed, at=at)
         crashpoint("recheck.before_commit")
     crashpoint("recheck.after_commit")
     logger.info(
@@ -198,9 +204,9 @@ def _compare(window: MeteringWindow, *, given: WindowInput) -> _Found:
     composed = compose_window(given)
     ledger = ledger_of_window(window.pk, start_at=window.start_at)
     known = {row.key: row for row in composed.usage}
-    told = known_now(known, ledger=ledger, given=given)
-    comparison = compare(told, {key: fact.held for key, fact in ledger.items()})
-    vouched_for = composed.told_by_both | given.ledger.decisions.keys()
+    observed = known_now(known, ledger=ledger, given=given)
+    comparison = compare(observed, {key: fact.held for key, fact in ledger.items()})
+    vouched_for = composed.reported_by_both | given.ledger.decisions.keys()
     return _Found(window, ledger, known, composed, comparison, frozenset(vouched_for))
 
 
@@ -208,12 +214,14 @@ def _write(
     claimed: ClaimedRecheck,
     *,
     found: _Found,
-    sight: Sight,
+    observed: HourObservation,
     actor: Actor,
     at: datetime,
     policy: MeteringPolicy,
 ) -> list[UsageCorrection]:
-    evidence = [_values(item) for item in (sight.observation.evidence if sight.observation else ())]
+    evidence = [
+        _values(item) for item in (observed.observation.evidence if observed.observation else ())
+    ]
     drafts = drafts_of(
         claimed,
         window=found.window,
@@ -231,13 +239,13 @@ def _write(
         *_written(drafts.posted, state=CorrectionState.POSTED, actor=actor, at=at),
         *_written(drafts.proposed, state=CorrectionState.PROPOSED, actor=actor, at=at),
     ]
-    told = still_held(
+    held = still_held(
         found.composed.findings,
-        told={key: row.unit_seconds for key, row in found.known.items()},
+        billed={key: row.unit_seconds for key, row in found.known.items()},
         ledger={key: fact.unit_seconds for key, fact in found.ledger.items()},
         posted=[line for draft in drafts.posted for line in draft.lines],
     )
-    findings = [*told, *drafts.passed_over]
+    findings = [*held, *drafts.passed_over]
     resolve_released(claimed.window_id, corrections=made, findings=findings, at=at)
     add_findings(found.window, findings=findings, at=at)
     if made:
@@ -269,7 +277,7 @@ def _record(
     )
 
 
-def _outcome(made: Sequence[UsageCorrection], *, comparison: Comparison) -> Outcome:
+def _outcome(made: Sequence[UsageCorrection], *, comparison: RecheckComparison) -> Outcome:
     posted = [row for row in made if row.state == CorrectionState.POSTED]
     return Outcome(
         corrections=len(made),

@@ -297,8 +297,8 @@ def claim_rechecks(
 
 
 def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
-    _, _, recheck_id, fence, failures, reason, window_id, _, start_at, *told = row
-    accepts, gap_policy, is_watched, coverage, watch_coverage, claimed_at = told
+    _, _, recheck_id, fence, failures, reason, window_id, _, start_at, *columns = row
+    accepts, gap_policy, is_watched, coverage, watch_coverage, claimed_at = columns
     if reason == RecheckReason.PERSON and gap_policy == GapPolicy.HOLD:
         accepts, gap_policy = False, ""
     return ClaimedRecheck(

@@ -49,8 +49,8 @@ ON CONFLICT (window_id, kind, subject) DO UPDATE
  WHERE (e.state = 'open' AND e.held_unit_seconds <> EXCLUDED.held_unit_seconds)
     OR (e.state = 'resolved' AND e.kind = ANY(%(sided)s)
         AND (e.resolution = %(auto)s OR starts_with(e.resolution, %(billed)s)))
-    OR (e.details ->> 'cause' IS DISTINCT FROM 'forgotten'
-        AND EXCLUDED.details ->> 'cause' = 'forgotten')
+    OR (e.details ->> 'cause' IS DISTINCT FROM 'unsupported'
+        AND EXCLUDED.details ->> 'cause' = 'unsupported')
 """
 
 
@@ -99,7 +99,7 @@ def _subject_of(line: Line) -> str:
 def still_held(
     findings: Iterable[Finding],
     *,
-    told: Mapping[UsageKey, int],
+    billed: Mapping[UsageKey, int],
     ledger: Mapping[UsageKey, int],
     posted: Iterable[Line],
 ) -> Iterator[Finding]:
@@ -107,11 +107,11 @@ def still_held(
 
     Args:
         findings: As a composition found them, as if no usage was billed yet.
-        told: What the composition would bill.
+        billed: What the composition would bill.
         ledger: What the ledger held before this recheck.
         posted: What this recheck adds.
     """
-    would, has = _by_subject(told.items()), _by_subject(ledger.items())
+    would, has = _by_subject(billed.items()), _by_subject(ledger.items())
     has.update(_by_subject(((i["pod_uid"], i["resource"]), i["unit_seconds"]) for i in posted))
     for found in findings:
         lacking = would[found.subject] + found.held_unit_seconds - has[found.subject]
@@ -120,7 +120,7 @@ def still_held(
             yield found
             continue
         summary = (
-            f"{found.details.get('pod', found.subject)} is told of otherwise than when the hour "
+            f"{found.details.get('pod', found.subject)} is reported otherwise than when the hour "
             f"was sealed: {has[found.subject]} unit-seconds are billed and {held} are held."
         )
         yield replace(found, summary=summary, held_unit_seconds=held)

@@ -20,7 +20,7 @@ from metering.selectors.collection.usage import metered_records
 from metering.selectors.devices.usage import device_kinds, nodes_with_held_usage
 from metering.selectors.locks import lock_device_events
 from metering.services.collection.checking import check_figures
-from metering.services.collection.composed import undisturbed
+from metering.services.collection.composed import repeatable_read
 from metering.services.collection.sweeping import Worker
 from metering.services.corrections.exceptions import write_findings
 from metering.services.devices.composition import measure_devices
@@ -120,7 +120,7 @@ def _collect_isolated(leased: LeasedDevices, *, worker: Worker, at: datetime) ->
     )
 
 
-@undisturbed()
+@repeatable_read()
 def collect_devices(
     *,
     leased: LeasedDevices,

@@ -21,12 +21,12 @@ from metering.domain.devices.attribution import (
     place_of,
     profile_in,
 )
-from metering.domain.devices.energy import Part, share_out, split_device
+from metering.domain.devices.energy import EnergyPart, share_out, split_device
 from metering.domain.devices.figures import (
     NOTHING_KNOWN,
     Activity,
     Attribution,
-    Holding,
+    PodDeviceUse,
     activities,
 )
 from metering.models import UsageRecord
@@ -79,8 +79,10 @@ def measure_devices(
         held_nodes: Nodes of pods that are held in an exception instead.
     """
     holdings = [_holding_of(row) for row in rows]
-    told = attribute_devices(figures.devices, holdings=holdings, kinds=kinds, held_nodes=held_nodes)
-    energies, overheads = _energies(figures, told=told)
+    attributed = attribute_devices(
+        figures.devices, holdings=holdings, kinds=kinds, held_nodes=held_nodes
+    )
+    energies, overheads = _energies(figures, attributed=attributed)
     known = activities(holdings, devices=figures.devices, energies=energies)
     devices = [
         DeviceRow(
@@ -92,7 +94,7 @@ def measure_devices(
             usage=None if one.holding is None else rows[one.holding],
             energy=energy,
         )
-        for device, one, energy in zip(figures.devices, told, energies, strict=True)
+        for device, one, energy in zip(figures.devices, attributed, energies, strict=True)
     ]
     shared = _shared_energies(rows, devices=devices)
     measured = [
@@ -105,8 +107,8 @@ def measure_devices(
     )
 
 
-def _holding_of(row: UsageRecord) -> Holding:
-    return Holding(
+def _holding_of(row: UsageRecord) -> PodDeviceUse:
+    return PodDeviceUse(
         namespace=row.namespace,
         pod_name=row.pod_name,
         sharing_mode=SharingMode(row.sharing_mode),
@@ -119,7 +121,7 @@ def _holding_of(row: UsageRecord) -> Holding:
 
 
 def _energies(
-    figures: DeviceFigures, *, told: Sequence[Attributed]
+    figures: DeviceFigures, *, attributed: Sequence[Attributed]
 ) -> tuple[list[int | None], list[DeviceRow]]:
     """Return each device's part of its GPU's energy, and rows for what no device accounts for."""
     energies = [device.energy_millijoules for device in figures.devices]
@@ -131,7 +133,7 @@ def _energies(
         indexes = members.get(energy.uuid, [])
         if indexes:
             devices = [figures.devices[index] for index in indexes]
-            held = [told[index].attribution is not Attribution.IDLE for index in indexes]
+            held = [attributed[index].attribution is not Attribution.IDLE for index in indexes]
             slices = _slices_of(devices)
             parts = [
                 _part_of(device, slices=slices, is_held=is_held)
@@ -153,9 +155,9 @@ def _slices_of(devices: Sequence[DeviceObservation]) -> int:
     return geometry.compute_slices if geometry else SLICES
 
 
-def _part_of(device: DeviceObservation, *, slices: int, is_held: bool) -> Part:
+def _part_of(device: DeviceObservation, *, slices: int, is_held: bool) -> EnergyPart:
     own = compute_slices_of(device.instance_profile) if device.instance_profile else slices
-    return Part(
+    return EnergyPart(
         begin_at=device.begin_at,
         end_at=device.end_at,
         slices=own,

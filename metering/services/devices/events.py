@@ -8,7 +8,12 @@ from typing import Any, Final
 
 from django.db import connection, transaction
 
-from metering.domain.devices.events import DeviceEventFact, Sight, Stretch, device_events
+from metering.domain.devices.events import (
+    DeviceEventFact,
+    DeviceObservations,
+    Stretch,
+    device_events,
+)
 from metering.domain.errors import DeviceEventEndedError, NoteMissingError
 from metering.models import DeviceEvent
 from metering.protocols import DeviceFigures, DeviceObservation
@@ -56,14 +61,14 @@ def write_device_events(leased: LeasedDevices, *, figures: DeviceFigures) -> int
     health = figures.health
     if not health.signals:
         return 0
-    sight = Sight(
+    observed = DeviceObservations(
         start_at=leased.start_at,
         end_at=leased.end_at,
         step_seconds=health.step_seconds,
         seen=_seen(figures.devices),
         known=known_levels(leased.cluster_id, before=leased.start_at),
     )
-    events = device_events(health.signals, sight=sight)
+    events = device_events(health.signals, observed=observed)
     if events:
         parameters: dict[str, Any] = {
             "cluster_id": leased.cluster_id,

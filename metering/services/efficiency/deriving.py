@@ -35,7 +35,7 @@ _INSERT = """
 WITH w AS (
   SELECT id, cluster_id, start_at, start_at + interval '1 hour' AS end_at
     FROM metering_meteringwindow WHERE id = %(window)s AND state = 'sealed'),
-told AS (
+reported AS (
   SELECT count(DISTINCT n.node) AS nodes,
          sum(extract(epoch FROM LEAST(n.end_at, w.end_at) - GREATEST(n.begin_at, w.start_at)))
            AS expected,
@@ -71,10 +71,10 @@ INSERT INTO metering_clusterhealth (window_id, window_start, cluster_id, nodes, 
   ready_seconds, node_source, queued_pods, pending_pods, wait_seconds_p50, wait_seconds_max,
   memory_errors, failures, devices, corrections_seen, created_at)
 SELECT w.id, w.start_at, w.cluster_id,
-       CASE WHEN told.nodes > 0 THEN told.nodes ELSE offered.nodes END,
-       CASE WHEN told.nodes > 0 THEN told.expected ELSE NULLIF(offered.expected, 0) END,
-       CASE WHEN told.nodes > 0 THEN told.ready ELSE offered.ready END,
-       CASE WHEN told.nodes > 0 THEN 'kubernetes' WHEN offered.nodes > 0 THEN 'prometheus'
+       CASE WHEN reported.nodes > 0 THEN reported.nodes ELSE offered.nodes END,
+       CASE WHEN reported.nodes > 0 THEN reported.expected ELSE NULLIF(offered.expected, 0) END,
+       CASE WHEN reported.nodes > 0 THEN reported.ready ELSE offered.ready END,
+       CASE WHEN reported.nodes > 0 THEN 'kubernetes' WHEN offered.nodes > 0 THEN 'prometheus'
             ELSE '' END,
        CASE WHEN watched.is_so THEN queue.queued END,
        CASE WHEN watched.is_so THEN queue.pending END,
@@ -82,7 +82,7 @@ SELECT w.id, w.start_at, w.cluster_id,
        CASE WHEN watched.is_so THEN queue.longest END,
        errors.memory, errors.failures, measured.devices,
        (SELECT count(*) FROM w JOIN metering_posted_correction c ON c.window_id = w.id), %(at)s
-  FROM w, told, offered, queue, errors, measured,
+  FROM w, reported, offered, queue, errors, measured,
        (SELECT EXISTS (SELECT FROM w JOIN metering_clusterwatch c USING (cluster_id)) AS is_so)
          AS watched
 ON CONFLICT (window_id) DO NOTHING

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from metering.domain.catalogue.sizing import Catalogue
 from metering.domain.efficiency.rules import WasteRule, WasteThresholds
 from metering.domain.efficiency.waste import (
-    Verdict,
+    WasteVerdict,
     judge,
     rules_asked,
     waits_for_its_day,
@@ -21,7 +21,7 @@ from metering.domain.errors import FindingNotOpenError, NoteMissingError
 from metering.models import WasteFinding, WasteState
 from metering.selectors.collection.plans import prefer_hash_joins
 from metering.selectors.efficiency import (
-    Holder,
+    HeldAllocation,
     HolderKey,
     JudgedWindow,
     StandingFinding,
@@ -66,8 +66,8 @@ ON CONFLICT (cluster_id, pod_uid, resource, rule, from_at) DO UPDATE
 class _Accusation:
     """A verdict about a holder, and the finding it continues, or the time it begins."""
 
-    holder: Holder
-    verdict: Verdict
+    holder: HeldAllocation
+    verdict: WasteVerdict
     open_finding: StandingFinding | None
     from_at: datetime
 
@@ -118,13 +118,13 @@ def update_waste(
 
 
 def _verdicts(
-    holders: Sequence[Holder],
+    holders: Sequence[HeldAllocation],
     *,
     asked: Sequence[WasteRule],
     window: JudgedWindow,
     thresholds: WasteThresholds,
     catalogue: Catalogue,
-) -> dict[HolderKey, tuple[Holder, Verdict]]:
+) -> dict[HolderKey, tuple[HeldAllocation, WasteVerdict]]:
     """Return the verdicts by holder; rules with the same range share one statement."""
     by_hours = {
         hours: spells_before_end(window, holders=holders, hours=hours)
@@ -152,9 +152,9 @@ def _verdicts(
 def _waiting(
     standing: Mapping[HolderKey, Sequence[StandingFinding]],
     *,
-    holders: Sequence[Holder],
+    holders: Sequence[HeldAllocation],
     asked: Sequence[WasteRule],
-    verdicts: Mapping[HolderKey, tuple[Holder, Verdict]],
+    verdicts: Mapping[HolderKey, tuple[HeldAllocation, WasteVerdict]],
 ) -> dict[HolderKey, int]:
     """Return the open findings, by holder, that stay until their rule is judged again."""
     present = {holder.key for holder in holders}
@@ -171,19 +171,19 @@ def _waiting(
 
 
 def _accusations(
-    verdicts: Mapping[HolderKey, tuple[Holder, Verdict]],
+    verdicts: Mapping[HolderKey, tuple[HeldAllocation, WasteVerdict]],
     *,
     standing: Mapping[HolderKey, Sequence[StandingFinding]],
 ) -> list[_Accusation]:
     """Return the accusations; no second of an allocation is in two findings."""
     found = []
     for key, (holder, verdict) in verdicts.items():
-        told = standing.get(key, ())
-        same = [finding for finding in told if finding.rule is verdict.rule]
+        known = standing.get(key, ())
+        same = [finding for finding in known if finding.rule is verdict.rule]
         if any(finding.state == WasteState.DISMISSED for finding in same):
             continue
         still = next((finding for finding in same if finding.state == WasteState.OPEN), None)
-        from_at = max((verdict.from_at, *(finding.until_at for finding in told)))
+        from_at = max((verdict.from_at, *(finding.until_at for finding in known)))
         found.append(
             _Accusation(holder, verdict, still, from_at if still is None else still.from_at)
         )

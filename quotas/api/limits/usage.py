@@ -137,8 +137,8 @@ class QuotaUsageViewSet(LedgerViewSet):
             burst_classes=settings.BURST_PRIORITY_CLASSES,
             thresholds=thresholds_of(settings.WASTE_THRESHOLDS),
         )
-        told = [self._as_far_as_seen(organization) for organization in board]
-        return self.get_paginated_response(self.get_serializer(told, many=True).data)
+        visible = [self._as_far_as_seen(organization) for organization in board]
+        return self.get_paginated_response(self.get_serializer(visible, many=True).data)
 
     def _as_far_as_seen(self, organization: OrganizationUsage) -> OrganizationUsage:
         if self.actor.may(READ_LIMIT, organization_id=organization.id):

@@ -202,7 +202,7 @@ class PreemptionPlanViewSet(ReadingViewSet):
     @action(detail=True, methods=["post"])
     @idempotent()
     def execute(self, request: Request, pk: UUID) -> Response:
-        """Let a plan run: whom it is about is told, and after a grace the steps begin."""
+        """Execute a plan: the owners of its pods are notified; the steps begin after a grace."""
         plan = access_plan(self.actor, pk, WRITE_PREEMPTION)
         self.read(EmptySerializer, request)
         executed = execute_plan(
@@ -229,13 +229,13 @@ class PreemptionPlanViewSet(ReadingViewSet):
         """Resume the Jobs a plan has suspended, as far as they fit. Doing it twice is once."""
         plan = access_plan(self.actor, pk, WRITE_PREEMPTION)
         self.read(EmptySerializer, request)
-        told = resume_jobs(
+        results = resume_jobs(
             plan_id=plan.pk,
             evictor=workload_evictor(settings.WORKLOAD_EVICTOR),
             actor=self.actor,
             at=self.at,
         )
-        return Response(ResumptionsSerializer({"results": told}).data)
+        return Response(ResumptionsSerializer({"results": results}).data)
 
 
 def _yield_of(actor: Actor, fields: dict[str, Any]) -> YieldDemand:

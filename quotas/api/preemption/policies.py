@@ -19,7 +19,7 @@ from quotas.access import (
     preemption_policies_visible_to,
     windows_visible_to,
 )
-from quotas.domain.preemption.states import WindowState, window_state
+from quotas.domain.preemption.states import ProtectionState, window_state
 from quotas.models import PreemptionMode, PreemptionPolicy, ProtectedWindow
 from quotas.services.preemption.protected_windows import (
     REASON_LENGTH_MAX,
@@ -35,8 +35,8 @@ from tenants.api.serializers import EmptySerializer, StrictSerializer
 from tenants.api.views import ReadingViewSet
 
 MODE_HELP = (
-    "`off` makes no plans, `propose` makes one and tells the administrators, `execute` also runs "
-    "it without a person."
+    "`off` makes no plans, `propose` makes one and notifies the administrators, `execute` also "
+    "runs it without a person."
 )
 
 
@@ -148,7 +148,7 @@ class ProtectedWindowSerializer(serializers.ModelSerializer[ProtectedWindow]):
         )
         read_only_fields = fields
 
-    def get_window_state(self, window: ProtectedWindow) -> WindowState:
+    def get_window_state(self, window: ProtectedWindow) -> ProtectionState:
         """Return where it stands now."""
         at: datetime = self.context["view"].at
         return window_state(window.valid.lower, window.valid.upper, window.cancelled_at, at=at)

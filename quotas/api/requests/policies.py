@@ -49,7 +49,7 @@ class RequestPolicySerializer(serializers.ModelSerializer[RequestPolicy]):
 
 
 class PolicyChangeSerializer(StrictSerializer):
-    """What may be changed of a policy; the domain tells what each may be."""
+    """What may be changed of a policy; the domain validates the values."""
 
     currency = serializers.CharField(max_length=3, required=False, allow_blank=True)
     steps = serializers.JSONField(required=False)

@@ -92,12 +92,12 @@ class QuotaRequestViewSet(ReadingViewSet):
     def preview(self, request: Request) -> Response:
         """Tell what a request would cost, who would decide it, and what stands against it."""
         draft = self._draft(self.read(QuotaPreviewInputSerializer, request))
-        told = preview_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
+        preview = preview_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
         organization_id, project_id = draft.project.organization_id, draft.project.pk
-        is_told = is_cost_visible(
+        shows_cost = is_cost_visible(
             self.actor, organization_id=organization_id, project_id=project_id
         )
-        return Response(PreviewSerializer(told, context={"is_cost_visible": is_told}).data)
+        return Response(PreviewSerializer(preview, context={"is_cost_visible": shows_cost}).data)
 
     @extend_schema(
         request=QuotaBulkInputSerializer,

@@ -14,7 +14,7 @@ from tenants.domain.actors import Actor
 TOTAL = "The wanted total, never the difference."
 COST_HELP = "Null to those who may not read the project's prices."
 BULK_BODY_MAX = 1_000
-"""Far above what is taken, so that a body that is too long is told in words of its own."""
+"""Far above what is accepted, so that the domain's error names a value that is too long."""
 
 
 class CostSerializer(serializers.Serializer[dict[str, object]]):
@@ -66,7 +66,7 @@ class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
     """A request, who decides it, and what became of it. `requested_units` is the wanted total.
 
     `units_before` and `burst_before` are what held without it when it was asked, null when unset;
-    `is_unlimited_before` tells a null of an unlimited limit from that. `peak_units` is the most
+    `is_unlimited_before` marks a null that means unlimited. `peak_units` is the most
     that it comes to at any instant of its time, with the grants that lie on top.
     """
 
@@ -120,12 +120,12 @@ class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
 
     def to_representation(self, instance: QuotaRequest) -> dict[str, Any]:
         """Return it, without the cost where the caller may not read the project's prices."""
-        told = super().to_representation(instance)
+        represented = super().to_representation(instance)
         actor: Actor = self.context["actor"]
-        is_told = is_cost_visible(
+        shows_cost = is_cost_visible(
             actor, organization_id=instance.organization_id, project_id=instance.project_id
         )
-        return told if is_told else {**told, "cost": None}
+        return represented if shows_cost else {**represented, "cost": None}
 
     def get_user(self, request: QuotaRequest) -> str | None:
         """Return whom it is for; None for the whole project."""
@@ -227,5 +227,5 @@ class PreviewSerializer(serializers.Serializer[object]):
 
     def to_representation(self, instance: object) -> dict[str, Any]:
         """Return it, without the cost where the caller may not read the project's prices."""
-        told = super().to_representation(instance)
-        return told if self.context["is_cost_visible"] else {**told, "cost": None}
+        represented = super().to_representation(instance)
+        return represented if self.context["is_cost_visible"] else {**represented, "cost": None}

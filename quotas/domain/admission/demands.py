@@ -146,15 +146,15 @@ def _size_by_name(
         return size_by_name(resource, rules=rules, seen=seen)
     if seen:
         return max(seen, key=FROM_SMALLEST.index)
-    words = _words(resource)
+    words = _text(resource)
     return GPUSize.LARGE if {"gpu", "gpus", MIG_WORD, "nvidia"} & words else None
 
 
 def _is_network(resource: str) -> bool:
-    return resource.startswith(CLAIM_PREFIX) and bool(_words(resource) & set(NETWORK_WORDS))
+    return resource.startswith(CLAIM_PREFIX) and bool(_text(resource) & set(NETWORK_WORDS))
 
 
-def _words(resource: str) -> set[str]:
+def _text(resource: str) -> set[str]:
     name = resource.removeprefix(CLAIM_PREFIX)
     return set(name.replace(".", "-").split("-"))
 

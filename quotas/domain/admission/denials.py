@@ -9,7 +9,7 @@ from typing import Final
 
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.admission.pod_fields import UNITS_MAX
-from quotas.domain.admission.values import Blocker, Verdict, VerdictCode
+from quotas.domain.admission.values import AdmissionVerdict, Blocker, VerdictCode
 
 ALTERNATIVES_MAX: Final = 8
 """How many resources a refusal names; a person reads it."""
@@ -28,7 +28,7 @@ OTHERWISE: Final[Mapping[VerdictCode, str]] = {
 
 
 @dataclass(frozen=True)
-class Place:
+class PodNamespace:
     """Namespace of a pod that requests GPUs.
 
     Attributes:
@@ -47,7 +47,7 @@ class Place:
     def _ask_for_quota(self) -> str:
         return f"ask for quota at {self.public_url}/api/v1/quota-requests/"
 
-    def refusal(self, verdict: Verdict) -> str:
+    def refusal(self, verdict: AdmissionVerdict) -> str:
         """Return why a verdict refuses a pod, with its remedy."""
         if verdict.code is VerdictCode.NAMESPACE_UNBOUND:
             return (
@@ -103,9 +103,11 @@ def _name(blocker: Blocker) -> str:
         parts.append(f"cluster {blocker.cluster}")
     if blocker.is_burst:
         parts.append("burst")
-    told = ", ".join(part for part in parts if part)
+    details = ", ".join(part for part in parts if part)
     return (
-        f"{blocker.size.value.capitalize()} ({told})" if told else blocker.size.value.capitalize()
+        f"{blocker.size.value.capitalize()} ({details})"
+        if details
+        else blocker.size.value.capitalize()
     )
 
 
@@ -146,9 +148,9 @@ def hidden_beside(ways: Sequence[str]) -> str:
     )
 
 
-def forged_owner(told: str, person: str) -> str:
+def forged_owner(named: str, person: str) -> str:
     """Return the denial of an owner that the requester may not name."""
-    who = f"{person} may not create pods of {told}" if person else f"nobody vouches for {told}"
+    who = f"{person} may not create pods of {named}" if person else f"nobody vouches for {named}"
     return f"The annotation gpu-ledger.io/owner is forged: {who}. Leave it out; it is set for you."
 
 

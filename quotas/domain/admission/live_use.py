@@ -24,7 +24,7 @@ class Bypass:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class LiveUseSweep:
     """How many reservations a sweep touched.
 
     Attributes:
@@ -59,10 +59,10 @@ class Repair:
     drift_units: int
 
 
-def sweep_of(answer: Mapping[str, Any]) -> Sweep:
+def sweep_of(answer: Mapping[str, Any]) -> LiveUseSweep:
     """Return the result of one batch; an empty row means nothing changed."""
-    bypasses = tuple(Bypass(**told) for told in answer.get("bypasses", ()))
-    return Sweep(
+    bypasses = tuple(Bypass(**fields) for fields in answer.get("bypasses", ()))
+    return LiveUseSweep(
         released=answer.get("released", 0),
         changed=answer.get("changed", 0),
         found=answer.get("found", 0),
@@ -70,15 +70,17 @@ def sweep_of(answer: Mapping[str, Any]) -> Sweep:
     )
 
 
-def together(turns: Iterable[Sweep]) -> Sweep:
+def together(turns: Iterable[LiveUseSweep]) -> LiveUseSweep:
     """Return the sum over the batches of one sweep."""
     done = tuple(turns)
     bypasses: dict[tuple[str, str, str], Bypass] = {}
-    for told in (bypass for turn in done for bypass in turn.bypasses):
-        key = told.cluster, told.namespace, told.size
-        known = bypasses.get(key, replace(told, pods=0, units=0))
-        bypasses[key] = replace(known, pods=known.pods + told.pods, units=known.units + told.units)
-    return Sweep(
+    for bypass in (bypass for turn in done for bypass in turn.bypasses):
+        key = bypass.cluster, bypass.namespace, bypass.size
+        known = bypasses.get(key, replace(bypass, pods=0, units=0))
+        bypasses[key] = replace(
+            known, pods=known.pods + bypass.pods, units=known.units + bypass.units
+        )
+    return LiveUseSweep(
         released=sum(turn.released for turn in done),
         changed=sum(turn.changed for turn in done),
         found=sum(turn.found for turn in done),
@@ -92,9 +94,9 @@ def repairs_of(answer: Iterable[Mapping[str, Any]]) -> tuple[Repair, ...]:
     """Return the result of a repair, by organization and limit."""
     return tuple(
         Repair(
-            organization_id=UUID(told["organization_id"]),
-            limit_id=UUID(told["limit_id"]),
-            drift_units=told["drift_units"],
+            organization_id=UUID(fields["organization_id"]),
+            limit_id=UUID(fields["limit_id"]),
+            drift_units=fields["drift_units"],
         )
-        for told in answer
+        for fields in answer
     )

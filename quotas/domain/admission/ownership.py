@@ -24,7 +24,7 @@ Operation = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Identity:
+class KnownRequester:
     """The requester as this service knows them.
 
     Attributes:
@@ -42,7 +42,7 @@ def identity_of(
     prefix: str = "",
     trusted: frozenset[str] = frozenset(),
     made_by: tuple[str, str] | None = None,
-) -> Identity:
+) -> KnownRequester:
     """Return the requester.
 
     Args:
@@ -55,14 +55,14 @@ def identity_of(
     """
     name = requester.username
     if name in trusted:
-        return Identity(person="", is_trusted=True)
+        return KnownRequester(person="", is_trusted=True)
     if name.startswith(KUBE_SYSTEM) or name == CONTROLLER_MANAGER:
-        return Identity(person="", is_trusted=made_by in KINDS)
+        return KnownRequester(person="", is_trusted=made_by in KINDS)
     if name.startswith(SYSTEM) or not name.startswith(prefix):
-        return Identity(person="", is_trusted=False)
+        return KnownRequester(person="", is_trusted=False)
     person = name.removeprefix(prefix)
     is_ours = len(person) <= PERSON_CHARACTERS_MAX
-    return Identity(person=person if is_ours else "", is_trusted=False)
+    return KnownRequester(person=person if is_ours else "", is_trusted=False)
 
 
 def controlling_kind(obj: JSON) -> tuple[str, str] | None:
@@ -79,12 +79,12 @@ def controlling_kind(obj: JSON) -> tuple[str, str] | None:
     return None
 
 
-def is_forged(ask: PodAsk, identity: Identity) -> bool:
+def is_forged(ask: PodAsk, identity: KnownRequester) -> bool:
     """Whether a new pod names an owner that the requester may not name."""
     return bool(ask.owner) and not identity.is_trusted and ask.owner != identity.person
 
 
-def owner_of(ask: PodAsk, identity: Identity) -> str:
+def owner_of(ask: PodAsk, identity: KnownRequester) -> str:
     """Return the owner of a new pod; "" when unknown. Call `is_forged` first."""
     return ask.owner or identity.person
 
@@ -93,8 +93,8 @@ def owner_label(obj: JSON) -> str:
     """Return the owner in the annotations of a pod or of a template, as far as it is text."""
     metadata = mapping(obj.get("metadata"), "metadata")
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
-    told = annotations.get(OWNER_ANNOTATION, "")
-    return told if isinstance(told, str) else ""
+    annotation = annotations.get(OWNER_ANNOTATION, "")
+    return annotation if isinstance(annotation, str) else ""
 
 
 def labelled_owner(obj: JSON, label: str) -> str:
@@ -115,7 +115,7 @@ def labelled_owner(obj: JSON, label: str) -> str:
     return next((value for key, value in labels.items() if sanitise(key) == wanted), "")
 
 
-def new_owner(template: JSON, old: JSON | None, identity: Identity) -> str:
+def new_owner(template: JSON, old: JSON | None, identity: KnownRequester) -> str:
     """Return the owner for the pods of a template; "" for the namespace's default owner.
 
     The user who last changed the template owns it; a change outside the template, such as of the
@@ -151,10 +151,10 @@ def stamp(path: tuple[str, ...], pod: JSON, owner: str) -> list[Operation]:
         pod: What is there.
         owner: The new owner; "" removes the annotation.
     """
-    told = owner_label(pod)
+    label = owner_label(pod)
     metadata = mapping(pod.get("metadata"), "metadata")
     has_any = OWNER_ANNOTATION in mapping(metadata.get("annotations"), "metadata.annotations")
-    if told == owner and has_any == bool(owner):
+    if label == owner and has_any == bool(owner):
         return []
     annotation = _pointer((*path, "metadata", "annotations", OWNER_ANNOTATION))
     if not owner:

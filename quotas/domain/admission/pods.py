@@ -119,7 +119,9 @@ def _requests(spec: JSON, offered: frozenset[str]) -> dict[str, int]:
                     f"Container {name} asks for {str(quantity)[:40]} of {resource}: whole devices "
                     "only."
                 )
-            asks.setdefault(_told(resource), []).append(_ContainerAsk(kind, units, order))
+            asks.setdefault(_kubernetes_name(resource), []).append(
+                _ContainerAsk(kind, units, order)
+            )
     effective = {resource: effective_units(listed) for resource, listed in sorted(asks.items())}
     refuse_uncountable(effective)
     return {resource: units for resource, units in effective.items() if units > 0}
@@ -151,7 +153,7 @@ def is_gpu(resource: str, *, offered: frozenset[str] = frozenset()) -> bool:
     )
 
 
-def _told(resource: str) -> str:
+def _kubernetes_name(resource: str) -> str:
     if resource.startswith(CLASS_PREFIX):
         return CLAIM_PREFIX + resource.removeprefix(CLASS_PREFIX)
     return resource
@@ -184,6 +186,6 @@ def _asks_gpus(container: JSON, offered: frozenset[str]) -> bool:
 def _controller(metadata: JSON) -> str:
     for owner in objects(metadata.get("ownerReferences"), "metadata.ownerReferences"):
         if owner.get("controller") is True:
-            told = f"{owner.get('kind', '')}/{owner.get('name', '')}"
-            return text(told, "metadata.ownerReferences", limit=_CONTROLLER_MAX)
+            controller = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+            return text(controller, "metadata.ownerReferences", limit=_CONTROLLER_MAX)
     return ""

@@ -83,12 +83,12 @@ def read_review(body: bytes) -> Review:
     """
     if len(body) > REVIEW_BYTES_MAX:
         raise NoReviewError("The review is too large.")
-    told = _decoded(body)
-    if not isinstance(told, dict):
+    document = _decoded(body)
+    if not isinstance(document, dict):
         raise NoReviewError("The review is no JSON object.")
-    if told.get("apiVersion") != API_VERSION or told.get("kind") != KIND:
+    if document.get("apiVersion") != API_VERSION or document.get("kind") != KIND:
         raise NoReviewError(f"This is no {KIND} of {API_VERSION}.")
-    return _review(_mapping(told.get("request"), "request"))
+    return _review(_mapping(document.get("request"), "request"))
 
 
 def _decoded(body: bytes) -> object:
@@ -124,12 +124,12 @@ def _review(request: JSON) -> Review:
     )
 
 
-def _requester(told: JSON) -> Requester:
-    groups = told.get("groups") or []
+def _requester(user_info: JSON) -> Requester:
+    groups = user_info.get("groups") or []
     if not isinstance(groups, list) or len(groups) > _GROUPS_MAX:
         raise NoReviewError("request.userInfo.groups is no list.")
     return Requester(
-        username=_text(told.get("username"), "request.userInfo.username", limit=1_024),
+        username=_text(user_info.get("username"), "request.userInfo.username", limit=1_024),
         groups=tuple(_text(one, "request.userInfo.groups", limit=1_024) for one in groups),
     )
 

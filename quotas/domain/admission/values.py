@@ -107,7 +107,7 @@ class Blocker:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AdmissionVerdict:
     """The verdict on a pod.
 
     Attributes:
@@ -127,20 +127,20 @@ class Verdict:
         return self.code.value.startswith("allowed")
 
 
-def verdict_of(answer: Mapping[str, Any]) -> Verdict:
+def verdict_of(answer: Mapping[str, Any]) -> AdmissionVerdict:
     """Return the verdict from the database's JSON.
 
     Args:
         answer: "code", and where they apply "blocker", "reason" and "nearly_full".
     """
     blocker = answer.get("blocker")
-    return Verdict(
+    return AdmissionVerdict(
         code=VerdictCode(answer["code"]),
         blocker=None if blocker is None else _blocker_of(blocker),
         reason=answer.get("reason") or "",
-        nearly_full=tuple(_blocker_of(told) for told in answer.get("nearly_full") or ()),
+        nearly_full=tuple(_blocker_of(row) for row in answer.get("nearly_full") or ()),
     )
 
 
-def _blocker_of(told: Mapping[str, Any]) -> Blocker:
-    return Blocker(**{**told, "size": GPUSize(told["size"])})
+def _blocker_of(row: Mapping[str, Any]) -> Blocker:
+    return Blocker(**{**row, "size": GPUSize(row["size"])})

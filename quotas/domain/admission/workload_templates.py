@@ -154,5 +154,5 @@ def _count(
 ) -> int:
     """Return the replicas beside a template; each EACH is replaced alike in both paths."""
     given = iter(place[index] for index, step in enumerate(path) if step == EACH)
-    told = counts.get(tuple(next(given, "") if step == EACH else step for step in replicas), 1)
-    return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else 1
+    count = counts.get(tuple(next(given, "") if step == EACH else step for step in replicas), 1)
+    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else 1

@@ -13,7 +13,7 @@ from quotas.domain.enforcement.resource_quota import OPEN_UNITS, keys_of
 
 
 @dataclass(frozen=True)
-class Wall:
+class NamespaceCap:
     """One namespace's quota, for one size.
 
     A pod asks for one resource, so the roomiest of those the size comes under decides.
@@ -29,7 +29,7 @@ class Wall:
     """
 
     namespace: str
-    room_units: int | None
+    headroom_units: int | None
     sure_units: int | None
     hard_units: int = 0
     used_units: int = 0
@@ -60,14 +60,14 @@ class ClusterConstraints:
     stale: tuple[str, ...] = ()
 
 
-def wall_of(
+def cap_of(
     namespace: str,
     size: GPUSize,
     *,
     sizes: Mapping[str, frozenset[GPUSize]],
     hard: Mapping[str, int],
     used: Mapping[str, int],
-) -> Wall:
+) -> NamespaceCap:
     """Return what a namespace's quota leaves of a size.
 
     Args:
@@ -82,7 +82,7 @@ def wall_of(
     keys = {key: name for name in here for key in keys_of(name)}
     numbered = [key for key in keys if hard.get(key, OPEN_UNITS) < OPEN_UNITS]
     left = {key: max(0, hard[key] - used.get(key, 0)) for key in numbered}
-    return Wall(
+    return NamespaceCap(
         namespace,
         _most(left.get(key) for key in keys),
         _most(left.get(key) for key, name in keys.items() if name in sure) if sure else 0,
@@ -92,49 +92,56 @@ def wall_of(
     )
 
 
-def room_of(walls: Sequence[Wall]) -> int | None:
+def headroom_of(quota_caps: Sequence[NamespaceCap]) -> int | None:
     """Return the most that still fit in one of the namespaces; None where no number binds."""
-    return _most(wall.room_units for wall in walls)
+    return _most(quota_cap.headroom_units for quota_cap in quota_caps)
 
 
-def sure_room_of(walls: Sequence[Wall]) -> int | None:
+def certain_headroom_of(quota_caps: Sequence[NamespaceCap]) -> int | None:
     """Return the most that surely fit in one of the namespaces; None where no number binds."""
-    return _most(None if wall.room_units is None else wall.sure_units for wall in walls)
+    return _most(
+        None if quota_cap.headroom_units is None else quota_cap.sure_units
+        for quota_cap in quota_caps
+    )
 
 
-def is_full(walls: Sequence[Wall]) -> bool:
+def is_full(quota_caps: Sequence[NamespaceCap]) -> bool:
     """Whether nothing fits any more, because something is there: not where nothing was granted."""
-    return room_of(walls) == 0 and any(wall.used_units for wall in walls)
+    return headroom_of(quota_caps) == 0 and any(quota_cap.used_units for quota_cap in quota_caps)
 
 
-def waiting_units(walls: Sequence[Wall], *, running_units: int) -> int | None:
+def waiting_units(quota_caps: Sequence[NamespaceCap], *, running_units: int) -> int | None:
     """Return how much of what counts does not run; None where names may be of other sizes too."""
-    if not all(wall.is_sure for wall in walls):
+    if not all(quota_cap.is_sure for quota_cap in quota_caps):
         return None
-    return max(0, sum(wall.used_units for wall in walls) - running_units)
+    return max(0, sum(quota_cap.used_units for quota_cap in quota_caps) - running_units)
 
 
-def believed(wall: Wall, *, read_at: datetime, is_old: bool) -> Wall:
+def believed(quota_cap: NamespaceCap, *, read_at: datetime, is_old: bool) -> NamespaceCap:
     """Return a cap that limits nothing, marked stale, if it was read too long ago.
 
     Args:
-        wall: The cap as it was read.
+        quota_cap: The cap as it was read.
         read_at: When, UTC.
         is_old: Whether that is too long ago.
     """
-    if not is_old or wall.room_units is None:
-        return wall
-    return Wall(wall.namespace, None, None, unread_since=read_at)
+    if not is_old or quota_cap.headroom_units is None:
+        return quota_cap
+    return NamespaceCap(quota_cap.namespace, None, None, unread_since=read_at)
 
 
-def unread_words(walls: Sequence[Wall], *, cluster: str) -> str:
+def stale_text(quota_caps: Sequence[NamespaceCap], *, cluster: str) -> str:
     """Return the message that stale quotas are not considered; "" when none is stale.
 
     Args:
-        walls: Caps of the project's namespaces in the cluster.
+        quota_caps: Caps of the project's namespaces in the cluster.
         cluster: Its slug.
     """
-    old = {wall.namespace: wall.unread_since for wall in walls if wall.unread_since is not None}
+    old = {
+        quota_cap.namespace: quota_cap.unread_since
+        for quota_cap in quota_caps
+        if quota_cap.unread_since is not None
+    }
     if not old:
         return ""
     since = f"not read since {max(old.values()):%Y-%m-%d %H:%M} UTC"
@@ -144,7 +151,7 @@ def unread_words(walls: Sequence[Wall], *, cluster: str) -> str:
 
 
 def cluster_constraints(
-    places: Mapping[str, Sequence[Wall]], *, is_limited: bool, free_units: int | None
+    places: Mapping[str, Sequence[NamespaceCap]], *, is_limited: bool, free_units: int | None
 ) -> ClusterConstraints:
     """Return the clusters whose quotas admit less than a limit does.
 
@@ -153,12 +160,12 @@ def cluster_constraints(
         is_limited: Whether there is a limit to compare with; an unlimited one is one.
         free_units: What it leaves; None when unlimited.
     """
-    told = sorted(places.items())
-    full = tuple(cluster for cluster, walls in told if is_full(walls))
+    clusters = sorted(places.items())
+    full = tuple(cluster for cluster, quota_caps in clusters if is_full(quota_caps))
     tight = (
         ConstrainedCluster(cluster, left)
-        for cluster, walls in told
-        if (left := _left(walls)) is not None
+        for cluster, quota_caps in clusters
+        if (left := _left(quota_caps)) is not None
     )
     return ClusterConstraints(
         full=full,
@@ -169,22 +176,26 @@ def cluster_constraints(
             and place.cluster not in full
             and (free_units is None or place.free_units < free_units)
         ),
-        stale=tuple(cluster for cluster, walls in told if any(wall.unread_since for wall in walls)),
+        stale=tuple(
+            cluster
+            for cluster, quota_caps in clusters
+            if any(quota_cap.unread_since for quota_cap in quota_caps)
+        ),
     )
 
 
-def _left(walls: Sequence[Wall]) -> int | None:
+def _left(quota_caps: Sequence[NamespaceCap]) -> int | None:
     """Return what all namespaces leave together; None where no number binds in one of them."""
-    rooms = [wall.room_units for wall in walls]
-    known = [room for room in rooms if room is not None]
-    return sum(known) if rooms and len(known) == len(rooms) else None
+    headrooms = [quota_cap.headroom_units for quota_cap in quota_caps]
+    known = [headroom for headroom in headrooms if headroom is not None]
+    return sum(known) if headrooms and len(known) == len(headrooms) else None
 
 
-def _most(rooms: Iterable[int | None]) -> int | None:
+def _most(headrooms: Iterable[int | None]) -> int | None:
     """Return the largest; None when one is not bounded, or there is none."""
     known = []
-    for room in rooms:
-        if room is None:
+    for headroom in headrooms:
+        if headroom is None:
             return None
-        known.append(room)
+        known.append(headroom)
     return max(known, default=None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class ClusterNamespace:
     """One namespace of one cluster."""
 
     cluster: str
@@ -18,7 +18,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Part:
+class NamespaceShare:
     """One namespace's part of a limit.
 
     Attributes:
@@ -35,7 +35,9 @@ class Part:
     cap_units: int | None = None
 
 
-def divide_limit(limit_units: int, parts: Mapping[Place, Part]) -> dict[Place, int]:
+def divide_limit(
+    limit_units: int, parts: Mapping[ClusterNamespace, NamespaceShare]
+) -> dict[ClusterNamespace, int]:
     """Return the next part of each namespace.
 
     A division is kept while it adds up and no namespace is full while another has spare units, so
@@ -45,7 +47,9 @@ def divide_limit(limit_units: int, parts: Mapping[Place, Part]) -> dict[Place, i
     return raise_after_lowering(limit_units, parts, settle_shares(limit_units, parts))
 
 
-def settle_shares(limit_units: int, parts: Mapping[Place, Part]) -> dict[Place, int]:
+def settle_shares(
+    limit_units: int, parts: Mapping[ClusterNamespace, NamespaceShare]
+) -> dict[ClusterNamespace, int]:
     """Return the final part of each namespace, whatever its quota is now."""
     used = {place: part.used_units for place, part in parts.items()}
     caps = {place: part.cap_units for place, part in parts.items()}
@@ -57,9 +61,9 @@ def settle_shares(limit_units: int, parts: Mapping[Place, Part]) -> dict[Place, 
 
 def share_units(
     limit_units: int,
-    used: Mapping[Place, int],
-    caps: Mapping[Place, int | None] | None = None,
-) -> dict[Place, int]:
+    used: Mapping[ClusterNamespace, int],
+    caps: Mapping[ClusterNamespace, int | None] | None = None,
+) -> dict[ClusterNamespace, int]:
     """Return shares that add up to the limit, or to as much of it as the caps let through.
 
     While the limit covers what is used, each share does too, and the spare goes by use plus one, so
@@ -76,19 +80,21 @@ def share_units(
     if spare_units < 0:
         return _capped(split_largest_remainder(limit_units, used), tops)
     shares = dict(used)
-    hungry = {place for place in used if _has_room(place, shares, tops)}
+    hungry = {place for place in used if _has_headroom(place, shares, tops)}
     # Each iteration fills a namespace to its cap or distributes everything.
     while spare_units and hungry:
         extra = split_largest_remainder(spare_units, {p: used[p] + 1 for p in sorted(hungry)})
         for place, units in extra.items():
-            room_units = tops.get(place, shares[place] + units) - shares[place]
-            shares[place] += min(units, room_units)
+            headroom_units = tops.get(place, shares[place] + units) - shares[place]
+            shares[place] += min(units, headroom_units)
         spare_units = limit_units - sum(shares.values())
-        hungry = {place for place in hungry if _has_room(place, shares, tops)}
+        hungry = {place for place in hungry if _has_headroom(place, shares, tops)}
     return _capped(shares, tops)
 
 
-def split_largest_remainder(total_units: int, weights: Mapping[Place, int]) -> dict[Place, int]:
+def split_largest_remainder(
+    total_units: int, weights: Mapping[ClusterNamespace, int]
+) -> dict[ClusterNamespace, int]:
     """Return whole parts of a total in proportion to weights; they add up to the total.
 
     What is left after rounding down goes to the largest remainders, in order of name where they are
@@ -109,33 +115,43 @@ def split_largest_remainder(total_units: int, weights: Mapping[Place, int]) -> d
 
 
 def raise_after_lowering(
-    limit_units: int, parts: Mapping[Place, Part], wanted: Mapping[Place, int]
-) -> dict[Place, int]:
+    limit_units: int,
+    parts: Mapping[ClusterNamespace, NamespaceShare],
+    wanted: Mapping[ClusterNamespace, int],
+) -> dict[ClusterNamespace, int]:
     """Return the wanted parts, raised only as far as the sum of all ceilings allows."""
-    room_units = max(0, limit_units - sum(part.ceiling_units for part in parts.values()))
-    told = {}
+    headroom_units = max(0, limit_units - sum(part.ceiling_units for part in parts.values()))
+    ceilings = {}
     for place in sorted(parts):
         ceiling_units = parts[place].ceiling_units
-        raise_units = min(room_units, max(0, wanted[place] - ceiling_units))
-        room_units -= raise_units
-        told[place] = min(wanted[place], ceiling_units + raise_units)
-    return told
+        raise_units = min(headroom_units, max(0, wanted[place] - ceiling_units))
+        headroom_units -= raise_units
+        ceilings[place] = min(wanted[place], ceiling_units + raise_units)
+    return ceilings
 
 
-def _by_remainder(total_units: int, weights: Mapping[Place, int]) -> Sequence[Place]:
+def _by_remainder(
+    total_units: int, weights: Mapping[ClusterNamespace, int]
+) -> Sequence[ClusterNamespace]:
     weight_sum = sum(weights.values())
     return sorted(weights, key=lambda place: (-(total_units * weights[place] % weight_sum), place))
 
 
-def _has_room(place: Place, shares: Mapping[Place, int], tops: Mapping[Place, int]) -> bool:
+def _has_headroom(
+    place: ClusterNamespace,
+    shares: Mapping[ClusterNamespace, int],
+    tops: Mapping[ClusterNamespace, int],
+) -> bool:
     return place not in tops or shares[place] < tops[place]
 
 
-def _capped(shares: Mapping[Place, int], tops: Mapping[Place, int]) -> dict[Place, int]:
+def _capped(
+    shares: Mapping[ClusterNamespace, int], tops: Mapping[ClusterNamespace, int]
+) -> dict[ClusterNamespace, int]:
     return {place: min(units, tops.get(place, units)) for place, units in shares.items()}
 
 
-def _may_stay(reachable_units: int, parts: Mapping[Place, Part]) -> bool:
+def _may_stay(reachable_units: int, parts: Mapping[ClusterNamespace, NamespaceShare]) -> bool:
     """Whether the last division still serves everybody as well as any other would."""
     if sum(part.wanted_units for part in parts.values()) != reachable_units:
         return False
@@ -146,11 +162,11 @@ def _may_stay(reachable_units: int, parts: Mapping[Place, Part]) -> bool:
     return not (has_full and has_spare)
 
 
-def _is_above_cap(part: Part) -> bool:
+def _is_above_cap(part: NamespaceShare) -> bool:
     return part.cap_units is not None and part.wanted_units > part.cap_units
 
 
-def _is_full(part: Part) -> bool:
+def _is_full(part: NamespaceShare) -> bool:
     """Whether pods fill a namespace whose part could be raised."""
     is_capped = part.cap_units is not None and part.wanted_units >= part.cap_units
     return part.used_units >= part.wanted_units and not is_capped

@@ -14,13 +14,19 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.enforcement.division import Place
-from quotas.domain.enforcement.pools import Cell, GrantedLimit, Selector, Wall, units_by_cell
+from quotas.domain.enforcement.division import ClusterNamespace
+from quotas.domain.enforcement.pools import (
+    GrantedLimit,
+    NamespaceCells,
+    NamespaceUnits,
+    PoolSelector,
+    units_by_cell,
+)
 from quotas.domain.enforcement.resource_quota import OPEN_UNITS, hard_of, is_counted_by_pod, keys_of
 
 
 @dataclass(frozen=True)
-class WallFacts:
+class CapFacts:
     """State of one cap of one namespace.
 
     Attributes:
@@ -46,14 +52,14 @@ class PlaceFacts:
         is_suspended: Whether its project or organization may start nothing new.
     """
 
-    place: Place
+    place: ClusterNamespace
     project_id: UUID | None
     organization_id: UUID | None
     offered: tuple[str, ...]
     sizes: Mapping[str, GPUSize | None]
     models: Mapping[str, str] = field(default_factory=dict)
-    nominal: WallFacts = field(default_factory=WallFacts)
-    burst: WallFacts = field(default_factory=WallFacts)
+    nominal: CapFacts = field(default_factory=CapFacts)
+    burst: CapFacts = field(default_factory=CapFacts)
     is_suspended: bool = False
 
 
@@ -73,7 +79,7 @@ class PlannedQuota:
 
 def plan_quotas(
     facts: Iterable[PlaceFacts], limits: Iterable[GrantedLimit]
-) -> dict[Place, PlannedQuota]:
+) -> dict[ClusterNamespace, PlannedQuota]:
     """Return the desired quota of every managed namespace."""
     known = sorted(facts, key=lambda fact: fact.place)
     granted = tuple(limits)
@@ -102,12 +108,12 @@ def _is_governed(fact: PlaceFacts, governed: set[UUID]) -> bool:
 def _units(
     facts: Sequence[PlaceFacts],
     limits: Sequence[GrantedLimit],
-    wall_of: Callable[[PlaceFacts], WallFacts],
+    cap_of: Callable[[PlaceFacts], CapFacts],
     units_of: Callable[[GrantedLimit], int | None],
-) -> dict[Cell, int | None]:
+) -> dict[NamespaceUnits, int | None]:
     """Return what one cap leaves to each cell; None for unbounded, no entry for nothing granted."""
-    walls = [
-        _wall(fact, wall_of(fact)) for fact in facts if fact.project_id and fact.organization_id
+    quota_caps = [
+        _cap(fact, cap_of(fact)) for fact in facts if fact.project_id and fact.organization_id
     ]
     selected = {
         (limit.organization_id, limit.project_id, limit.selector): (
@@ -116,26 +122,26 @@ def _units(
         )
         for limit in limits
     }
-    return units_by_cell(walls, selected)
+    return units_by_cell(quota_caps, selected)
 
 
-def _wall(fact: PlaceFacts, wall: WallFacts) -> Wall:
+def _cap(fact: PlaceFacts, quota_cap: CapFacts) -> NamespaceCells:
     assert fact.project_id is not None  # noqa: S101 - The caller has checked.
     assert fact.organization_id is not None  # noqa: S101 - As above.
-    cells: dict[Cell, list[str]] = {}
+    cells: dict[NamespaceUnits, list[str]] = {}
     for name in fact.offered:
         size = fact.sizes.get(name)
         if size is not None:
-            cell = Cell(fact.place, size, fact.models.get(name, ""))
+            cell = NamespaceUnits(fact.place, size, fact.models.get(name, ""))
             cells.setdefault(cell, []).extend(keys_of(name))
-    desired = wall.desired or {}
-    return Wall(
+    desired = quota_cap.desired or {}
+    return NamespaceCells(
         place=fact.place,
         project_id=fact.project_id,
         organization_id=fact.organization_id,
-        used=wall.used,
+        used=quota_cap.used,
         wanted={cell: _most(desired, keys) for cell, keys in cells.items()},
-        ceilings={cell: _most(wall.ceiling, keys) for cell, keys in cells.items()},
+        ceilings={cell: _most(quota_cap.ceiling, keys) for cell, keys in cells.items()},
         is_suspended=fact.is_suspended,
     )
 
@@ -145,27 +151,29 @@ def _most(units: Mapping[str, int], keys: Iterable[str]) -> int:
 
 
 def _by_resource(
-    fact: PlaceFacts, units: Mapping[Cell, int | None], *, is_governed: bool
+    fact: PlaceFacts, units: Mapping[NamespaceUnits, int | None], *, is_governed: bool
 ) -> dict[str, int]:
     """Return a namespace's quota for every offered resource, by name."""
     is_free = fact.project_id is not None and not is_governed and not fact.is_suspended
-    return {name: OPEN_UNITS if is_free else _told(fact, name, units) for name in set(fact.offered)}
+    return {
+        name: OPEN_UNITS if is_free else _cap_units(fact, name, units) for name in set(fact.offered)
+    }
 
 
-def _told(fact: PlaceFacts, name: str, units: Mapping[Cell, int | None]) -> int:
+def _cap_units(fact: PlaceFacts, name: str, units: Mapping[NamespaceUnits, int | None]) -> int:
     size = fact.sizes.get(name)
     if size is None:
         return 0
-    told = units.get(Cell(fact.place, size, fact.models.get(name, "")), 0)
-    return OPEN_UNITS if told is None else told
+    cap_units = units.get(NamespaceUnits(fact.place, size, fact.models.get(name, "")), 0)
+    return OPEN_UNITS if cap_units is None else cap_units
 
 
 def _burst_of(
-    fact: PlaceFacts, units: Mapping[Cell, int | None], *, is_granted: bool
+    fact: PlaceFacts, units: Mapping[NamespaceUnits, int | None], *, is_granted: bool
 ) -> dict[str, int]:
     """Return burst units by key; zeros too, so that preemptible pods never eat nominal units."""
-    told = hard_of({name: _told(fact, name, units) for name in set(fact.offered)})
-    found = {key: amount for key, amount in told.items() if is_counted_by_pod(key)}
+    hard = hard_of({name: _cap_units(fact, name, units) for name in set(fact.offered)})
+    found = {key: amount for key, amount in hard.items() if is_counted_by_pod(key)}
     return found if is_granted or fact.burst.desired else {}
 
 
@@ -176,11 +184,11 @@ def ceiling_of(*quotas: Mapping[str, int]) -> dict[str, int]:
 
 
 __all__ = [
+    "CapFacts",
     "GrantedLimit",
     "PlaceFacts",
     "PlannedQuota",
-    "Selector",
-    "WallFacts",
+    "PoolSelector",
     "ceiling_of",
     "plan_quotas",
 ]

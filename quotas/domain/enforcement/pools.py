@@ -11,14 +11,19 @@ from typing import Final
 from uuid import UUID
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.enforcement.division import Part, Place, raise_after_lowering, settle_shares
+from quotas.domain.enforcement.division import (
+    ClusterNamespace,
+    NamespaceShare,
+    raise_after_lowering,
+    settle_shares,
+)
 
 ONCE_PERCENT: Final = 100
 """An overcommit of 100 promises a limit once."""
 
 
 @dataclass(frozen=True, order=True)
-class Selector:
+class PoolSelector:
     """What a limit is about; "" for every model and for every cluster."""
 
     size: GPUSize
@@ -42,37 +47,42 @@ class GrantedLimit:
 
     organization_id: UUID
     project_id: UUID | None
-    selector: Selector
+    selector: PoolSelector
     nominal_units: int | None
     burst_units: int = 0
     overcommit_percent: int = ONCE_PERCENT
 
 
 @dataclass(frozen=True, order=True)
-class Cell:
+class NamespaceUnits:
     """One size in one namespace, of one model; "" while the model is ambiguous."""
 
-    place: Place
+    place: ClusterNamespace
     size: GPUSize
     model_group: str
 
 
 @dataclass(frozen=True)
-class Wall:
+class NamespaceCells:
     """One namespace's cells, with their used, wanted and ceiling units."""
 
-    place: Place
+    place: ClusterNamespace
     project_id: UUID
     organization_id: UUID
     used: Mapping[tuple[GPUSize, str], int]
-    wanted: Mapping[Cell, int]
-    ceilings: Mapping[Cell, int]
+    wanted: Mapping[NamespaceUnits, int]
+    ceilings: Mapping[NamespaceUnits, int]
     is_suspended: bool = False
 
-    def part(self, selector: Selector, cells: Iterable[Cell], caps: Mapping[Cell, int]) -> Part:
+    def part(
+        self,
+        selector: PoolSelector,
+        cells: Iterable[NamespaceUnits],
+        caps: Mapping[NamespaceUnits, int],
+    ) -> NamespaceShare:
         """Return this namespace's part of a pool."""
         mine = list(cells)
-        return Part(
+        return NamespaceShare(
             used_units=sum(
                 units
                 for (size, model_group), units in self.used.items()
@@ -83,7 +93,9 @@ class Wall:
             cap_units=self._cap(mine, caps),
         )
 
-    def _cap(self, cells: Iterable[Cell], caps: Mapping[Cell, int]) -> int | None:
+    def _cap(
+        self, cells: Iterable[NamespaceUnits], caps: Mapping[NamespaceUnits, int]
+    ) -> int | None:
         """Return what narrower limits leave to all the cells; none in a suspended namespace."""
         if self.is_suspended:
             return 0
@@ -92,11 +104,11 @@ class Wall:
         return sum(known) if len(known) == len(found) else None
 
 
-LimitKey = tuple[UUID, UUID | None, Selector]
+LimitKey = tuple[UUID, UUID | None, PoolSelector]
 """Organization, project or None, and what the limit is about."""
 Limits = Mapping[LimitKey, tuple[int | None, int]]
 """Units, None for unlimited, and the overcommit in percent, by limit."""
-Selectors = Mapping[UUID, Sequence[Selector]]
+Selectors = Mapping[UUID, Sequence[PoolSelector]]
 """What limits are about, by organization, in one order."""
 
 
@@ -104,74 +116,76 @@ Selectors = Mapping[UUID, Sequence[Selector]]
 class Pool:
     """One limit's units, and the cells it binds by namespace."""
 
-    selector: Selector
+    selector: PoolSelector
     organization_id: UUID
     units: int
-    cells: dict[Place, list[Cell]] = field(default_factory=dict)
+    cells: dict[ClusterNamespace, list[NamespaceUnits]] = field(default_factory=dict)
 
 
-def units_by_cell(walls: Iterable[Wall], limits: Limits) -> dict[Cell, int | None]:
+def units_by_cell(
+    quota_caps: Iterable[NamespaceCells], limits: Limits
+) -> dict[NamespaceUnits, int | None]:
     """Return each cell's next units; None for unbounded, no entry for nothing granted.
 
     A cell is raised only after the cells lowered for it were read back, in all pools that bind it
     and in its whole organization.
     """
-    by_place = {wall.place: wall for wall in walls}
+    by_place = {quota_cap.place: quota_cap for quota_cap in quota_caps}
     selectors = _selectors_of(limits)
     pools, opened = _pools_of(by_place.values(), limits, selectors)
-    caps: dict[Cell, int] = {}
+    caps: dict[NamespaceUnits, int] = {}
     for pool in sorted(pools.values(), key=lambda one: (one.selector.breadth, one.selector)):
         parts = _parts(pool, by_place, caps)
         for place, units in settle_shares(pool.units, parts).items():
             for cell in pool.cells[place]:
                 caps[cell] = min(caps.get(cell, units), units)
-    told = dict(caps)
+    planned = dict(caps)
     for pool in (*pools.values(), *_guards(pools.values())):
-        _hold_back(pool, by_place, wanted=caps, told=told)
-    known = {*told, *opened}
-    doubtful = _doubtful(by_place.values(), limits, selectors, known=known)
-    unbound = {**dict.fromkeys(opened), **doubtful}
+        _hold_back(pool, by_place, wanted=caps, planned=planned)
+    known = {*planned, *opened}
+    uncertain = _uncertain(by_place.values(), limits, selectors, known=known)
+    unbound = {**dict.fromkeys(opened), **uncertain}
     shut = {cell for cell in unbound if by_place[cell.place].is_suspended}
-    return {**unbound, **dict.fromkeys(shut, 0), **told}
+    return {**unbound, **dict.fromkeys(shut, 0), **planned}
 
 
 def _selectors_of(limits: Limits) -> Selectors:
-    found: dict[UUID, set[Selector]] = {}
+    found: dict[UUID, set[PoolSelector]] = {}
     for organization_id, _, selector in limits:
         found.setdefault(organization_id, set()).add(selector)
     return {organization_id: sorted(selectors) for organization_id, selectors in found.items()}
 
 
 def _pools_of(
-    walls: Iterable[Wall], limits: Limits, selectors: Selectors
-) -> tuple[dict[LimitKey, Pool], list[Cell]]:
+    quota_caps: Iterable[NamespaceCells], limits: Limits, selectors: Selectors
+) -> tuple[dict[LimitKey, Pool], list[NamespaceUnits]]:
     """Return the pools with their members, and the cells set to unlimited."""
     rests = _rests(limits)
     pools: dict[LimitKey, Pool] = {}
-    opened: list[Cell] = []
-    for wall, cell, key in _bound(walls, limits, selectors):
+    opened: list[NamespaceUnits] = []
+    for quota_cap, cell, key in _bound(quota_caps, limits, selectors):
         units = rests[key] if key[1] is None else limits[key][0]
         if units is None:
             opened.append(cell)
             continue
         pool = pools.setdefault(key, Pool(key[2], key[0], units))
-        pool.cells.setdefault(wall.place, []).append(cell)
+        pool.cells.setdefault(quota_cap.place, []).append(cell)
     return pools, opened
 
 
 def _bound(
-    walls: Iterable[Wall], limits: Limits, selectors: Selectors
-) -> Iterator[tuple[Wall, Cell, LimitKey]]:
+    quota_caps: Iterable[NamespaceCells], limits: Limits, selectors: Selectors
+) -> Iterator[tuple[NamespaceCells, NamespaceUnits, LimitKey]]:
     """Yield every cell with each limit that binds it."""
-    for wall in walls:
-        for cell in wall.wanted:
-            for selector in _binding(cell, selectors.get(wall.organization_id, ())):
-                key = _decider(wall, selector, limits)
+    for quota_cap in quota_caps:
+        for cell in quota_cap.wanted:
+            for selector in _binding(cell, selectors.get(quota_cap.organization_id, ())):
+                key = _decider(quota_cap, selector, limits)
                 if key is not None:
-                    yield wall, cell, key
+                    yield quota_cap, cell, key
 
 
-def _binding(cell: Cell, selectors: Iterable[Selector]) -> list[Selector]:
+def _binding(cell: NamespaceUnits, selectors: Iterable[PoolSelector]) -> list[PoolSelector]:
     """Return the limits that bind a cell. No limit of a model binds an ambiguous model."""
     return [
         selector
@@ -182,37 +196,41 @@ def _binding(cell: Cell, selectors: Iterable[Selector]) -> list[Selector]:
     ]
 
 
-def _decider(wall: Wall, selector: Selector, limits: Limits) -> LimitKey | None:
+def _decider(quota_cap: NamespaceCells, selector: PoolSelector, limits: Limits) -> LimitKey | None:
     """Return the holder whose limit applies: the project unless unset or unlimited; None for none.
 
     A project's unlimited limit leaves the decision to the organization's.
     """
-    own: LimitKey = (wall.organization_id, wall.project_id, selector)
-    above: LimitKey = (wall.organization_id, None, selector)
+    own: LimitKey = (quota_cap.organization_id, quota_cap.project_id, selector)
+    above: LimitKey = (quota_cap.organization_id, None, selector)
     is_own = own in limits and (limits[own][0] is not None or above not in limits)
     if is_own:
         return own
     return above if above in limits else None
 
 
-def _doubtful(
-    walls: Iterable[Wall], limits: Limits, selectors: Selectors, *, known: set[Cell]
-) -> dict[Cell, int | None]:
+def _uncertain(
+    quota_caps: Iterable[NamespaceCells],
+    limits: Limits,
+    selectors: Selectors,
+    *,
+    known: set[NamespaceUnits],
+) -> dict[NamespaceUnits, int | None]:
     """Return what cells of an ambiguous model get where only limits of models are set.
 
     It may be any of them, so they get the sum: admission checks which model a pod uses. The sum is
     not divided over namespaces.
     """
-    found: dict[Cell, int | None] = {}
-    for wall in walls:
-        for cell in wall.wanted:
+    found: dict[NamespaceUnits, int | None] = {}
+    for quota_cap in quota_caps:
+        for cell in quota_cap.wanted:
             if cell.model_group or cell in known:
                 continue
             units = [
                 limits[key][0]
-                for selector in selectors.get(wall.organization_id, ())
+                for selector in selectors.get(quota_cap.organization_id, ())
                 if selector.size is cell.size and selector.cluster in {"", cell.place.cluster}
-                if (key := _decider(wall, selector, limits)) is not None
+                if (key := _decider(quota_cap, selector, limits)) is not None
             ]
             numbers = [one for one in units if one is not None]
             if units:
@@ -222,7 +240,7 @@ def _doubtful(
 
 def _rests(limits: Limits) -> dict[LimitKey, int | None]:
     """Return what each organization's limit leaves beside the limits of its projects."""
-    promised: dict[tuple[UUID, Selector], int] = {}
+    promised: dict[tuple[UUID, PoolSelector], int] = {}
     for (organization_id, project_id, selector), (units, _) in limits.items():
         if project_id is not None:
             key = (organization_id, selector)
@@ -241,9 +259,14 @@ def _rest(units: int | None, percent: int, taken_units: int) -> int | None:
     return max(0, min(units, units * percent // ONCE_PERCENT - taken_units))
 
 
-def _parts(pool: Pool, walls: Mapping[Place, Wall], caps: Mapping[Cell, int]) -> dict[Place, Part]:
+def _parts(
+    pool: Pool,
+    quota_caps: Mapping[ClusterNamespace, NamespaceCells],
+    caps: Mapping[NamespaceUnits, int],
+) -> dict[ClusterNamespace, NamespaceShare]:
     return {
-        place: walls[place].part(pool.selector, cells, caps) for place, cells in pool.cells.items()
+        place: quota_caps[place].part(pool.selector, cells, caps)
+        for place, cells in pool.cells.items()
     }
 
 
@@ -252,7 +275,7 @@ def _guards(pools: Iterable[Pool]) -> list[Pool]:
 
     So a project is raised only after the lowered rest of its organization was seen to arrive.
     """
-    guards: dict[tuple[UUID, Selector], Pool] = {}
+    guards: dict[tuple[UUID, PoolSelector], Pool] = {}
     for pool in pools:
         key = (pool.organization_id, pool.selector)
         guard = guards.setdefault(key, Pool(pool.selector, pool.organization_id, 0))
@@ -262,11 +285,15 @@ def _guards(pools: Iterable[Pool]) -> list[Pool]:
 
 
 def _hold_back(
-    pool: Pool, walls: Mapping[Place, Wall], *, wanted: Mapping[Cell, int], told: dict[Cell, int]
+    pool: Pool,
+    quota_caps: Mapping[ClusterNamespace, NamespaceCells],
+    *,
+    wanted: Mapping[NamespaceUnits, int],
+    planned: dict[NamespaceUnits, int],
 ) -> None:
     """Lower the cells' units to what a pool allows now."""
-    parts = _parts(pool, walls, {})
+    parts = _parts(pool, quota_caps, {})
     most = {place: max(wanted[cell] for cell in cells) for place, cells in pool.cells.items()}
     for place, units in raise_after_lowering(pool.units, parts, most).items():
         for cell in pool.cells[place]:
-            told[cell] = min(told[cell], units)
+            planned[cell] = min(planned[cell], units)

@@ -124,7 +124,8 @@ def compare_keys(
 def format_hard(hard: Mapping[str, int]) -> str:
     """Return a quota as people read it in a table, such as "nvidia.com/gpu 8"."""
     parts = (
-        f"{key.removeprefix(KEY_PREFIX)} {_told(units)}" for key, units in sorted(hard.items())
+        f"{key.removeprefix(KEY_PREFIX)} {_units_text(units)}"
+        for key, units in sorted(hard.items())
     )
     return ", ".join(parts) or "none"
 
@@ -137,7 +138,7 @@ def format_granted(hard: Mapping[str, int]) -> str:
     return format_hard(granted)
 
 
-def _told(units: int) -> str:
+def _units_text(units: int) -> str:
     return "open" if units >= OPEN_UNITS else str(units)
 
 

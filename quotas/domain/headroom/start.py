@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from quotas.domain.enforcement.caps import Wall, room_of, waiting_units
+from quotas.domain.enforcement.caps import NamespaceCap, headroom_of, waiting_units
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class LimitCourse:
         changes: When, and by how many units, the limit itself rises or falls, oldest first.
     """
 
-    room_units: int | None
+    headroom_units: int | None
     changes: tuple[tuple[datetime, int], ...] = ()
 
 
@@ -59,8 +59,8 @@ def first_fit(
         at: Now; what has changed up to then is in `room_units` already.
         until: End of the estimate.
     """
-    rooms = [limit.room_units for limit in limits]
-    if _fits(rooms, units):
+    headrooms = [limit.headroom_units for limit in limits]
+    if _fits(headrooms, units):
         return at
     steps = sorted(_steps(limits, ends), key=lambda step: step[0])
     place = 0
@@ -69,9 +69,9 @@ def first_fit(
         if when > until:
             return None
         while place < len(steps) and steps[place][0] == when:
-            _apply(rooms, steps[place][1])
+            _apply(headrooms, steps[place][1])
             place += 1
-        if when > at and _fits(rooms, units):
+        if when > at and _fits(headrooms, units):
             return when
     return None
 
@@ -88,15 +88,15 @@ def _steps(limits: Sequence[LimitCourse], ends: Iterable[ExpectedEnd]) -> Iterab
         yield end.at, tuple((place, end.units) for place in sorted(end.limits))
 
 
-def _apply(rooms: list[int | None], gains: tuple[tuple[int, int], ...]) -> None:
+def _apply(headrooms: list[int | None], gains: tuple[tuple[int, int], ...]) -> None:
     for place, units in gains:
-        room = rooms[place]
-        if room is not None:
-            rooms[place] = room + units
+        headroom = headrooms[place]
+        if headroom is not None:
+            headrooms[place] = headroom + units
 
 
-def _fits(rooms: Iterable[int | None], units: int) -> bool:
-    return all(room is None or room >= units for room in rooms)
+def _fits(headrooms: Iterable[int | None], units: int) -> bool:
+    return all(headroom is None or headroom >= units for headroom in headrooms)
 
 
 LIVES_MIN: Final = 5
@@ -156,7 +156,7 @@ class LimitHeadroom:
     is_allowance_used: bool = False
 
     @property
-    def room_units(self) -> int | None:
+    def headroom_units(self) -> int | None:
         """What is in force less what is taken: negative when exceeded, None when unlimited."""
         if self.limit_units is None:
             return None
@@ -165,7 +165,7 @@ class LimitHeadroom:
     @property
     def free_units(self) -> int | None:
         """How many more may start; None when unlimited."""
-        return None if self.room_units is None else max(0, self.room_units)
+        return None if self.headroom_units is None else max(0, self.headroom_units)
 
     def blocks(self, units: int) -> bool:
         """Whether that many units do not fit."""
@@ -173,7 +173,7 @@ class LimitHeadroom:
 
 
 @dataclass(frozen=True)
-class FullWalls:
+class FullCaps:
     """Quotas in a cluster in which the requested units do not fit.
 
     Attributes:
@@ -182,7 +182,7 @@ class FullWalls:
     """
 
     cluster: str
-    walls: tuple[Wall, ...]
+    quota_caps: tuple[NamespaceCap, ...]
     waiting_units: int | None
 
 
@@ -199,7 +199,7 @@ class StartVerdict:
     code: StartCode
     free_units: int | None
     blocker: LimitHeadroom | None = None
-    full: FullWalls | None = None
+    full: FullCaps | None = None
 
     @property
     def fits(self) -> bool:
@@ -224,8 +224,8 @@ def judge_start(
         return StartVerdict(StartCode.FITS_UNGOVERNED, None)
     if not limits:
         return StartVerdict(StartCode.NOTHING_GRANTED, 0)
-    rooms = [limit.free_units for limit in limits if limit.free_units is not None]
-    free = min(rooms, default=None)
+    headrooms = [limit.free_units for limit in limits if limit.free_units is not None]
+    free = min(headrooms, default=None)
     blocker = next((limit for limit in limits if limit.blocks(units)), None)
     if blocker is None:
         return StartVerdict(StartCode.FITS, free)
@@ -235,26 +235,31 @@ def judge_start(
     return StartVerdict(StartCode.LIMIT_REACHED, free if has_allowance else 0, blocker)
 
 
-def bound_by_walls(
-    verdict: StartVerdict, walls: Sequence[Wall], *, units: int, cluster: str, running_units: int
+def bound_by_caps(
+    verdict: StartVerdict,
+    quota_caps: Sequence[NamespaceCap],
+    *,
+    units: int,
+    cluster: str,
+    running_units: int,
 ) -> StartVerdict:
     """Return the verdict, lowered to what the quotas in the cluster leave.
 
     Args:
         verdict: The verdict by the limits.
-        walls: Caps of the project's namespaces there; none leaves the verdict as it is.
+        quota_caps: Caps of the project's namespaces there; none leaves the verdict as it is.
         units: Requested units.
         cluster: Its slug.
         running_units: Units of the size that the project's pods use there now.
     """
-    room = room_of(walls)
-    if room is None or not (verdict.fits or verdict.code in WAITS):
+    headroom = headroom_of(quota_caps)
+    if headroom is None or not (verdict.fits or verdict.code in WAITS):
         return verdict
-    free = room if verdict.free_units is None else min(room, verdict.free_units)
-    if units <= room:
+    free = headroom if verdict.free_units is None else min(headroom, verdict.free_units)
+    if units <= headroom:
         return replace(verdict, free_units=free)
-    waiting = waiting_units(walls, running_units=running_units)
-    full = FullWalls(cluster, tuple(walls), waiting)
+    waiting = waiting_units(quota_caps, running_units=running_units)
+    full = FullCaps(cluster, tuple(quota_caps), waiting)
     if not verdict.fits:
         return replace(verdict, free_units=free, full=full)
     return StartVerdict(StartCode.CLUSTER_QUOTA_FULL, free, full=full)
@@ -283,12 +288,12 @@ def visible_free_units(
         StartCode.CLUSTER_QUOTA_FULL,
     }:
         return verdict.free_units
-    told = [limit.free_units for limit in limits if limit.scope not in hidden_scopes]
-    has_hidden = len(told) < len(limits)
-    return None if has_hidden and verdict.free_units not in told else verdict.free_units
+    visible = [limit.free_units for limit in limits if limit.scope not in hidden_scopes]
+    has_hidden = len(visible) < len(limits)
+    return None if has_hidden and verdict.free_units not in visible else verdict.free_units
 
 
-def start_words(
+def start_text(
     verdict: StartVerdict, *, size: str, units: int, hidden_scopes: Collection[str] = ()
 ) -> str:
     """Return the answer as one sentence for people, without the figures of hidden scopes."""
@@ -303,13 +308,13 @@ def start_words(
         return f"{asked} may start now."
     reasons = []
     if verdict.blocker is not None:
-        reasons.append(_blocked_words(verdict, verdict.blocker, hidden_scopes))
+        reasons.append(_blocked_text(verdict, verdict.blocker, hidden_scopes))
     if verdict.full is not None:
-        reasons.append(_full_words(verdict.full, hidden_scopes))
+        reasons.append(_full_text(verdict.full, hidden_scopes))
     return f"{asked} may not start: {' And '.join(reasons)}"
 
 
-def _blocked_words(
+def _blocked_text(
     verdict: StartVerdict, blocker: LimitHeadroom, hidden_scopes: Collection[str]
 ) -> str:
     who = f"the {blocker.scope} {blocker.holder}"
@@ -323,19 +328,19 @@ def _blocked_words(
     )
 
 
-def _full_words(full: FullWalls, hidden_scopes: Collection[str]) -> str:
+def _full_text(full: FullCaps, hidden_scopes: Collection[str]) -> str:
     """Return which quotas are full, and by what.
 
     A namespace's quota may equal the organization's limit, so it is shown only to callers who may
     read every limit.
     """
-    told = "; ".join(
-        wall.namespace
+    namespaces = "; ".join(
+        quota_cap.namespace
         if hidden_scopes
-        else f"{wall.namespace} uses {wall.used_units} of {wall.hard_units}"
-        for wall in full.walls
+        else f"{quota_cap.namespace} uses {quota_cap.used_units} of {quota_cap.hard_units}"
+        for quota_cap in full.quota_caps
     )
-    words = f"the quota in cluster {full.cluster} has no room for as many ({told})."
+    words = f"the quota in cluster {full.cluster} has no room for as many ({namespaces})."
     if full.waiting_units:
         words = f"{words} Pods that do not run yet take {full.waiting_units} there."
     return f"{words} When it will have room is not known."

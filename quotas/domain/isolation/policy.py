@@ -81,7 +81,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Terms:
+class IsolationTerms:
     """The rules that bind one pod.
 
     Attributes:
@@ -96,7 +96,7 @@ class Terms:
 
 def terms_for(
     policies: Iterable[Policy], *, organization: str, project: str, work_kind: str
-) -> Terms:
+) -> IsolationTerms:
     """Return what binds a pod: the most specific policy, else the default of its kind.
 
     A project's policy takes precedence over its organization's, and one for the kind over one for
@@ -117,13 +117,13 @@ def terms_for(
     ladder = ((project, kind), (project, None), (None, kind), (None, None))
     policy = next((found[rung] for rung in ladder if rung in found), None)
     if policy is None:
-        return Terms(
+        return IsolationTerms(
             kind,
             DEFAULT_MODES[kind],
             allow_shared_with_other_tenants=False,
             policy=_default_of(kind),
         )
-    return Terms(kind, policy.modes, policy.allow_shared_with_other_tenants, policy.holder)
+    return IsolationTerms(kind, policy.modes, policy.allow_shared_with_other_tenants, policy.holder)
 
 
 def _default_of(kind: WorkKind) -> str:

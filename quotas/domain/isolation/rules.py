@@ -24,9 +24,9 @@ from metering.domain.catalogue.units import SharingMode
 from quotas.domain.admission.values import Demand
 from quotas.domain.isolation.policy import (
     MEETING_MODES,
+    IsolationTerms,
     Policy,
     ServingMode,
-    Terms,
     WorkKind,
     terms_for,
 )
@@ -43,7 +43,7 @@ Selector = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Offer:
+class ResourceOption:
     """One resource as some nodes of a cluster offer it.
 
     Attributes:
@@ -155,7 +155,7 @@ def find_isolation_problem(  # noqa: PLR0913 - The facts of one question; all ar
     project: str,
     work_kind: str,
     demands: Iterable[Demand],
-    offers: Sequence[Offer],
+    offers: Sequence[ResourceOption],
     nodes: Collection[str] | None = None,
     has_other_tenants: bool = True,
 ) -> IsolationProblem | None:
@@ -185,16 +185,16 @@ def find_isolation_problem(  # noqa: PLR0913 - The facts of one question; all ar
 class _Judge:
     """The terms of one pod, held against offers."""
 
-    terms: Terms
+    terms: IsolationTerms
     organization: str
     has_other_tenants: bool
 
     def problem_of(
-        self, demand: Demand, *, offers: Sequence[Offer], nodes: Collection[str] | None
+        self, demand: Demand, *, offers: Sequence[ResourceOption], nodes: Collection[str] | None
     ) -> IsolationProblem | None:
         """Return what is wrong with one demand, the same whatever the order of the offers."""
         ways = [offer for offer in offers if offer.resource == demand.resource]
-        ways = ways or _ways_told(demand, organization=self.organization)
+        ways = ways or _ways(demand, organization=self.organization)
         reach = [offer for offer in ways if offer.is_within(nodes)]
         # Taints keep a pod off other tenants' nodes; a pod that fits other nodes is not checked
         # against them.
@@ -202,7 +202,7 @@ class _Judge:
         worst = min((fault for fault in faults if fault is not None), default=None)
         return None if worst is None else self._problem(worst, demand, offers=offers)
 
-    def fault_of(self, offer: Offer) -> tuple[IsolationCode, str] | None:
+    def fault_of(self, offer: ResourceOption) -> tuple[IsolationCode, str] | None:
         """Return why an offer may not serve the pod, and its mode; None when it may."""
         is_own = offer.dedicated_to == self.organization
         if offer.dedicated_to and not is_own:
@@ -219,11 +219,11 @@ class _Judge:
     def _meets_strangers(self) -> bool:
         return self.has_other_tenants and not self.terms.allow_shared_with_other_tenants
 
-    def _open(self, offers: Sequence[Offer]) -> list[Offer]:
+    def _open(self, offers: Sequence[ResourceOption]) -> list[ResourceOption]:
         return [offer for offer in offers if offer.dedicated_to in {"", self.organization}]
 
     def _problem(
-        self, fault: tuple[IsolationCode, str], demand: Demand, *, offers: Sequence[Offer]
+        self, fault: tuple[IsolationCode, str], demand: Demand, *, offers: Sequence[ResourceOption]
     ) -> IsolationProblem:
         code, mode = fault
         return IsolationProblem(
@@ -236,8 +236,8 @@ class _Judge:
             alternatives=self._alternatives(self._open(offers)),
         )
 
-    def _alternatives(self, offers: Sequence[Offer]) -> tuple[Alternative, ...]:
-        by_resource: dict[str, list[Offer]] = {}
+    def _alternatives(self, offers: Sequence[ResourceOption]) -> tuple[Alternative, ...]:
+        by_resource: dict[str, list[ResourceOption]] = {}
         for offer in offers:
             by_resource.setdefault(offer.resource, []).append(offer)
         found = [
@@ -247,9 +247,9 @@ class _Judge:
         ]
         return tuple(found[:ALTERNATIVES_MAX])
 
-    def _selectors(self, same: Sequence[Offer]) -> list[Selector]:
+    def _selectors(self, same: Sequence[ResourceOption]) -> list[Selector]:
         """Return the shortest node selectors under which every offer of a resource is allowed."""
-        places: dict[Selector, list[Offer]] = {}
+        places: dict[Selector, list[ResourceOption]] = {}
         for offer in same:
             for selector in offer.selectors:
                 places.setdefault(selector, []).append(offer)
@@ -262,11 +262,11 @@ class _Judge:
         return sorted(selector for selector in sound if len(selector) == shortest)
 
 
-def _ways_told(demand: Demand, *, organization: str) -> list[Offer]:
+def _ways(demand: Demand, *, organization: str) -> list[ResourceOption]:
     """Return offers built from the demand itself, for a resource that no node offers by name."""
     return [
-        Offer(demand.resource, SharingMode.WHOLE, dedicated_to=organization)
+        ResourceOption(demand.resource, SharingMode.WHOLE, dedicated_to=organization)
         if mode == ServingMode.DEDICATED
-        else Offer(demand.resource, SharingMode(mode))
+        else ResourceOption(demand.resource, SharingMode(mode))
         for mode in demand.sharing_modes
     ]

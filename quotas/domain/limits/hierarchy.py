@@ -254,7 +254,7 @@ class LimitVisibility:
         return self.reads_organization or (bool(key.project) and key.project == self.project)
 
 
-def seen(violation: Violation, sight: LimitVisibility) -> Violation:
+def seen(violation: Violation, visibility: LimitVisibility) -> Violation:
     """Return a violation without the figures that a reader may not see.
 
     A level above is named without its numbers, and without the time at which they change. The
@@ -263,33 +263,39 @@ def seen(violation: Violation, sight: LimitVisibility) -> Violation:
     reader of one project must not learn of it.
     """
     keys = [violation.key, *([] if violation.above is None else [violation.above])]
-    if all(sight.reads(key) for key in keys):
+    if all(visibility.reads(key) for key in keys):
         return violation
-    if violation.key.project and not sight.reads(violation.key):
+    if violation.key.project and not visibility.reads(violation.key):
         return replace(violation, over_units=None, message=OTHERS)
     if violation.above is None or violation.code == "unlimited_under_limit":
-        return replace(violation, over_units=None, message=_words(violation))
+        return replace(violation, over_units=None, message=_text(violation))
     message = f"The organization's {violation.above.selector} limit does not allow as many."
     return replace(violation, code=ABOVE_ORGANIZATION, over_units=None, message=message)
 
 
-def seen_once(violations: Iterable[Violation], sight: LimitVisibility) -> tuple[Violation, ...]:
+def seen_once(
+    violations: Iterable[Violation], visibility: LimitVisibility
+) -> tuple[Violation, ...]:
     """Return violations without the figures hidden from a reader, in order, no duplicates.
 
     Where a limit does not fit under one whose figures are shown, its violations of higher limits
     are left out: they would reveal those limits.
     """
     every = tuple(violations)
-    answered = {one.key for one in every if one.above is not None and seen(one, sight) == one}
-    told = [seen(one, sight) for one in every if seen(one, sight) == one or one.key not in answered]
-    return tuple({(one.code, one.message): one for one in told}.values())
+    answered = {one.key for one in every if one.above is not None and seen(one, visibility) == one}
+    visible = [
+        seen(one, visibility)
+        for one in every
+        if seen(one, visibility) == one or one.key not in answered
+    ]
+    return tuple({(one.code, one.message): one for one in visible}.values())
 
 
 OTHERS = "Limits elsewhere in the organization do not hold: ask an administrator of it."
 ABOVE_ORGANIZATION = "above_organization_limit"
 
 
-def _words(violation: Violation) -> str:
+def _text(violation: Violation) -> str:
     """Return what does not hold, with scope, holder and what the limit is of, and no number."""
     key, above = violation.key, violation.above
     if above is None:

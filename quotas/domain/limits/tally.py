@@ -69,7 +69,7 @@ class Taken:
     burst_units: int = 0
 
 
-class Tally:
+class UseByLimit:
     """What every limit counts, added up once over all that is held."""
 
     def __init__(self, uses: Iterable[UnitsNow]) -> None:

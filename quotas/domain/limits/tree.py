@@ -90,11 +90,11 @@ def worst_excess(
     below: Sequence[TreeLimit], above: TreeLimit, *, percent: int, from_at: datetime
 ) -> Excess | None:
     """Return the first of the instants at which a sum is furthest above its ceiling."""
-    told, ceiling = _changes(below, from_at=from_at), _changes((above,), from_at=from_at)
+    granted, ceiling = _changes(below, from_at=from_at), _changes((above,), from_at=from_at)
     worst: Excess | None = None
     units = ceiling_units = 0
-    for instant in sorted({*told, *ceiling}):
-        units += told[instant]
+    for instant in sorted({*granted, *ceiling}):
+        units += granted[instant]
         ceiling_units += ceiling[instant]
         found = Excess(instant, units, max(0, ceiling_units) * percent // ENTIRE_PERCENT)
         if found.over_units > (0 if worst is None else worst.over_units):

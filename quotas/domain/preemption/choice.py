@@ -220,9 +220,9 @@ def _remainder(overage: Overage, *, units: int, place: int, gangs: Iterable[_Gan
     for gang in gangs:
         if gang.spared and gang.freed[place]:
             spared[gang.spared] = spared.get(gang.spared, 0) + gang.freed[place]
-    told = ", ".join(f"{count} {why}" for why, count in sorted(spared.items()))
+    reasons = ", ".join(f"{count} {why}" for why, count in sorted(spared.items()))
     return Remainder(
-        replace(overage, units=units), units, f"May not go: {told}." if told else NOBODY_KNOWN
+        replace(overage, units=units), units, f"May not go: {reasons}." if reasons else NOBODY_KNOWN
     )
 
 

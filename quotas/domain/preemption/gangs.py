@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from quotas.domain.preemption.overage import Holding
+from quotas.domain.preemption.overage import PodUnits
 
 GANG_KINDS: Final = frozenset(
     {
@@ -47,7 +47,7 @@ class Candidate:
     priority_class: str
     priority: int
     began_at: datetime
-    holdings: tuple[Holding, ...]
+    holdings: tuple[PodUnits, ...]
     is_ending: bool = False
     protection: str = ""
     project: str = ""

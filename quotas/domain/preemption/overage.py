@@ -20,7 +20,7 @@ class OverageKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Selector:
+class UnitsSelector:
     """Units that a limit counts: by holder, size, model and cluster.
 
     Attributes:
@@ -54,13 +54,13 @@ class Allowance:
 
     limit_id: str
     holder: str
-    selector: Selector
+    selector: UnitsSelector
     nominal_units: int | None
     burst_units: int
 
 
 @dataclass(frozen=True)
-class Holding:
+class PodUnits:
     """Units that are held.
 
     Attributes:
@@ -88,7 +88,7 @@ class Overage:
     kind: OverageKind
     limit_id: str
     holder: str
-    selector: Selector
+    selector: UnitsSelector
     units: int
 
     @property
@@ -106,7 +106,7 @@ _SENTENCES = {
 
 
 def overages_of(
-    allowances: Iterable[Allowance], holdings: Iterable[Holding]
+    allowances: Iterable[Allowance], holdings: Iterable[PodUnits]
 ) -> tuple[Overage, ...]:
     """Return every cap that is exceeded, in the order of the allowances, nominal first.
 
@@ -120,26 +120,26 @@ def overages_of(
     )
 
 
-def _overages_of_one(allowance: Allowance, held: tuple[Holding, ...]) -> Iterable[Overage]:
-    walls = (
+def _overages_of_one(allowance: Allowance, held: tuple[PodUnits, ...]) -> Iterable[Overage]:
+    quota_caps = (
         (OverageKind.NOMINAL, allowance.nominal_units),
         (OverageKind.BURST, allowance.burst_units),
     )
-    for kind, wall in walls:
-        if wall is None:
+    for kind, quota_cap in quota_caps:
+        if quota_cap is None:
             continue
         used = sum(one.units for one in held if counts(kind, allowance.selector, one))
-        if used > wall:
+        if used > quota_cap:
             yield Overage(
                 kind=kind,
                 limit_id=allowance.limit_id,
                 holder=allowance.holder,
                 selector=allowance.selector,
-                units=used - wall,
+                units=used - quota_cap,
             )
 
 
-def counts(kind: OverageKind, selector: Selector, holding: Holding) -> bool:
+def counts(kind: OverageKind, selector: UnitsSelector, holding: PodUnits) -> bool:
     """Whether a holding counts against a cap: releasing it lowers that overage."""
     return (
         holding.is_burst is (kind is not OverageKind.NOMINAL)

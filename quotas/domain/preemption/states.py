@@ -51,7 +51,7 @@ def may_become(state: PlanState, target: PlanState) -> bool:
     return target in _MOVES.get(state, frozenset())
 
 
-class WindowState(StrEnum):
+class ProtectionState(StrEnum):
     """What a protected window is at a time."""
 
     COMING = "coming"
@@ -67,10 +67,10 @@ def window_state(
     cancelled_at: datetime | None,
     *,
     at: datetime,
-) -> WindowState:
+) -> ProtectionState:
     """Return the state of a protected window; one of an older version may have lost its times."""
     if cancelled_at is not None or begin_at is None or end_at is None:
-        return WindowState.CANCELLED
+        return ProtectionState.CANCELLED
     if at < begin_at:
-        return WindowState.COMING
-    return WindowState.IN_FORCE if at < end_at else WindowState.OVER
+        return ProtectionState.COMING
+    return ProtectionState.IN_FORCE if at < end_at else ProtectionState.OVER

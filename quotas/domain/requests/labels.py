@@ -45,7 +45,7 @@ class Allowed:
 
 
 @dataclass(frozen=True)
-class WishWords:
+class RequestFigures:
     """The figures of a request that its text needs.
 
     Attributes:
@@ -126,17 +126,21 @@ class WishWords:
     @property
     def span(self) -> str:
         """From when to when."""
-        begin = "from the approval on" if self.begin_at is None else f"from {told(self.begin_at)}"
-        end = "without end" if self.end_at is None else f"until {told(self.end_at)}"
+        begin = (
+            "from the approval on"
+            if self.begin_at is None
+            else f"from {format_moment(self.begin_at)}"
+        )
+        end = "without end" if self.end_at is None else f"until {format_moment(self.end_at)}"
         return f"{begin}, {end}"
 
 
-def told(moment: datetime) -> str:
+def format_moment(moment: datetime) -> str:
     """Return a time as text, in UTC."""
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 
 
-def money_words(amount: Decimal | str | None, currency: str, *, is_change: bool = False) -> str:
+def money_text(amount: Decimal | str | None, currency: str, *, is_change: bool = False) -> str:
     """Return an amount as a person reads it, such as "5,840.00 EUR"; "unknown" for None.
 
     Args:
@@ -147,16 +151,16 @@ def money_words(amount: Decimal | str | None, currency: str, *, is_change: bool 
     if amount is None:
         return "unknown"
     exact = Decimal(amount)
-    told_amount = f"{exact:+,}" if is_change and exact else f"{exact:,}"
-    return f"{told_amount} {currency}"
+    amount = f"{exact:+,}" if is_change and exact else f"{exact:,}"
+    return f"{amount} {currency}"
 
 
-def price_words(price_group: str) -> str:
+def price_text(price_group: str) -> str:
     """Return the model group whose price was used, as text; the price for any group has no name."""
     return " and ".join(_GENERAL_PRICES.get(part, part) for part in price_group.split(" and "))
 
 
-def deed_words(action: str) -> str:
+def action_text(action: str) -> str:
     """Return what an audit action did to a request; an action of another kind stays as it is."""
     return DEEDS.get(action.rpartition(":")[2], action)
 
@@ -164,12 +168,12 @@ def deed_words(action: str) -> str:
 NOBODY_ELSE: Final = "nothing: a person always decides"
 
 
-def steps_words(steps: Sequence[Mapping[str, Any]], *, currency: str) -> str:
+def steps_text(steps: Sequence[Mapping[str, Any]], *, currency: str) -> str:
     """Return the deciders in order, such as "finance from 10,000 EUR a month, then platform"."""
     return ", then ".join(_step(step, currency) for step in steps)
 
 
-def band_words(units: Mapping[str, int], cost: Decimal | None, *, currency: str) -> str:
+def band_text(units: Mapping[str, int], cost: Decimal | None, *, currency: str) -> str:
     """Return what a policy approves by itself.
 
     Args:
@@ -183,12 +187,12 @@ def band_words(units: Mapping[str, int], cost: Decimal | None, *, currency: str)
     return f"up to {_sizes(units)}{at_most}"
 
 
-def escalation_words(hours: int | None) -> str:
+def escalation_text(hours: int | None) -> str:
     """Return when the level above takes over from one that does not answer."""
     return "never" if hours is None else f"after {_count(hours, 'hour')}"
 
 
-def days_words(days: int) -> str:
+def days_text(days: int) -> str:
     """Return a number of days, such as "30 days"."""
     return _count(days, "day")
 

@@ -30,7 +30,7 @@ class HeldLimit:
 
 
 @dataclass(frozen=True)
-class Span:
+class TermInterval:
     """From when to when, UTC; None is without end."""
 
     begin_at: datetime
@@ -38,7 +38,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Reach:
+class HoldableUnits:
     """What a project may hold of a size at once, over every model, cluster and user."""
 
     nominal_units: int = 0
@@ -50,7 +50,7 @@ class Reach:
         return self.nominal_units + self.burst_units
 
 
-def missing_spans(limit: TreeLimit, *, total: int, span: Span) -> tuple[GrantSpan, ...]:
+def missing_spans(limit: TreeLimit, *, total: int, span: TermInterval) -> tuple[GrantSpan, ...]:
     """Return what to grant so that at least a total is in force all the time, and no more of it.
 
     Args:
@@ -74,20 +74,22 @@ def missing_spans(limit: TreeLimit, *, total: int, span: Span) -> tuple[GrantSpa
 
 def units_at(limit: TreeLimit, instant: datetime) -> int:
     """Return the units in force at an instant."""
-    return max(0, next(_stretches(limit, Span(instant)))[1])
+    return max(0, next(_stretches(limit, TermInterval(instant)))[1])
 
 
-def lowest_units(limit: TreeLimit, span: Span) -> int:
+def lowest_units(limit: TreeLimit, span: TermInterval) -> int:
     """Return the fewest units in force at some instant of a time."""
     return max(0, min(units for _, units in _stretches(limit, span)))
 
 
-def peak_units(limit: TreeLimit, span: Span) -> int:
+def peak_units(limit: TreeLimit, span: TermInterval) -> int:
     """Return the most units in force at some instant of a time."""
     return max(0, *(units for _, units in _stretches(limit, span)))
 
 
-def raised_reach(before: Collection[HeldLimit], after: Collection[HeldLimit], span: Span) -> Reach:
+def raised_reach(
+    before: Collection[HeldLimit], after: Collection[HeldLimit], span: TermInterval
+) -> HoldableUnits:
     """Return the most a project may hold at an instant at which a change lets it hold more.
 
     Args:
@@ -100,20 +102,20 @@ def raised_reach(before: Collection[HeldLimit], after: Collection[HeldLimit], sp
     """
     kept, changed = _counted(before), _counted(after)
     burst = sum(one.burst_units for one in changed)
-    worst = Reach()
+    worst = HoldableUnits()
     for instant in sorted(_instants((*kept, *changed), span)):
         old, new = _reach_at(kept, instant), _reach_at(changed, instant)
         if new.units > old.units and new.units > worst.units:
-            worst = Reach(new.nominal_units, burst)
+            worst = HoldableUnits(new.nominal_units, burst)
     return worst
 
 
-def _reach_at(limits: Collection[HeldLimit], instant: datetime) -> Reach:
+def _reach_at(limits: Collection[HeldLimit], instant: datetime) -> HoldableUnits:
     nominal = sum(units_at(one.limit, instant) for one in limits)
-    return Reach(nominal, sum(one.burst_units for one in limits))
+    return HoldableUnits(nominal, sum(one.burst_units for one in limits))
 
 
-def _instants(limits: Collection[HeldLimit], span: Span) -> set[datetime]:
+def _instants(limits: Collection[HeldLimit], span: TermInterval) -> set[datetime]:
     return {stretch.begin_at for one in limits for stretch, _ in _stretches(one.limit, span)}
 
 
@@ -131,7 +133,7 @@ def _holds(above: LimitKey, below: LimitKey) -> bool:
     return is_around and above.selector.covers(below.selector)
 
 
-def _stretches(limit: TreeLimit, span: Span) -> Iterator[tuple[Span, int]]:
+def _stretches(limit: TreeLimit, span: TermInterval) -> Iterator[tuple[TermInterval, int]]:
     """Yield the stretches of a time in which the same number is in force, at least one."""
     levels = [
         (instant, units)
@@ -140,4 +142,4 @@ def _stretches(limit: TreeLimit, span: Span) -> Iterator[tuple[Span, int]]:
     ]
     ends = [*(instant for instant, _ in levels[1:]), span.end_at]
     for (instant, units), end_at in zip(levels, ends, strict=True):
-        yield Span(instant, end_at), units
+        yield TermInterval(instant, end_at), units

@@ -23,7 +23,7 @@ from metering.selectors.catalogue import catalogue_in_force
 from metering.selectors.devices.usage import sizes_seen
 from quotas.domain.admission.node_fit import NodeOffer
 from quotas.domain.isolation.policy import Policy, ServingMode, WorkKind
-from quotas.domain.isolation.rules import DEDICATED_LABEL, PRODUCT_LABEL, Offer
+from quotas.domain.isolation.rules import DEDICATED_LABEL, PRODUCT_LABEL, ResourceOption
 from quotas.models import IsolationPolicy
 from tenants.models import Cluster, NamespaceBinding
 from tenants.models.cluster import AdmissionMode, FailurePolicy
@@ -64,7 +64,7 @@ CLUSTERS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True)
-class Tenant:
+class AdmissionTenant:
     """Tenant of a namespace.
 
     Attributes:
@@ -107,9 +107,9 @@ class AdmissionFacts:
     offered: frozenset[str]
     rules: tuple[Rule, ...]
     offers: tuple[NodeOffer, ...]
-    served: tuple[Offer, ...]
+    served: tuple[ResourceOption, ...]
     seen: Mapping[str, frozenset[GPUSize]]
-    tenants: Mapping[str, Tenant]
+    tenants: Mapping[str, AdmissionTenant]
     policies: tuple[Policy, ...]
 
     @cached_property
@@ -182,9 +182,9 @@ def _sized(
     return {name: size for name, size in sizes.items() if isinstance(size, Sized)}
 
 
-def _served(offers: Iterable[NodeOffer]) -> tuple[Offer, ...]:
+def _served(offers: Iterable[NodeOffer]) -> tuple[ResourceOption, ...]:
     return tuple(
-        Offer(
+        ResourceOption(
             resource=resource,
             mode=sized.sharing_mode,
             product=offer.labels.get(PRODUCT_LABEL, ""),
@@ -196,7 +196,7 @@ def _served(offers: Iterable[NodeOffer]) -> tuple[Offer, ...]:
     )
 
 
-def _tenants(cluster_id: UUID, *, at: datetime) -> dict[str, Tenant]:
+def _tenants(cluster_id: UUID, *, at: datetime) -> dict[str, AdmissionTenant]:
     rows = NamespaceBinding.objects.filter(cluster_id=cluster_id, valid__contains=at).values_list(
         "namespace",
         "project__organization_id",
@@ -206,7 +206,7 @@ def _tenants(cluster_id: UUID, *, at: datetime) -> dict[str, Tenant]:
         "default_owner__username",
     )
     return {
-        namespace: Tenant(organization_id, project_id, organization, project, owner or "")
+        namespace: AdmissionTenant(organization_id, project_id, organization, project, owner or "")
         for namespace, organization_id, project_id, organization, project, owner in rows
     }
 
@@ -268,7 +268,7 @@ class FactsCache:
         kept = self._kept.get(slug)
         return None if kept is None else kept[1]
 
-    def forget(self) -> None:
+    def purge(self) -> None:
         """Clear the cache, as after a change that must be seen at once."""
         self._kept.clear()
 

@@ -59,7 +59,7 @@ class Refused:
     is_waiting: bool
 
     @property
-    def is_for_room(self) -> bool:
+    def is_for_headroom(self) -> bool:
         """Whether more free units would have admitted it."""
         return self.code == VerdictCode.LIMIT_REACHED.value
 

@@ -18,9 +18,9 @@ from metering.selectors.allocations.held import held_by_place, only_models
 from metering.selectors.catalogue import catalogue_in_force
 from metering.selectors.devices.usage import sizes_seen
 from quotas.domain.admission.demands import likely_sizes, size_by_name
-from quotas.domain.enforcement.caps import Wall, believed, wall_of
-from quotas.domain.enforcement.division import Place
-from quotas.domain.enforcement.planning import PlaceFacts, WallFacts
+from quotas.domain.enforcement.caps import NamespaceCap, believed, cap_of
+from quotas.domain.enforcement.division import ClusterNamespace
+from quotas.domain.enforcement.planning import CapFacts, PlaceFacts
 from quotas.domain.enforcement.resource_quota import CLAIM_PREFIX
 from quotas.models import EnforcementTarget, QuotaSuspension
 from quotas.selectors.enforcement.targets import DRIFT_CHECK_EVERY, Bound, Key
@@ -96,18 +96,18 @@ def _facts_of(
     ground: Ground,
 ) -> PlaceFacts:
     return PlaceFacts(
-        place=Place(cluster.slug, key[1]),
+        place=ClusterNamespace(cluster.slug, key[1]),
         project_id=None if bound is None else bound.project_id,
         organization_id=None if bound is None else bound.organization_id,
         offered=_counted(cluster),
         sizes=ground.sizes[cluster.pk],
         models=ground.models.get(cluster.pk, {}),
-        nominal=WallFacts(
+        nominal=CapFacts(
             used=ground.nominal.get(key, {}),
             desired=None if target is None else target.desired_hard,
             ceiling={} if target is None else target.ceiling_hard,
         ),
-        burst=WallFacts(
+        burst=CapFacts(
             used=ground.burst.get(key, {}),
             desired=None if target is None else target.desired_burst,
             ceiling={} if target is None else target.ceiling_burst,
@@ -131,12 +131,12 @@ def _counted(cluster: Cluster) -> tuple[str, ...]:
 
 
 def _used(burst_classes: Iterable[str]) -> tuple[Used, Used]:
-    walls: tuple[dict[Key, dict[tuple[GPUSize, str], int]], ...] = ({}, {})
+    quota_caps: tuple[dict[Key, dict[tuple[GPUSize, str], int]], ...] = ({}, {})
     for held in held_by_place(burst_classes=burst_classes):
-        by_cell = walls[held.is_burst].setdefault((held.cluster_id, held.namespace), {})
+        by_cell = quota_caps[held.is_burst].setdefault((held.cluster_id, held.namespace), {})
         cell = (held.size, held.model_group)
         by_cell[cell] = by_cell.get(cell, 0) + held.units
-    return walls[0], walls[1]
+    return quota_caps[0], quota_caps[1]
 
 
 def _suspended(at: datetime) -> frozenset[UUID]:
@@ -168,7 +168,7 @@ Sizes = Mapping[str, frozenset[GPUSize]]
 
 
 @dataclass(frozen=True)
-class PlaceWall:
+class StoredCap:
     """The quota of one namespace, as last read; empty when never.
 
     Attributes:
@@ -183,7 +183,7 @@ class PlaceWall:
     read_at: datetime | None = None
     age: timedelta = timedelta(0)
 
-    def of(self, size: GPUSize, *, is_burst: bool = False) -> Wall:
+    def of(self, size: GPUSize, *, is_burst: bool = False) -> NamespaceCap:
         """Return what it leaves of a size to ordinary or to preemptible pods.
 
         One that was not read for long leaves whatever is asked.
@@ -195,17 +195,17 @@ class PlaceWall:
         else:
             # `used` is the total of all pods.
             used = {key: units - burst.get(key, 0) for key, units in used.items()}
-        wall = wall_of(self.namespace, size, sizes=self.sizes, hard=hard, used=used)
+        quota_cap = cap_of(self.namespace, size, sizes=self.sizes, hard=hard, used=used)
         if self.read_at is None:
-            return wall
-        return believed(wall, read_at=self.read_at, is_old=self.age > BELIEVED_FOR)
+            return quota_cap
+        return believed(quota_cap, read_at=self.read_at, is_old=self.age > BELIEVED_FOR)
 
 
-Walls = Mapping[tuple[UUID, UUID], tuple[PlaceWall, ...]]
+CapsByNamespace = Mapping[tuple[UUID, UUID], tuple[StoredCap, ...]]
 """By project and cluster; every namespace the project has there."""
 
 
-def walls_of_projects(project_ids: Collection[UUID], *, at: datetime) -> Walls:
+def caps_of_projects(project_ids: Collection[UUID], *, at: datetime) -> CapsByNamespace:
     """Return the caps of projects in clusters whose admission is off.
 
     Args:
@@ -225,12 +225,12 @@ def walls_of_projects(project_ids: Collection[UUID], *, at: datetime) -> Walls:
         }
         for _, cluster_id, _, offered, _, _ in rows
     }
-    found: dict[tuple[UUID, UUID], tuple[PlaceWall, ...]] = {}
+    found: dict[tuple[UUID, UUID], tuple[StoredCap, ...]] = {}
     for project_id, cluster_id, namespace, _, live, read_at in rows:
         age = timedelta(0) if read_at is None else at - read_at
-        wall = PlaceWall(namespace, offers[cluster_id], live or {}, read_at, age)
+        quota_cap = StoredCap(namespace, offers[cluster_id], live or {}, read_at, age)
         key = (project_id, cluster_id)
-        found[key] = (*found.get(key, ()), wall)
+        found[key] = (*found.get(key, ()), quota_cap)
     return found
 
 

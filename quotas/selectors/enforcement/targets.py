@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, Q
 
-from quotas.domain.enforcement.planning import GrantedLimit, Selector
+from quotas.domain.enforcement.planning import GrantedLimit, PoolSelector
 from quotas.models import (
     EnforcementState,
     EnforcementTarget,
@@ -85,7 +85,7 @@ def granted_limits(
         GrantedLimit(
             organization_id=limit.organization_id,
             project_id=limit.project_id,
-            selector=Selector(
+            selector=PoolSelector(
                 limit.size,
                 limit.model_group,
                 "" if limit.cluster_id is None else clusters[limit.cluster_id].slug,

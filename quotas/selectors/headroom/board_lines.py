@@ -11,12 +11,12 @@ from django.db.models import Q
 
 from metering.domain.catalogue.units import GPUSize
 from metering.domain.efficiency.rules import WasteThresholds
-from quotas.domain.enforcement.caps import ClusterConstraints, Wall, cluster_constraints
+from quotas.domain.enforcement.caps import ClusterConstraints, NamespaceCap, cluster_constraints
 from quotas.domain.headroom.headroom import Exhaustion, Headroom
-from quotas.domain.limits.tally import Tally, TallyKey
+from quotas.domain.limits.tally import TallyKey, UseByLimit
 from quotas.models import QuotaLimit, QuotaSuspension
 from quotas.selectors.admission.refusals import Refused, refused_lately
-from quotas.selectors.enforcement.namespaces import Walls, walls_of_projects
+from quotas.selectors.enforcement.namespaces import CapsByNamespace, caps_of_projects
 from quotas.selectors.headroom.forecast import expected_exhaustions, hoarded_quotas
 from quotas.selectors.limits.in_force import GrantTerm, LimitInForce, grant_terms, limits_in_force
 from quotas.selectors.limits.units_now import tally_key, units_now
@@ -60,7 +60,7 @@ class BoardLine:
 class BoardFacts:
     """All that the lines of some organizations are made of."""
 
-    tally: Tally
+    tally: UseByLimit
     limits: Mapping[TallyKey, LimitInForce]
     clusters: Mapping[UUID, str]
     grants: Mapping[UUID, tuple[GrantTerm, ...]]
@@ -69,7 +69,7 @@ class BoardFacts:
     suspensions: Suspensions
     exhaustions: Mapping[UUID, Exhaustion]
     refused: Counter[tuple[UUID, UUID | None, str | None, GPUSize]] = field(default_factory=Counter)
-    walls: Walls = field(default_factory=dict)
+    quota_caps: CapsByNamespace = field(default_factory=dict)
 
     def keys_of(self, organization_id: UUID, project_id: UUID | None) -> list[TallyKey]:
         """Return what has a limit or is used, of a holder and its users, wide before narrow."""
@@ -103,20 +103,20 @@ class BoardFacts:
             cluster="" if key.cluster_id is None else self.clusters.get(key.cluster_id, ""),
             refused=self.refused[_refused_key(key)] if is_wide else 0,
             cluster_constraints=cluster_constraints(
-                self._walls_of(key),
+                self._caps_of(key),
                 is_limited=limit is not None,
                 free_units=headroom.free_units,
             ),
             **({} if limit is None else self._of_limit(key, limit)),  # type: ignore[arg-type]
         )
 
-    def _walls_of(self, key: TallyKey) -> dict[str, list[Wall]]:
+    def _caps_of(self, key: TallyKey) -> dict[str, list[NamespaceCap]]:
         """Return what clusters say to a project by themselves, by their slugs."""
         if key.project_id is None or key.username is not None or key.model_group:
             return {}
         return {
-            self.clusters.get(cluster_id, ""): [wall.of(key.size) for wall in walls]
-            for (project_id, cluster_id), walls in self.walls.items()
+            self.clusters.get(cluster_id, ""): [quota_cap.of(key.size) for quota_cap in quota_caps]
+            for (project_id, cluster_id), quota_caps in self.quota_caps.items()
             if project_id == key.project_id and key.cluster_id in {None, cluster_id}
         }
 
@@ -165,7 +165,7 @@ def board_facts(
     uses = units_now(at=at, organization_ids=organization_ids, burst_classes=burst_classes)
     refusals = refused_lately(at=at, organization_ids=organization_ids)
     return BoardFacts(
-        tally=Tally(uses),
+        tally=UseByLimit(uses),
         limits={tally_key(limit): limit for limit in limits},
         clusters=_cluster_slugs(),
         grants=_grants(limits, at=at),
@@ -174,7 +174,7 @@ def board_facts(
         suspensions=_suspensions(organization_ids, at=at),
         exhaustions=expected_exhaustions(limits, at=at) if has_forecast else {},
         refused=_count_refused(refusals),
-        walls=walls_of_projects(project_ids, at=at),
+        quota_caps=caps_of_projects(project_ids, at=at),
     )
 
 

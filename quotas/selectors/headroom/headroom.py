@@ -14,18 +14,18 @@ from uuid import UUID
 from django.db.models import Q
 
 from metering.domain.catalogue.units import GPUSize
-from metering.selectors.allocations.offers import ClusterHeadroom, cluster_room
-from quotas.domain.enforcement.caps import Wall, sure_room_of
+from metering.selectors.allocations.offers import ClusterHeadroom, cluster_headroom
+from quotas.domain.enforcement.caps import NamespaceCap, certain_headroom_of
 from quotas.domain.headroom.start import (
     WAITS,
     LimitHeadroom,
     StartVerdict,
-    bound_by_walls,
+    bound_by_caps,
     judge_start,
 )
-from quotas.domain.limits.tally import Tally
+from quotas.domain.limits.tally import UseByLimit
 from quotas.models import LimitScope, QuotaSuspension
-from quotas.selectors.enforcement.namespaces import Walls, walls_of_projects
+from quotas.selectors.enforcement.namespaces import CapsByNamespace, caps_of_projects
 from quotas.selectors.headroom.start_times import StartTime, start_time
 from quotas.selectors.limits.in_force import LimitInForce, limits_in_force, used_up_limit_ids
 from quotas.selectors.limits.units_now import PodNow, pods_now, tally_key
@@ -72,30 +72,32 @@ class StartAnswer:
     when: StartTime | None
     clusters: tuple[ClusterHeadroom, ...]
     is_uncertain: bool = False
-    unread: tuple[Wall, ...] = ()
+    unread: tuple[NamespaceCap, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ClusterAnswer:
     """The answer for one cluster."""
 
     cluster: ClusterHeadroom | None
     limits: tuple[LimitInForce, ...]
-    rooms: tuple[LimitHeadroom, ...]
+    headrooms: tuple[LimitHeadroom, ...]
     verdict: StartVerdict
-    walls: tuple[Wall, ...]
+    quota_caps: tuple[NamespaceCap, ...]
 
     @property
-    def unread(self) -> tuple[Wall, ...]:
+    def unread(self) -> tuple[NamespaceCap, ...]:
         """The quotas that could refuse it if they were read."""
         if not (self.verdict.fits or self.verdict.code in WAITS):
             return ()
-        return tuple(wall for wall in self.walls if wall.unread_since is not None)
+        return tuple(
+            quota_cap for quota_cap in self.quota_caps if quota_cap.unread_since is not None
+        )
 
 
 def clusters_of_project(question: StartQuestion, *, at: datetime) -> tuple[ClusterHeadroom, ...]:
     """Return the clusters the question may be about; one statement."""
-    found = cluster_room(
+    found = cluster_headroom(
         project_id=question.project.pk,
         size=question.size,
         model_group=question.model_group,
@@ -127,13 +129,13 @@ def answer_start(
     )
     is_suspended = _is_suspended(own, question, at=at)
     places = _places(question, own, pods, clusters, is_suspended=is_suspended, at=at)
-    walls = walls_of_projects([question.project.pk], at=at)
-    places = [_behind_walls(place, question, pods, walls) for place in places]
-    best = max(places, key=_room_of)
+    quota_caps = caps_of_projects([question.project.pk], at=at)
+    places = [_limited_by_caps(place, question, pods, quota_caps) for place in places]
+    best = max(places, key=_headroom_of)
     return StartAnswer(
         verdict=best.verdict,
         cluster="" if best.cluster is None else best.cluster.slug,
-        limits=best.rooms,
+        limits=best.headrooms,
         when=_when(question, best, places, pods, at=at),
         clusters=tuple(clusters),
         is_uncertain=_is_uncertain(best, question),
@@ -141,33 +143,36 @@ def answer_start(
     )
 
 
-def _behind_walls(
-    place: _Place, question: StartQuestion, pods: Iterable[PodNow], walls: Walls
-) -> _Place:
+def _limited_by_caps(
+    place: _ClusterAnswer,
+    question: StartQuestion,
+    pods: Iterable[PodNow],
+    quota_caps: CapsByNamespace,
+) -> _ClusterAnswer:
     """Return the answer for one cluster, bounded by the quotas there."""
     if place.cluster is None:
         return place
     cluster_id = place.cluster.cluster_id
-    found = walls.get((question.project.pk, cluster_id), ())
-    here = tuple(wall.of(question.size, is_burst=question.is_burst) for wall in found)
+    found = quota_caps.get((question.project.pk, cluster_id), ())
+    here = tuple(quota_cap.of(question.size, is_burst=question.is_burst) for quota_cap in found)
     running = sum(
         pod.use.units
         for pod in pods
         if (pod.use.project_id, pod.use.cluster_id) == (question.project.pk, cluster_id)
         and pod.use.is_burst == question.is_burst
     )
-    verdict = bound_by_walls(
+    verdict = bound_by_caps(
         place.verdict,
         here,
         units=question.units,
         cluster=place.cluster.slug,
         running_units=running,
     )
-    return replace(place, verdict=verdict, walls=here)
+    return replace(place, verdict=verdict, quota_caps=here)
 
 
-def _is_uncertain(place: _Place, question: StartQuestion) -> bool:
-    sure = sure_room_of(place.walls)
+def _is_uncertain(place: _ClusterAnswer, question: StartQuestion) -> bool:
+    sure = certain_headroom_of(place.quota_caps)
     return place.verdict.fits and sure is not None and sure < question.units
 
 
@@ -199,8 +204,8 @@ def _places(
     *,
     is_suspended: bool,
     at: datetime,
-) -> list[_Place]:
-    tally = Tally(pod.use for pod in pods)
+) -> list[_ClusterAnswer]:
+    tally = UseByLimit(pod.use for pod in pods)
     used_up = used_up_limit_ids(own, at=at)
     slugs = {cluster.cluster_id: cluster.slug for cluster in clusters}
     places = []
@@ -209,14 +214,14 @@ def _places(
         binding = sorted(
             (limit for limit in own if _binds(limit, question, cluster)), key=_admission_order
         )
-        rooms = tuple(
-            _room(limit, question, tally, slugs, is_used_up=limit.limit_id in used_up)
+        headrooms = tuple(
+            _cluster_headroom(limit, question, tally, slugs, is_used_up=limit.limit_id in used_up)
             for limit in binding
         )
         verdict = judge_start(
-            rooms, units=question.units, is_governed=bool(own), is_suspended=is_suspended
+            headrooms, units=question.units, is_governed=bool(own), is_suspended=is_suspended
         )
-        places.append(_Place(cluster, tuple(binding), rooms, verdict, walls=()))
+        places.append(_ClusterAnswer(cluster, tuple(binding), headrooms, verdict, quota_caps=()))
     return places
 
 
@@ -230,10 +235,10 @@ def _admission_order(limit: LimitInForce) -> tuple[int, bool, str]:
     return (SCOPE_ORDER.index(limit.scope), limit.cluster_id is not None, str(limit.limit_id))
 
 
-def _room(
+def _cluster_headroom(
     limit: LimitInForce,
     question: StartQuestion,
-    tally: Tally,
+    tally: UseByLimit,
     slugs: dict[UUID, str],
     *,
     is_used_up: bool,
@@ -257,7 +262,7 @@ def _room(
     )
 
 
-def _room_of(place: _Place) -> tuple[bool, bool, bool, int, bool]:
+def _headroom_of(place: _ClusterAnswer) -> tuple[bool, bool, bool, int, bool]:
     """Rank a cluster: first where it surely fits, then by free units, then without a cap."""
     fits, free = place.verdict.fits, place.verdict.free_units
     return (fits, fits and not place.unread, free is None, free or 0, place.verdict.full is None)
@@ -265,8 +270,8 @@ def _room_of(place: _Place) -> tuple[bool, bool, bool, int, bool]:
 
 def _when(
     question: StartQuestion,
-    best: _Place,
-    places: Iterable[_Place],
+    best: _ClusterAnswer,
+    places: Iterable[_ClusterAnswer],
     pods: Sequence[PodNow],
     *,
     at: datetime,
@@ -279,7 +284,7 @@ def _when(
     if best.verdict.full is not None or any(p.verdict.code not in WAITS for p in places):
         return None
     return start_time(
-        [list(zip(place.limits, place.rooms, strict=True)) for place in places],
+        [list(zip(place.limits, place.headrooms, strict=True)) for place in places],
         [pod for pod in pods if pod.use.is_burst == question.is_burst],
         units=question.units,
         is_burst=question.is_burst,

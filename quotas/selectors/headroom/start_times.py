@@ -66,7 +66,9 @@ def start_time(
     limit_ids = {limit.limit_id for bound in places for limit, _ in bound}
     terms = () if is_burst else grant_terms(limit_ids, at=at)
     lives = pod_lives({pod.use.project_id for pod in pods}, at=at)
-    courses = [[_course(limit, room, terms, at=at) for limit, room in bound] for bound in places]
+    courses = [
+        [_course(limit, headroom, terms, at=at) for limit, headroom in bound] for bound in places
+    ]
 
     def earliest(percent: int | None) -> datetime | None:
         found = [
@@ -78,7 +80,7 @@ def start_time(
                     at=at,
                     until=at + HORIZON,
                 ),
-                next_month if any(room.is_allowance_used for _, room in bound) else None,
+                next_month if any(headroom.is_allowance_used for _, headroom in bound) else None,
             )
             for bound, course in zip(places, courses, strict=True)
         ]
@@ -102,12 +104,12 @@ def _not_before(found: datetime | None, earliest: datetime | None) -> datetime |
 
 
 def _course(
-    limit: LimitInForce, room: LimitHeadroom, terms: Iterable[GrantTerm], *, at: datetime
+    limit: LimitInForce, headroom: LimitHeadroom, terms: Iterable[GrantTerm], *, at: datetime
 ) -> LimitCourse:
     own = [term for term in terms if term.limit_id == limit.limit_id]
     begins = [(term.begin_at, term.units) for term in own if term.begin_at > at]
     ends = [(term.end_at, -term.units) for term in own if term.end_at is not None]
-    return LimitCourse(room.room_units, tuple(sorted([*begins, *ends])))
+    return LimitCourse(headroom.headroom_units, tuple(sorted([*begins, *ends])))
 
 
 def _ends(

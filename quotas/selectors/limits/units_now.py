@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet, Sum
 
 from metering.domain.catalogue.units import GPUSize
-from metering.selectors.allocations.held import Holding, holding_pods, holdings_now
+from metering.selectors.allocations.held import OwnerHolding, holding_pods, holdings_now
 from quotas.domain.limits.tally import TallyKey, UnitsNow
 from quotas.models import Reservation, ReservationState
 from quotas.selectors.limits.in_force import LimitInForce
@@ -136,7 +136,7 @@ def _of_reservation(  # noqa: PLR0913, PLR0917 - A row's columns, in their order
     )
 
 
-def _of_holding(holding: Holding, burst_classes: Collection[str]) -> UnitsNow:
+def _of_holding(holding: OwnerHolding, burst_classes: Collection[str]) -> UnitsNow:
     return UnitsNow(
         organization_id=holding.organization_id,
         project_id=holding.project_id,

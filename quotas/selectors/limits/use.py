@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from quotas.domain.headroom.headroom import Headroom
-from quotas.domain.limits.tally import Tally, TallyKey
+from quotas.domain.limits.tally import TallyKey, UseByLimit
 from quotas.models import QuotaLimit
 from quotas.selectors.limits.in_force import LimitInForce, limits_in_force
 from quotas.selectors.limits.units_now import units_now
@@ -33,7 +33,9 @@ def limit_use(
     if not limits:
         return {}
     organization_ids = {limit.organization_id for limit in limits}
-    tally = Tally(units_now(at=at, organization_ids=organization_ids, burst_classes=burst_classes))
+    tally = UseByLimit(
+        units_now(at=at, organization_ids=organization_ids, burst_classes=burst_classes)
+    )
     wanted = {limit.pk for limit in limits}
     return {
         one.limit_id: LimitUse(one, _headroom(one, tally))
@@ -42,7 +44,7 @@ def limit_use(
     }
 
 
-def _headroom(limit: LimitInForce, tally: Tally) -> Headroom:
+def _headroom(limit: LimitInForce, tally: UseByLimit) -> Headroom:
     taken = tally.taken(
         TallyKey(
             limit.organization_id,

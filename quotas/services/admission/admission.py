@@ -18,7 +18,7 @@ import psycopg
 from django.db import connection
 
 from quotas.domain.admission.pod_fields import UNITS_MAX
-from quotas.domain.admission.values import PodQuestion, Verdict, VerdictCode, verdict_of
+from quotas.domain.admission.values import AdmissionVerdict, PodQuestion, VerdictCode, verdict_of
 
 CHECK_MILLISECONDS = 100
 """How often a statement that runs looks whether its connection was cut: it then undoes its work."""
@@ -31,7 +31,7 @@ def admit(
     ttl_seconds: int,
     unbound: str,
     deadline_milliseconds: int | None = None,
-) -> Verdict:
+) -> AdmissionVerdict:
     """Let a pod in and count it, or say why not: all its demands or none, in one statement.
 
     Repeated calls for the same pod count it once. A dry run returns the same and writes nothing. In
@@ -51,7 +51,7 @@ def admit(
             nothing was counted then.
     """
     if _is_too_large(question):
-        return Verdict(VerdictCode.DEMAND_TOO_LARGE)
+        return AdmissionVerdict(VerdictCode.DEMAND_TOO_LARGE)
     asked = question_json(question, at=at, ttl_seconds=ttl_seconds, unbound=unbound)
     with connection.cursor() as cursor:
         statement = "SELECT quotas_admit(%s::jsonb)"

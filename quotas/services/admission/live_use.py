@@ -17,7 +17,14 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
 from metering.selectors.collection.usage import month_use
-from quotas.domain.admission.live_use import Bypass, Repair, Sweep, repairs_of, sweep_of, together
+from quotas.domain.admission.live_use import (
+    Bypass,
+    LiveUseSweep,
+    Repair,
+    repairs_of,
+    sweep_of,
+    together,
+)
 from quotas.models import QuotaLimit
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
@@ -32,7 +39,7 @@ KEYS_PER_TURN: Final = 50
 log = structlog.get_logger(__name__)
 
 
-def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) -> Sweep:
+def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) -> LiveUseSweep:
     """Reconcile every reservation and counter with the allocation ledger.
 
     One query without locks divides the changes into short batches; each is its own transaction and
@@ -52,7 +59,7 @@ def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) 
     return together(
         run_isolated(
             partial(_turn, *given, keys, actor=actor),
-            otherwise=Sweep(turns_crashed=1),
+            otherwise=LiveUseSweep(turns_crashed=1),
             event=CRASHED,
             key=_begin_of(keys),
             at=at,
@@ -67,7 +74,7 @@ def _begin_of(keys: str) -> str:
     return first["organization_id"] or first["organization_before"] or ""
 
 
-def _turn(at: datetime, burst_classes: list[str], keys: str, *, actor: Actor) -> Sweep:
+def _turn(at: datetime, burst_classes: list[str], keys: str, *, actor: Actor) -> LiveUseSweep:
     """Sweep some keys, and audit the pods that bypassed admission."""
     try:
         with transaction.atomic():
@@ -78,7 +85,7 @@ def _turn(at: datetime, burst_classes: list[str], keys: str, *, actor: Actor) ->
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
         log.warning("quotas.live_use.batch_skipped", reason=str(error).strip())
-        return Sweep(turns_left=1)
+        return LiveUseSweep(turns_left=1)
     return swept
 
 

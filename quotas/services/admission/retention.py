@@ -12,11 +12,11 @@ from typing import Final
 from django.db import connection
 
 from tenants.domain.actors import Actor
-from tenants.services.notifications.retention import Telling, forget_and_tell
+from tenants.services.notifications.retention import Telling, purge_and_record
 
 RESERVATIONS: Final = Telling(
     event="quotas.retention.purged",
-    action="quotas:reservation:forgotten",
+    action="quotas:reservation:purged",
     object_kind="reservation",
     counted="reservations",
     since="released_before",
@@ -31,14 +31,14 @@ REFUSALS: Final = Telling(
 
 
 @dataclass(frozen=True)
-class Forgotten:
+class PurgedReservations:
     """How much a tick forgot: reservations, and refusals that were added up."""
 
     reservations: int = 0
     refusals: int = 0
 
 
-def forget_reservations(
+def purge_reservations(
     *, kept: timedelta, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
 ) -> int:
     """Purge reservations that were released long ago, oldest first; return how many.
@@ -55,7 +55,7 @@ def forget_reservations(
     Raises:
         ValueError: The actor is not the system actor.
     """
-    return forget_and_tell(
+    return purge_and_record(
         partial(_answer, "SELECT quotas_forget_reservations(%s, %s)"),
         telling=RESERVATIONS,
         kept=kept,
@@ -81,7 +81,7 @@ def fold_refusals(
     Raises:
         ValueError: The actor is not the system actor.
     """
-    return forget_and_tell(
+    return purge_and_record(
         partial(_answer, "SELECT quotas_fold_refusals(%s, %s)"),
         telling=REFUSALS,
         kept=kept,

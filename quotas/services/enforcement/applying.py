@@ -18,11 +18,17 @@ from quotas.domain.enforcement.planning import ceiling_of
 from quotas.models import EnforcementState, EnforcementTarget
 from quotas.protocols import QuotaConflictError, QuotaEnforcer, StaleGenerationError
 from quotas.selectors.enforcement.targets import DRIFT_CHECK_EVERY, UNSETTLED
-from quotas.services.enforcement.asking import WITH_TENANT, Answer, ask_all, desired_of, endpoint_of
+from quotas.services.enforcement.asking import (
+    WITH_TENANT,
+    ClusterAnswer,
+    ask_all,
+    desired_of,
+    endpoint_of,
+)
 from quotas.services.enforcement.settling import (
     Claim,
-    said_columns,
-    says_what_is_desired,
+    is_as_desired,
+    reported_columns,
     settle_applied,
     settle_conflict,
     settle_failure,
@@ -81,7 +87,7 @@ def apply_target(
     return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
 
 
-def _settled_alone(answer: Answer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
+def _settled_alone(answer: ClusterAnswer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
     """Write the outcome of a lease; a failed write does not stop the others."""
     try:
         with transaction.atomic():
@@ -93,11 +99,11 @@ def _settled_alone(answer: Answer[Claim], *, actor: Actor, at: datetime) -> Enfo
         return EnforcementState.PENDING
 
 
-def _settled(answer: Answer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
+def _settled(answer: ClusterAnswer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
     """Write what became of a claim."""
     claim, error = answer.asked, answer.error
     if answer.live is not None:
-        if says_what_is_desired(claim.desired, answer.live):
+        if is_as_desired(claim.desired, answer.live):
             return settle_applied(claim, answer.live, actor=actor, at=at)
         return settle_waiting(claim, answer.live, at=at)
     if isinstance(error, QuotaConflictError):
@@ -148,7 +154,7 @@ def check_target(
     return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
 
 
-def _has_drifted(answer: Answer[EnforcementTarget], *, at: datetime) -> bool:
+def _has_drifted(answer: ClusterAnswer[EnforcementTarget], *, at: datetime) -> bool:
     """Write what was read; whether it is something else than what was applied."""
     target, live = answer.asked, answer.live
     seen = EnforcementTarget.objects.filter(
@@ -157,9 +163,9 @@ def _has_drifted(answer: Answer[EnforcementTarget], *, at: datetime) -> bool:
     if live is None:
         _note_unread(answer, seen.update, at=at)
         return False
-    told = said_columns(live, at=at)
-    if says_what_is_desired(desired_of(target), live):
-        seen.update(last_error="", **told)
+    columns = reported_columns(live, at=at)
+    if is_as_desired(desired_of(target), live):
+        seen.update(last_error="", **columns)
         return False
     has_drifted = seen.update(
         state=EnforcementState.PENDING,
@@ -168,7 +174,7 @@ def _has_drifted(answer: Answer[EnforcementTarget], *, at: datetime) -> bool:
         not_before=at,
         ceiling_hard=ceiling_of(target.ceiling_hard, live.hard),
         ceiling_burst=ceiling_of(target.ceiling_burst, live.burst_hard),
-        **told,
+        **columns,
     )
     if has_drifted:
         log.warning("quotas.enforcement.drifted", target=target.pk, managers=live.managers)
@@ -176,7 +182,7 @@ def _has_drifted(answer: Answer[EnforcementTarget], *, at: datetime) -> bool:
 
 
 def _note_unread(
-    answer: Answer[EnforcementTarget], write: Callable[..., int], *, at: datetime
+    answer: ClusterAnswer[EnforcementTarget], write: Callable[..., int], *, at: datetime
 ) -> None:
     error = answer.error
     if not isinstance(error, SourceUnavailableError):
@@ -272,7 +278,7 @@ def _make_due(target_ids: Iterable[int], *, actor: Actor, at: datetime) -> list[
     return wanted
 
 
-def _note(answer: Answer[EnforcementTarget], *, at: datetime) -> None:
+def _note(answer: ClusterAnswer[EnforcementTarget], *, at: datetime) -> None:
     """Write the observed quota of a namespace that is not applied yet."""
     if answer.live is None:
         log.warning(
@@ -281,4 +287,6 @@ def _note(answer: Answer[EnforcementTarget], *, at: datetime) -> None:
             error=type(answer.error).__name__,
         )
         return
-    EnforcementTarget.objects.filter(pk=answer.asked.pk).update(**said_columns(answer.live, at=at))
+    EnforcementTarget.objects.filter(pk=answer.asked.pk).update(
+        **reported_columns(answer.live, at=at)
+    )

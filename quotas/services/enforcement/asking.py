@@ -24,7 +24,7 @@ Asked = TypeVar("Asked")
 
 
 @dataclass(frozen=True)
-class Answer(Generic[Asked]):
+class ClusterAnswer(Generic[Asked]):
     """A cluster's result for one item: its state now, or the error."""
 
     asked: Asked
@@ -39,7 +39,7 @@ def ask_all(
     slug_of: Callable[[Asked], str],
     actor: Actor,
     at: datetime,
-) -> Iterator[Answer[Asked]]:
+) -> Iterator[ClusterAnswer[Asked]]:
     """Yield the clusters' results as they arrive; a credential refused at use is audited.
 
     Args:
@@ -56,7 +56,7 @@ def ask_all(
 
 def _answers(
     questions: Sequence[Asked], ask: Callable[[Asked], LiveQuota]
-) -> Iterator[Answer[Asked]]:
+) -> Iterator[ClusterAnswer[Asked]]:
     """Yield results as they arrive; a single call runs in this thread."""
     if len(questions) <= 1:
         for question in questions:
@@ -68,14 +68,14 @@ def _answers(
             yield future.result()
 
 
-def _answer(question: Asked, ask: Callable[[Asked], LiveQuota]) -> Answer[Asked]:
+def _answer(question: Asked, ask: Callable[[Asked], LiveQuota]) -> ClusterAnswer[Asked]:
     try:
-        return Answer(question, live=ask(question))
+        return ClusterAnswer(question, live=ask(question))
     except SoftTimeLimitExceeded:
         # The task's time is over, which is no answer of a cluster: the task fails.
         raise
     except Exception as error:  # noqa: BLE001 - One item of a sweep: logged, not swallowed.
-        return Answer(question, error=error)
+        return ClusterAnswer(question, error=error)
 
 
 def desired_of(target: EnforcementTarget) -> DesiredQuota:

@@ -57,7 +57,7 @@ class Claim:
     organization_id: UUID
 
 
-def says_what_is_desired(desired: DesiredQuota, live: LiveQuota) -> bool:
+def is_as_desired(desired: DesiredQuota, live: LiveQuota) -> bool:
     """Whether a cluster has every desired value, for every kind of pod."""
     if not desired.burst_hard:
         return has_arrived(desired.hard, live.hard)
@@ -99,7 +99,7 @@ def settle_applied(
         drifted_at=None,
         drift_managers=[],
         drifts_repaired=F("drifts_repaired") + int(claim.has_drifted),
-        **said_columns(live, at=at),
+        **reported_columns(live, at=at),
     )
     if not is_current:
         return EnforcementState.PENDING
@@ -118,14 +118,14 @@ def settle_conflict(
     claim: Claim, error: QuotaConflictError, *, actor: Actor, at: datetime
 ) -> EnforcementState:
     """Report the conflicting manager for review; try again later."""
-    told = shorten_error(str(error))
+    error_text = shorten_error(str(error))
     known = EnforcementTarget.objects.filter(
-        pk=claim.target_id, state=EnforcementState.CONFLICT, last_error=told
+        pk=claim.target_id, state=EnforcementState.CONFLICT, last_error=error_text
     ).exists()
     _settle(
         claim,
         state=EnforcementState.CONFLICT,
-        last_error=told,
+        last_error=error_text,
         not_before=at + delay_after(claim.attempt),
     )
     if not known:
@@ -163,14 +163,14 @@ def settle_waiting(claim: Claim, live: LiveQuota, *, at: datetime) -> Enforcemen
         claim,
         state=EnforcementState.PENDING,
         not_before=at + delay_after(claim.attempt),
-        **said_columns(live, at=at),
+        **reported_columns(live, at=at),
         last_error="The cluster took the quota, but its status does not say so yet.",
     )
     log.info("quotas.enforcement.waiting", target=claim.target_id, attempt=claim.attempt)
     return EnforcementState.PENDING
 
 
-def said_columns(live: LiveQuota, *, at: datetime) -> dict[str, Any]:
+def reported_columns(live: LiveQuota, *, at: datetime) -> dict[str, Any]:
     """Return the columns of a cluster's observed state."""
     return {
         "live_hard": live.hard,

@@ -42,7 +42,7 @@ PLANNED_FIELDS: Final = (
 
 
 @dataclass(frozen=True)
-class _Wish:
+class _DesiredQuota:
     """Desired quota of one namespace, and the one stored before."""
 
     key: Key
@@ -85,8 +85,10 @@ def refresh_targets(
         django.db.OperationalError: Another plan took longer than `lock_timeout`.
     """
     wait_advisory_lock(key=REFRESH_LOCK)
-    wishes = _wishes(at=at, burst_classes=burst_classes, organization_id=organization_id)
-    changed = [_replanned(wish, at=at) for wish in wishes if wish.is_new]
+    desired_quotas = _desired_quotas(
+        at=at, burst_classes=burst_classes, organization_id=organization_id
+    )
+    changed = [_replanned(desired, at=at) for desired in desired_quotas if desired.is_new]
     if changed:
         _save(changed)
         record(
@@ -101,9 +103,9 @@ def refresh_targets(
     return len(changed)
 
 
-def _wishes(
+def _desired_quotas(
     *, at: datetime, burst_classes: Iterable[str], organization_id: UUID | None
-) -> list[_Wish]:
+) -> list[_DesiredQuota]:
     clusters = clusters_enforced()
     targets = lock_targets(at=at, organization_id=organization_id)
     facts = place_facts(
@@ -120,23 +122,23 @@ def _wishes(
     limits = granted_limits(at=at, clusters=clusters, organization_id=organization_id)
     plan = plan_quotas(mine.values(), limits)
     return [
-        _Wish(key, fact, plan[fact.place], targets.get(key))
+        _DesiredQuota(key, fact, plan[fact.place], targets.get(key))
         for key, fact in mine.items()
         if fact.place in plan
     ]
 
 
-def _replanned(wish: _Wish, *, at: datetime) -> EnforcementTarget:
+def _replanned(desired: _DesiredQuota, *, at: datetime) -> EnforcementTarget:
     """Return a target, new or known, that should say something new."""
-    cluster_id, namespace = wish.key
-    row = wish.target or EnforcementTarget(cluster_id=cluster_id, namespace=namespace)
-    if wish.fact.project_id is not None:
-        row.project_id = wish.fact.project_id
-    row.ceiling_hard = ceiling_of(row.ceiling_hard, wish.quota.hard)
-    row.ceiling_burst = ceiling_of(row.ceiling_burst, wish.quota.burst)
-    row.desired_hard = wish.quota.hard
-    row.desired_burst = wish.quota.burst
-    row.is_held = wish.fact.is_suspended
+    cluster_id, namespace = desired.key
+    row = desired.target or EnforcementTarget(cluster_id=cluster_id, namespace=namespace)
+    if desired.fact.project_id is not None:
+        row.project_id = desired.fact.project_id
+    row.ceiling_hard = ceiling_of(row.ceiling_hard, desired.quota.hard)
+    row.ceiling_burst = ceiling_of(row.ceiling_burst, desired.quota.burst)
+    row.desired_hard = desired.quota.hard
+    row.desired_burst = desired.quota.burst
+    row.is_held = desired.fact.is_suspended
     row.desired_generation += 1
     row.state = EnforcementState.PENDING
     row.attempt = 0

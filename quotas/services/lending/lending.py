@@ -9,7 +9,7 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 
-from quotas.domain.lending import Offer, band_problems, match_offers, missing_units, spare_units
+from quotas.domain.lending import LoanOffer, band_problems, match_offers, missing_units, spare_units
 from quotas.domain.limits.input import refuse_problems
 from quotas.models import LoanMode, LoanPolicy, LoanState, QuotaLoan
 from quotas.selectors.lending import (
@@ -66,7 +66,7 @@ def refresh_loans(
     offers = [
         (market, offer)
         for market, found in sorted(facts.items(), key=lambda item: str(item[0]))
-        for offer in match_offers(found.purses.values(), found.waits, band=band)
+        for offer in match_offers(found.capacities.values(), found.waits, band=band)
     ]
     lapsed = _lapse(organization_id, offers, actor=actor, at=at)
     made = [
@@ -163,7 +163,7 @@ def _mode_problems(mode: str) -> tuple[FieldProblem, ...]:
     return (FieldProblem(field="mode", code="mode_unknown", message=message),)
 
 
-def _key(market: Market, offer: Offer) -> tuple[UUID, UUID, str, UUID | None]:
+def _key(market: Market, offer: LoanOffer) -> tuple[UUID, UUID, str, UUID | None]:
     return (offer.lender_id, offer.borrower_id, market[0].value, market[1])
 
 
@@ -173,7 +173,7 @@ def _loan_key(loan: QuotaLoan) -> tuple[UUID, UUID, str, UUID | None]:
 
 def _lapse(
     organization_id: UUID,
-    offers: list[tuple[Market, Offer]],
+    offers: list[tuple[Market, LoanOffer]],
     *,
     actor: Actor,
     at: datetime,
@@ -191,8 +191,8 @@ def _lapse(
 
 
 def _new_offers(
-    organization_id: UUID, offers: list[tuple[Market, Offer]], *, at: datetime
-) -> list[tuple[Market, Offer]]:
+    organization_id: UUID, offers: list[tuple[Market, LoanOffer]], *, at: datetime
+) -> list[tuple[Market, LoanOffer]]:
     known = {_loan_key(loan) for loan in _loans(organization_id, LoanState.PROPOSED)}
     known |= {
         _loan_key(loan)
@@ -209,7 +209,7 @@ def _loans(organization_id: UUID, state: LoanState) -> list[QuotaLoan]:
 def _propose(  # noqa: PLR0913 - The facts of one offer; three are keyword only.
     organization_id: UUID,
     market: Market,
-    offer: Offer,
+    offer: LoanOffer,
     facts: MarketFacts,
     *,
     policy: LoanPolicy,
@@ -227,9 +227,9 @@ def _propose(  # noqa: PLR0913 - The facts of one offer; three are keyword only.
         units=offer.units,
         end_at=at + timedelta(days=policy.max_days),
         lender_idle_units=spare_units(
-            facts.purses[offer.lender_id], keep_free_percent=policy.keep_free_percent
+            facts.capacities[offer.lender_id], keep_free_percent=policy.keep_free_percent
         ),
-        borrower_missing_units=missing_units(facts.purses[offer.borrower_id], wait),
+        borrower_missing_units=missing_units(facts.capacities[offer.borrower_id], wait),
         created_at=at,
     )
     record_loan(loan, "propose", actor=actor, at=at)

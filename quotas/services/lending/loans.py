@@ -227,17 +227,17 @@ def _lendable_limits(loan: QuotaLoan, *, terms: LendingTerms, at: datetime) -> t
         ),
         None,
     )
-    if market is None or not {loan.lender_id, loan.borrower_id} <= set(market.purses):
+    if market is None or not {loan.lender_id, loan.borrower_id} <= set(market.capacities):
         raise QuotaLoanOutdatedError("A limit of the lender or of the borrower is gone.")
     band = band_of(loan_policy(loan.organization_id))
-    purse = market.purses[loan.lender_id]
-    idle = spare_units(purse, keep_free_percent=band.keep_free_percent)
+    capacity = market.capacities[loan.lender_id]
+    idle = spare_units(capacity, keep_free_percent=band.keep_free_percent)
     if idle < loan.units:
         raise QuotaLoanOutdatedError(
             f"The lender can spare {idle} now, not {loan.units}.",
             facts={"idle_units": idle, "units": loan.units},
         )
-    more = may_borrow_units(market.purses[loan.borrower_id], band=band)
+    more = may_borrow_units(market.capacities[loan.borrower_id], band=band)
     if more < loan.units:
         raise QuotaLoanOutdatedError(
             f"The borrower may borrow {more} more, not {loan.units}.",

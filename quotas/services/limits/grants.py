@@ -192,15 +192,15 @@ def record_grant(verb: str, grant: QuotaGrant, *, actor: Actor, at: datetime) ->
         facts={
             "limit_id": str(grant.limit_id),
             "units": grant.units,
-            "valid_from": _told(grant.valid.lower),
-            "valid_until": _told(grant.valid.upper),
+            "valid_from": _moment_text(grant.valid.lower),
+            "valid_until": _moment_text(grant.valid.upper),
             "reason": grant.reason,
             "reference": grant.reference,
         },
     )
 
 
-def _told(moment: datetime | None) -> str | None:
+def _moment_text(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 

@@ -28,7 +28,7 @@ from quotas.selectors.limits.limits import (
 )
 from quotas.services.enforcement.wakeups import wake_enforcement
 from quotas.services.limits.places import (
-    Holder,
+    LimitHolder,
     LimitPlace,
     find_limit,
     holder_of,
@@ -167,13 +167,13 @@ def remove_limit(
     _refuse_granted(current, at=at)
     lock_counters(organization_id=limit.organization_id)
     current.delete()
-    _record("remove", place, current, actor=actor, at=at, before=told_units(current), pk=limit_id)
+    _record("remove", place, current, actor=actor, at=at, before=limit_units(current), pk=limit_id)
     wake_enforcement()
 
 
 def write_limit(  # noqa: PLR0913 - A record's columns; all are keyword only.
     *,
-    holder: Holder,
+    holder: LimitHolder,
     size: GPUSize,
     model_group: str = "",
     cluster: Cluster | None = None,
@@ -228,7 +228,7 @@ def _write(
     _require_version(current, expected_version)
     if current is not None and _says(current, terms):
         return current
-    before = None if current is None else told_units(current)
+    before = None if current is None else limit_units(current)
     limit = current or QuotaLimit(scope=place.holder.scope, created_at=at, **place.columns())
     for column, value in terms.said().items():
         setattr(limit, column, value)
@@ -257,7 +257,7 @@ def _require_version(limit: QuotaLimit | None, expected_version: int | None) -> 
     version = 0 if limit is None else limit.version
     if limit is not None and expected_version == NOT_SET:
         raise QuotaLimitExistsError(
-            f"The limit is set to {told_units(limit)}.",
+            f"The limit is set to {limit_units(limit)}.",
             facts={"limit_id": str(limit.pk), "limit_units": limit.limit_units},
         )
     if expected_version is not None and version != expected_version:
@@ -286,7 +286,7 @@ def _refuse_violations(limit: QuotaLimit, *, blame: str, at: datetime) -> None:
     refuse_violations(tree, [changed], blame=blame, at=at)
 
 
-def told_units(limit: QuotaLimit) -> int | str:
+def limit_units(limit: QuotaLimit) -> int | str:
     """Return a limit's units for a sentence or an audit entry."""
     return "unlimited" if limit.limit_units is None else limit.limit_units
 
@@ -317,7 +317,7 @@ def _record(  # noqa: PLR0913 - The fields of the entry; all but the first three
             "model_group": limit.model_group,
             "cluster": None if place.cluster is None else place.cluster.slug,
             "before_units": before,
-            "after_units": told_units(limit) if verb == "set" else None,
+            "after_units": limit_units(limit) if verb == "set" else None,
             "burst_units": limit.burst_units,
             "overcommit_percent": limit.overcommit_percent,
             "monthly_unit_hours": limit.monthly_unit_hours,

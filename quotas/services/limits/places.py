@@ -24,7 +24,7 @@ WRITE: Final = "quotas:limit:write"
 
 
 @dataclass(frozen=True)
-class Holder:
+class LimitHolder:
     """Holder of a limit: an organization, a project of it, or a user inside a project."""
 
     organization: Organization
@@ -46,13 +46,13 @@ class Holder:
 
 def holder_of(
     *, scope: str, organization: Organization, project: Project | None, user: User | None
-) -> Holder:
+) -> LimitHolder:
     """Return the holder of a new limit.
 
     Raises:
         QuotaScopeError: The scope does not fit what is named, or the project is another's.
     """
-    holder = Holder(organization, project, user)
+    holder = LimitHolder(organization, project, user)
     if scope != holder.scope or (user is not None and project is None):
         raise QuotaScopeError(
             f"A limit of scope {scope} does not fit what is named.", field="scope"
@@ -62,7 +62,7 @@ def holder_of(
     return holder
 
 
-def require_write(*, holder: Holder, actor: Actor) -> None:
+def require_write(*, holder: LimitHolder, actor: Actor) -> None:
     """Raise if an actor may not write a holder's limits.
 
     Raises:
@@ -85,7 +85,7 @@ def require_write(*, holder: Holder, actor: Actor) -> None:
 class LimitPlace:
     """Key of a limit: its holder and selector."""
 
-    holder: Holder
+    holder: LimitHolder
     size: GPUSize
     model_group: str = ""
     cluster: Cluster | None = None
@@ -104,11 +104,11 @@ class LimitPlace:
 
 def place_of(limit: QuotaLimit) -> LimitPlace:
     """Return which row a limit is."""
-    holder = Holder(limit.organization, limit.project, limit.user)
+    holder = LimitHolder(limit.organization, limit.project, limit.user)
     return LimitPlace(holder, GPUSize(limit.size), limit.model_group, limit.cluster)
 
 
-def lock_holder(holder: Holder) -> None:
+def lock_holder(holder: LimitHolder) -> None:
     """Lock the holder of a limit and those above, until the transaction ends."""
     lock_limit_path(
         organization_id=holder.organization.pk,
@@ -117,7 +117,7 @@ def lock_holder(holder: Holder) -> None:
     )
 
 
-def require_open(holder: Holder) -> None:
+def require_open(holder: LimitHolder) -> None:
     """Refuse a project that is closed.
 
     Raises:
@@ -138,7 +138,7 @@ def find_limit(place: LimitPlace) -> QuotaLimit | None:
     )
 
 
-def holder_of_limit(limit_id: UUID) -> Holder:
+def holder_of_limit(limit_id: UUID) -> LimitHolder:
     """Return the holder of a limit.
 
     Raises:

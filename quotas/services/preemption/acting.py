@@ -82,11 +82,11 @@ def settle_turn(
             counts[answer.outcome] = counts.get(answer.outcome, 0) + 1
     PreemptionPlan.objects.filter(
         pk=turn.plan_id, state=PlanState.RUNNING.value, fence=turn.fence
-    ).update(not_before=next_at, message=_told(turn, counts))
+    ).update(not_before=next_at, message=_message(turn, counts))
     record_turn(
         turn,
         "step",
-        told={"step": answers[turn.steps[0].pk].step.value, "outcomes": counts},
+        facts={"step": answers[turn.steps[0].pk].step.value, "outcomes": counts},
         actor=actor,
         at=at,
     )
@@ -127,16 +127,16 @@ def _pause(attempt: int) -> timedelta:
     return min(RETRY_AFTER_MAX, RETRY_AFTER * (1 << min(attempt - 1, DOUBLINGS_MAX)))
 
 
-def _told(turn: Turn, counts: dict[str, int]) -> str:
-    told = ", ".join(f"{outcome} {count}" for outcome, count in sorted(counts.items()))
-    return f"Last step: victim {turn.steps[0].victim + 1}, {told or 'overtaken'}."
+def _message(turn: Turn, counts: dict[str, int]) -> str:
+    outcomes = ", ".join(f"{outcome} {count}" for outcome, count in sorted(counts.items()))
+    return f"Last step: victim {turn.steps[0].victim + 1}, {outcomes or 'overtaken'}."
 
 
 def record_turn(
     turn: Turn,
     verb: str,
     *,
-    told: Mapping[str, object] | None = None,
+    facts: Mapping[str, object] | None = None,
     actor: Actor,
     at: datetime,
 ) -> None:
@@ -155,6 +155,6 @@ def record_turn(
             "namespace": first.namespace,
             "pods": [step.pod_name for step in turn.steps],
             "uids": [step.pod_uid for step in turn.steps],
-            **(told or {}),
+            **(facts or {}),
         },
     )

@@ -15,7 +15,7 @@ from quotas.domain.errors import (
     PreemptionRunningError,
 )
 from quotas.domain.preemption.choice import Choice, Victim, choose_victims
-from quotas.domain.preemption.overage import Holding, Overage, OverageKind, Selector
+from quotas.domain.preemption.overage import Overage, OverageKind, PodUnits, UnitsSelector
 from quotas.domain.preemption.states import PlanState
 from quotas.models import (
     PreemptionAction,
@@ -116,7 +116,7 @@ def overage_to_json(overage: Overage) -> dict[str, Any]:
 
 def overage_from_json(stored: Mapping[str, Any]) -> Overage:
     """Return a stored overage."""
-    selector = Selector(
+    selector = UnitsSelector(
         size=GPUSize(stored["size"]),
         project=stored["project"],
         username=stored["username"],
@@ -153,7 +153,7 @@ def _yielding(organization: Organization, yields: Iterable[YieldDemand]) -> Iter
             kind=OverageKind.YIELD,
             limit_id="",
             holder=f"organization {organization.slug}",
-            selector=Selector(one.size, cluster=cluster),
+            selector=UnitsSelector(one.size, cluster=cluster),
             units=one.units,
         )
 
@@ -200,7 +200,7 @@ def _step_of(controller: str) -> PreemptionStep:
     return PreemptionStep.SUSPEND if is_job else PreemptionStep.EVICT
 
 
-def _units_by_size(holdings: Iterable[Holding]) -> dict[str, int]:
+def _units_by_size(holdings: Iterable[PodUnits]) -> dict[str, int]:
     units: dict[str, int] = {}
     for one in holdings:
         units[one.size.value] = units.get(one.size.value, 0) + one.units

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from quotas.domain.errors import PreemptionInputError, ProtectedWindowClosedError
-from quotas.domain.preemption.states import WindowState, window_state
+from quotas.domain.preemption.states import ProtectionState, window_state
 from quotas.models import ProtectedWindow
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
@@ -101,9 +101,9 @@ def close_window(
             facts={"version": window.version, "expected_version": expected_version},
         )
     state = window_state(window.valid.lower, window.valid.upper, window.cancelled_at, at=at)
-    if state is WindowState.CANCELLED:
+    if state is ProtectionState.CANCELLED:
         raise ProtectedWindowClosedError("The protected window was cancelled before it began.")
-    if state is WindowState.OVER:
+    if state is ProtectionState.OVER:
         raise ProtectedWindowClosedError("The protected window has ended.")
     if window.valid.lower < at:
         window.valid = DateTimeTZRange(window.valid.lower, at)

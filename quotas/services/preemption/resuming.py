@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import transaction
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.preemption.overage import Holding, overages_of
+from quotas.domain.preemption.overage import PodUnits, overages_of
 from quotas.domain.preemption.states import StepState
 from quotas.models import PreemptionAction, PreemptionPlan
 from quotas.protocols.workloads import EvictionOutcome, WorkloadEvictor, WorkloadReference
@@ -59,18 +59,18 @@ def resume_jobs(
         raise NotFoundError("There is no such preemption plan.")
     require_capability(actor, WRITE, organization_id=plan.organization_id)
     picture = picture_of(organization_id=plan.organization_id, at=at)
-    taken: list[Holding] = []
-    told = []
+    taken: list[PodUnits] = []
+    resumptions = []
     for steps in _suspended(plan):
         needs = [one for step in steps for one in _holdings(step)]
         if not _fits(picture, (*taken, *needs)):
-            told.append(_told(steps, why="Its units do not fit the limits yet."))
+            resumptions.append(_resumption(steps, why="Its units do not fit the limits yet."))
             continue
         resumption = _resume(plan, steps, evictor=evictor, actor=actor, at=at)
         if resumption.is_resumed:
             taken.extend(needs)
-        told.append(resumption)
-    return tuple(told)
+        resumptions.append(resumption)
+    return tuple(resumptions)
 
 
 def _suspended(plan: PreemptionPlan) -> list[list[PreemptionAction]]:
@@ -84,9 +84,9 @@ def _suspended(plan: PreemptionPlan) -> list[list[PreemptionAction]]:
     return list(jobs.values())
 
 
-def _holdings(step: PreemptionAction) -> Iterable[Holding]:
+def _holdings(step: PreemptionAction) -> Iterable[PodUnits]:
     for size, units in step.units.items():
-        yield Holding(
+        yield PodUnits(
             size=GPUSize(size),
             units=units,
             project=str(step.project_id),
@@ -98,7 +98,7 @@ def _holdings(step: PreemptionAction) -> Iterable[Holding]:
         )
 
 
-def _fits(picture: Picture, more: Iterable[Holding]) -> bool:
+def _fits(picture: Picture, more: Iterable[PodUnits]) -> bool:
     """Whether more units fit without raising any overage."""
     before = {(one.kind, one.limit_id): one.units for one in picture.overages}
     after = overages_of(picture.allowances, (*picture.holdings, *more))
@@ -120,18 +120,18 @@ def _resume(
         with audited_use(slug=first.cluster.slug, actor=actor, at=at):
             answer = evictor.resume_job(endpoint_of(first.cluster), job)
     except SourceUnavailableError as error:
-        return _told(steps, why=str(error))
+        return _resumption(steps, why=str(error))
     is_resumed = answer.outcome is EvictionOutcome.STARTED
-    told = _told(steps, why="" if is_resumed else "There is no such Job any more.")
-    _write(plan, steps, replace(told, is_resumed=is_resumed), actor=actor, at=at)
-    return replace(told, is_resumed=is_resumed)
+    resumption = _resumption(steps, why="" if is_resumed else "There is no such Job any more.")
+    _write(plan, steps, replace(resumption, is_resumed=is_resumed), actor=actor, at=at)
+    return replace(resumption, is_resumed=is_resumed)
 
 
 @transaction.atomic
 def _write(
     plan: PreemptionPlan,
     steps: list[PreemptionAction],
-    told: Resumption,
+    resumption: Resumption,
     *,
     actor: Actor,
     at: datetime,
@@ -149,15 +149,15 @@ def _write(
             object_id=plan.pk,
             organization_id=plan.organization_id,
             facts={
-                "namespace": told.namespace,
-                "job": told.job,
-                "is_resumed": told.is_resumed,
-                "why": told.why,
+                "namespace": resumption.namespace,
+                "job": resumption.job,
+                "is_resumed": resumption.is_resumed,
+                "why": resumption.why,
             },
         )
 
 
-def _told(steps: list[PreemptionAction], *, why: str) -> Resumption:
+def _resumption(steps: list[PreemptionAction], *, why: str) -> Resumption:
     first = steps[0]
     name = first.controller.partition("/")[2]
     return Resumption(first.namespace, name, is_resumed=False, why=why)

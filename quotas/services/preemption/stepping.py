@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass
-class _Look:
+class _PlanSteps:
     """A plan, its steps and its organization, as they are in this turn."""
 
     plan: PreemptionPlan
@@ -140,7 +140,7 @@ def _next_turn(plan: PreemptionPlan, *, actor: Actor, at: datetime) -> Turn | No
     return _claim(plan, victim, actor=actor, at=at)
 
 
-def _look_at(plan: PreemptionPlan, *, at: datetime) -> _Look:
+def _look_at(plan: PreemptionPlan, *, at: datetime) -> _PlanSteps:
     steps = steps_of(plan)
     picture = picture_of(organization_id=plan.organization_id, at=at)
     stored = [overage_from_json(one) for one in plan.overage]
@@ -149,7 +149,9 @@ def _look_at(plan: PreemptionPlan, *, at: datetime) -> _Look:
         for one in stored
         if one.kind is OverageKind.YIELD
     )
-    return _Look(plan, steps, picture, (*picture.overages, *(one for one in yields if one.units)))
+    return _PlanSteps(
+        plan, steps, picture, (*picture.overages, *(one for one in yields if one.units))
+    )
 
 
 def _yield_left(
@@ -174,7 +176,7 @@ def _yield_left(
     )
 
 
-def _dead_suspension(look: _Look, *, is_settled: bool) -> list[PreemptionAction]:
+def _dead_suspension(look: _PlanSteps, *, is_settled: bool) -> list[PreemptionAction]:
     """Return the steps of a Job whose worker died before it stored whether the Job is suspended.
 
     Only where the step is not repeated: its pods are gone, or nothing is over. A suspended Job must
@@ -189,7 +191,7 @@ def _dead_suspension(look: _Look, *, is_settled: bool) -> list[PreemptionAction]
     return gang if is_settled or not look.holds(gang) else []
 
 
-def _note_gone(look: _Look, *, at: datetime) -> None:
+def _note_gone(look: _PlanSteps, *, at: datetime) -> None:
     """Mark every step done whose pod holds no units any more."""
     for step in (*look.due(), *look.started()):
         if not look.holds([step]):
@@ -204,7 +206,7 @@ def _note_needless(steps: Iterable[PreemptionAction], *, at: datetime) -> None:
         _write(step, StepState.NEEDLESS, message=message, at=at)
 
 
-def _next_victim(look: _Look, *, at: datetime) -> list[PreemptionAction]:
+def _next_victim(look: _PlanSteps, *, at: datetime) -> list[PreemptionAction]:
     """Return the due steps of the next gang that is needed and may go; empty for none now."""
     gangs: dict[int, list[PreemptionAction]] = {}
     for step in look.due():
@@ -237,7 +239,7 @@ def _pods_of(steps: Sequence[PreemptionAction], candidates: Iterable[Candidate])
     ]
 
 
-def _has_begun(look: _Look, steps: Sequence[PreemptionAction]) -> bool:
+def _has_begun(look: _PlanSteps, steps: Sequence[PreemptionAction]) -> bool:
     """Whether the gang is partly preempted: then the rest follows, as gangs go whole."""
     victim = steps[0].victim
     is_claimed = any(step.state == StepState.CLAIMED.value for step in steps)
@@ -262,7 +264,7 @@ def _claim(
     return turn
 
 
-def _wait_or_end(look: _Look, *, actor: Actor, at: datetime) -> None:
+def _wait_or_end(look: _PlanSteps, *, actor: Actor, at: datetime) -> None:
     """Wait for pods that are ending and for budgets; end the plan when there is nothing to do."""
     waiting = [*look.due(), *look.started()]
     if waiting:

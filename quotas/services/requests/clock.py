@@ -84,9 +84,9 @@ def remind_of_ends(*, actor: Actor, at: datetime) -> int:
     @transaction.atomic
     def remind(grant_id: UUID) -> bool:
         grant, request = due[grant_id]
-        is_told = tell_ending(grant, request, at=at)
-        if is_told:
+        is_sent = tell_ending(grant, request, at=at)
+        if is_sent:
             record_request(request, "remind", actor=actor, at=at)
-        return is_told
+        return is_sent
 
     return for_each_isolated(due, remind, event=CRASHED, at=at)

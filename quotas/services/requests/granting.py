@@ -22,8 +22,8 @@ from quotas.domain.limits.terms import KEEP
 from quotas.domain.limits.tree import GrantSpan, TreeLimit
 from quotas.domain.requests.reach import (
     HeldLimit,
-    Reach,
-    Span,
+    HoldableUnits,
+    TermInterval,
     lowest_units,
     missing_spans,
     peak_units,
@@ -34,7 +34,7 @@ from quotas.models import GrantReason, QuotaRequest
 from quotas.selectors.requests import key_asked, limits_around
 from quotas.services.limits.grants import GrantDraft, grant_together
 from quotas.services.limits.limits import write_limit
-from quotas.services.limits.places import Holder, LimitPlace, find_limit
+from quotas.services.limits.places import LimitHolder, LimitPlace, find_limit
 from tenants.domain.actors import Actor
 
 READ_LIMIT: Final = "quotas:limit:read"
@@ -58,7 +58,7 @@ class Before:
     is_unlimited: bool
     peak_units: int
     is_lowering: bool
-    reach: Reach
+    reach: HoldableUnits
 
 
 def is_dated(request: QuotaRequest) -> bool:
@@ -162,11 +162,11 @@ def as_seen(
     reads_project = actor.may(
         READ_LIMIT, organization_id=organization_id, project_id=request.project_id
     )
-    sight = LimitVisibility(
+    visibility = LimitVisibility(
         reads_organization=actor.may(READ_LIMIT, organization_id=organization_id),
         project=request.project.slug if reads_project else "",
     )
-    return QuotaHierarchyBrokenError(seen_once(error.violations, sight), field=error.field)
+    return QuotaHierarchyBrokenError(seen_once(error.violations, visibility), field=error.field)
 
 
 def _drafts(request: QuotaRequest, *, at: datetime) -> Iterator[GrantDraft]:
@@ -230,7 +230,7 @@ def _units(request: QuotaRequest, held: HeldLimit | None, *, at: datetime) -> in
     return units_at(held.limit, _span(request, at=at).begin_at)
 
 
-def _is_lowering(request: QuotaRequest, held: HeldLimit | None, span: Span) -> bool:
+def _is_lowering(request: QuotaRequest, held: HeldLimit | None, span: TermInterval) -> bool:
     """Whether a request takes something away; for a time units are only ever added."""
     if is_dated(request):
         return False
@@ -246,8 +246,8 @@ def _refuse_other_units(request: QuotaRequest, held: HeldLimit | None, *, at: da
     units_now = _units(request, held, at=at)
     is_unlimited = held is not None and held.limit.limit_units is None
     if (units_now, is_unlimited) != (request.units_before, request.is_unlimited_before):
-        now = _told(units_now, is_unlimited=is_unlimited)
-        then = _told(request.units_before, is_unlimited=request.is_unlimited_before)
+        now = _units_label(units_now, is_unlimited=is_unlimited)
+        then = _units_label(request.units_before, is_unlimited=request.is_unlimited_before)
         raise QuotaRequestOutdatedError(
             f"The limit is {now} now; it was {then} when this was asked.",
             facts={"units_before": request.units_before, "units_now": units_now},
@@ -258,24 +258,24 @@ def _refuse_other_burst(request: QuotaRequest, held: HeldLimit | None) -> None:
     """Refuse to overwrite burst units that were changed since the request."""
     burst_now = None if held is None else held.burst_units
     if request.burst_units is not None and burst_now != request.burst_before:
-        now, then = _told(burst_now), _told(request.burst_before)
+        now, then = _units_label(burst_now), _units_label(request.burst_before)
         raise QuotaRequestOutdatedError(
             f"Burst units are {now} now; they were {then} when this was asked.",
             facts={"burst_before": request.burst_before, "burst_now": burst_now},
         )
 
 
-def _span(request: QuotaRequest, *, at: datetime) -> Span:
+def _span(request: QuotaRequest, *, at: datetime) -> TermInterval:
     begin_at = at if request.begin_at is None else max(request.begin_at, at)
-    return Span(begin_at, request.end_at)
+    return TermInterval(begin_at, request.end_at)
 
 
 def _place(request: QuotaRequest) -> LimitPlace:
-    holder = Holder(request.organization, request.project, request.user)
+    holder = LimitHolder(request.organization, request.project, request.user)
     return LimitPlace(holder, GPUSize(request.size), request.model_group, request.cluster)
 
 
-def _told(units: int | None, *, is_unlimited: bool = False) -> str:
+def _units_label(units: int | None, *, is_unlimited: bool = False) -> str:
     if is_unlimited:
         return "unlimited"
     return "not set" if units is None else str(units)

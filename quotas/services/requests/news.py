@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from quotas.domain.requests.labels import WishWords, money_words, told
+from quotas.domain.requests.labels import RequestFigures, format_moment, money_text
 from quotas.domain.requests.routing import RequestLevel
 from quotas.models import (
     PreemptionMode,
@@ -25,12 +25,12 @@ DECIDERS: Final[Mapping[RequestLevel, Role]] = {
 }
 
 
-def words_of(request: QuotaRequest) -> WishWords:
+def text_of(request: QuotaRequest) -> RequestFigures:
     """Return a request as text."""
     project = request.project.name
     group = f" of {request.model_group}" if request.model_group else ""
     place = "" if request.cluster is None else f" on {request.cluster.slug}"
-    return WishWords(
+    return RequestFigures(
         holder=project if request.user is None else f"{request.user.username} in {project}",
         what=f"{request.size}{group}{place}",
         units=request.requested_units,
@@ -44,7 +44,7 @@ def words_of(request: QuotaRequest) -> WishWords:
 
 def tell_turn(request: QuotaRequest, step: RequestStep, *, at: datetime) -> None:
     """Notify those who may decide a step that it is open."""
-    words = words_of(request)
+    words = text_of(request)
     lines = [
         f"{request.requested_by.username} asks that {words.sentence}",
         "",
@@ -55,7 +55,7 @@ def tell_turn(request: QuotaRequest, step: RequestStep, *, at: datetime) -> None
         f"POST /api/v1/quota-requests/{request.pk}/approve/",
     ]
     if request.expires_at is not None:
-        lines.append(f"Undecided, it expires on {told(request.expires_at)}.")
+        lines.append(f"Undecided, it expires on {format_moment(request.expires_at)}.")
     verb = "escalated" if step.is_raised else "submitted"
     _tell(
         request,
@@ -69,7 +69,7 @@ def tell_turn(request: QuotaRequest, step: RequestStep, *, at: datetime) -> None
 
 def tell_decided(request: QuotaRequest, *, at: datetime) -> None:
     """Notify the requester of the outcome."""
-    words = words_of(request)
+    words = text_of(request)
     state = str(request.state)
     by = _decider(request)
     what = words.sentence_approved if state == "approved" else words.sentence_in_vain
@@ -85,7 +85,7 @@ def tell_decided(request: QuotaRequest, *, at: datetime) -> None:
 
 def tell_comment(request: QuotaRequest, *, author: str, text: str, at: datetime) -> None:
     """Notify the requester, and those who may decide the open step, of a comment."""
-    words = words_of(request)
+    words = text_of(request)
     open_step = request.steps.filter(outcome="open").first()
     _tell(
         request,
@@ -99,8 +99,8 @@ def tell_comment(request: QuotaRequest, *, author: str, text: str, at: datetime)
 
 def tell_ending(grant: QuotaGrant, request: QuotaRequest, *, at: datetime) -> bool:
     """Notify the requester that a grant ends soon, once per end; return whether it was sent now."""
-    words = words_of(request)
-    end = told(grant.valid.upper)
+    words = text_of(request)
+    end = format_moment(grant.valid.upper)
     lines = [
         f"{words.holder} holds {grant.units} more {words.what} than its limit until {end}.",
         _what_follows(request),
@@ -178,6 +178,6 @@ def _cost_lines(request: QuotaRequest) -> list[str]:
     if full is None:
         return [f"Cost: {request.cost['note']}"] if request.cost.get("note") else []
     currency = request.cost["currency"]
-    told_last = money_words(last, currency)
-    used = "" if last is None else f", {told_last} at the use of the last 30 days"
-    return [f"Cost a month: {money_words(full, currency)} at full use{used}."]
+    last_text = money_text(last, currency)
+    used = "" if last is None else f", {last_text} at the use of the last 30 days"
+    return [f"Cost a month: {money_text(full, currency)} at full use{used}."]

@@ -74,8 +74,8 @@ def record_request(request: QuotaRequest, verb: str, *, actor: Actor, at: dateti
             "cluster": None if request.cluster is None else request.cluster.slug,
             "requested_units": request.requested_units,
             "burst_units": request.burst_units,
-            "begin_at": _told(request.begin_at),
-            "end_at": _told(request.end_at),
+            "begin_at": _moment_text(request.begin_at),
+            "end_at": _moment_text(request.end_at),
             "units_before": request.units_before,
             "is_automatic": request.is_automatic,
             "state": str(request.state),
@@ -83,5 +83,5 @@ def record_request(request: QuotaRequest, verb: str, *, actor: Actor, at: dateti
     )
 
 
-def _told(moment: datetime | None) -> str | None:
+def _moment_text(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()

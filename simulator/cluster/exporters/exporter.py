@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from simulator.cluster.exporters.exposition import ClusterExposition
-from simulator.cluster.exporters.object_series import QuotaSight
+from simulator.cluster.exporters.object_series import QuotaStatus
 from simulator.cluster.exporters.scraping import DEVICE_PATH, OBJECT_PATH
 from simulator.cluster.scenario import Scenario
 
@@ -71,7 +71,7 @@ class LiveExporter:
         *,
         clock: Callable[[], datetime],
         port: int = 0,
-        quotas: Callable[[str], Iterable[QuotaSight]] | None = None,
+        quotas: Callable[[str], Iterable[QuotaStatus]] | None = None,
     ) -> None:
         """Bind the port; nothing is answered before `start`."""
         self._scenario = scenario

@@ -21,8 +21,8 @@ from simulator.cluster.exporters.device_series import (
 )
 from simulator.cluster.exporters.object_series import (
     FAMILIES,
-    QuotaSight,
-    Span,
+    QuotaStatus,
+    SeriesInterval,
     address_of,
     namespace_spans,
     node_spans,
@@ -72,7 +72,7 @@ class ClusterExposition:
             for metric in DEVICE_METRICS
         )
 
-    def kube_state_metrics_text(self, at: datetime, quotas: Iterable[QuotaSight] = ()) -> str:
+    def kube_state_metrics_text(self, at: datetime, quotas: Iterable[QuotaStatus] = ()) -> str:
         """Return what kube-state-metrics answers, with the quotas the cluster has."""
         second = int(at.timestamp())
         samples: defaultdict[str, list[Sample]] = defaultdict(list)
@@ -81,7 +81,7 @@ class ClusterExposition:
                 samples[span.family].append(Sample(span.labels, span.value))
         return "".join(render_family(family, samples[name]) for name, family in FAMILIES.items())
 
-    def _spans(self, at: datetime, quotas: Iterable[QuotaSight]) -> Iterable[Span]:
+    def _spans(self, at: datetime, quotas: Iterable[QuotaStatus]) -> Iterable[SeriesInterval]:
         for pod in self.cluster.objects(at):
             yield from pod_spans(pod, address_of(self.cluster, pod))
         for node in self.cluster.nodes:

@@ -87,7 +87,7 @@ _REFUSED: Final = "UnexpectedAdmissionError"
 
 
 @dataclass(frozen=True)
-class Span:
+class SeriesInterval:
     """One series over [begin, end), in seconds since the epoch, while it stays as it is."""
 
     family: str
@@ -98,7 +98,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class QuotaSight:
+class QuotaStatus:
     """The status of a ResourceQuota; keys such as "requests.nvidia.com/gpu"."""
 
     namespace: str
@@ -107,7 +107,7 @@ class QuotaSight:
     used: Mapping[str, int]
 
 
-def pod_spans(pod: Pod, address: str) -> Iterator[Span]:
+def pod_spans(pod: Pod, address: str) -> Iterator[SeriesInterval]:
     """Yield everything about one pod; `address` is its node's, "" when it was never bound."""
     identity = (("namespace", pod.namespace), ("pod", pod.name), ("uid", pod.uid))
     begin = _second(pod.created_at)
@@ -116,35 +116,35 @@ def pod_spans(pod: Pod, address: str) -> Iterator[Span]:
     yield from _phases(pod, identity, begin, end)
     yield from _times(pod, identity, begin, end)
     owner = (("owner_kind", pod.owner_kind), ("owner_name", pod.owner_name))
-    yield Span(
+    yield SeriesInterval(
         "kube_pod_owner", (*identity, *owner, ("owner_is_controller", "true")), "1", begin, end
     )
-    yield Span("kube_pod_labels", identity + _label_pairs(pod.labels), "1", begin, end)
+    yield SeriesInterval("kube_pod_labels", identity + _label_pairs(pod.labels), "1", begin, end)
     for container in pod.containers:
         if container.kind is not ContainerRole.REGULAR:
-            yield Span(
+            yield SeriesInterval(
                 "kube_pod_init_container_info", identity + _init_pairs(container), "1", begin, end
             )
 
 
-def node_spans(node: Node) -> Iterator[Span]:
+def node_spans(node: Node) -> Iterator[SeriesInterval]:
     """Yield a node's labels and what it offers; the nodes of a scenario never change."""
     name = (("node", node.name),)
-    yield Span("kube_node_labels", name + _label_pairs(node.labels), "1", 0)
+    yield SeriesInterval("kube_node_labels", name + _label_pairs(node.labels), "1", 0)
     for family in ("kube_node_status_allocatable", "kube_node_status_capacity"):
         for resource, units in node.allocatable.items():
             unit = "core" if resource == "cpu" else "integer"
             labels = (*name, ("resource", sanitize_name(resource)), ("unit", unit))
-            yield Span(family, labels, go_number(units), 0)
+            yield SeriesInterval(family, labels, go_number(units), 0)
 
 
-def namespace_spans(namespace: Namespace) -> Iterator[Span]:
+def namespace_spans(namespace: Namespace) -> Iterator[SeriesInterval]:
     """Yield a namespace's labels."""
     labels = (("namespace", namespace.name), *_label_pairs(namespace.labels))
-    yield Span("kube_namespace_labels", labels, "1", 0)
+    yield SeriesInterval("kube_namespace_labels", labels, "1", 0)
 
 
-def quota_spans(quota: QuotaSight) -> Iterator[Span]:
+def quota_spans(quota: QuotaStatus) -> Iterator[SeriesInterval]:
     """Yield a quota's limits and use; resource names are not sanitised there."""
     for kind, amounts in (("hard", quota.hard), ("used", quota.used)):
         for resource, amount in amounts.items():
@@ -154,10 +154,10 @@ def quota_spans(quota: QuotaSight) -> Iterator[Span]:
                 ("resource", resource),
                 ("type", kind),
             )
-            yield Span("kube_resourcequota", labels, go_number(amount), 0)
+            yield SeriesInterval("kube_resourcequota", labels, go_number(amount), 0)
 
 
-def cluster_spans(cluster: SimulatedCluster) -> Iterator[Span]:
+def cluster_spans(cluster: SimulatedCluster) -> Iterator[SeriesInterval]:
     """Yield everything of a cluster but its quotas: nodes, namespaces, pods oldest first."""
     for node in cluster.nodes:
         yield from node_spans(node)
@@ -172,7 +172,9 @@ def address_of(cluster: SimulatedCluster, pod: Pod) -> str:
     return cluster.node_by_name[pod.node].address if pod.node else ""
 
 
-def _placed(pod: Pod, identity: Labels, address: str, begin: int, end: int) -> Iterator[Span]:
+def _placed(
+    pod: Pod, identity: Labels, address: str, begin: int, end: int
+) -> Iterator[SeriesInterval]:
     """Yield what names the node: until the bind the label is empty, then it is another series."""
     bound = FOREVER if pod.scheduled_at is None else _second(pod.scheduled_at)
     for node, host, first, last in (
@@ -182,7 +184,7 @@ def _placed(pod: Pod, identity: Labels, address: str, begin: int, end: int) -> I
         if first >= last:
             continue
         placed = identity + _info_pairs(pod, node, host)
-        yield Span("kube_pod_info", placed, "1", first, last)
+        yield SeriesInterval("kube_pod_info", placed, "1", first, last)
         for container in pod.containers:
             for resource, units in container.requests.items():
                 pairs = (
@@ -193,7 +195,7 @@ def _placed(pod: Pod, identity: Labels, address: str, begin: int, end: int) -> I
                     ("unit", "integer"),
                 )
                 for family in _REQUEST_FAMILIES[container.kind]:
-                    yield Span(family, pairs, go_number(units), first, last)
+                    yield SeriesInterval(family, pairs, go_number(units), first, last)
 
 
 _REQUEST_FAMILIES: Final = {
@@ -206,7 +208,7 @@ _REQUEST_FAMILIES: Final = {
 }
 
 
-def _phases(pod: Pod, identity: Labels, begin: int, end: int) -> Iterator[Span]:
+def _phases(pod: Pod, identity: Labels, begin: int, end: int) -> Iterator[SeriesInterval]:
     """Yield all five phases, one of them 1 at a time."""
     marks = [(begin, PodPhase.PENDING)]
     if pod.started_at is not None:
@@ -218,32 +220,36 @@ def _phases(pod: Pod, identity: Labels, begin: int, end: int) -> Iterator[Span]:
     for (first, now), last in zip(marks, ends, strict=True):
         for phase in _PHASES:
             value = "1" if phase == now else "0"
-            yield Span(
+            yield SeriesInterval(
                 "kube_pod_status_phase", (*identity, ("phase", phase)), value, first, min(last, end)
             )
     if pod.rejected_at is not None:
         refused = (*identity, ("reason", _REFUSED))
-        yield Span("kube_pod_status_reason", refused, "1", _second(pod.rejected_at), end)
+        yield SeriesInterval("kube_pod_status_reason", refused, "1", _second(pod.rejected_at), end)
 
 
-def _times(pod: Pod, identity: Labels, begin: int, end: int) -> Iterator[Span]:
-    yield Span("kube_pod_created", identity, go_number(begin), begin, end)
+def _times(pod: Pod, identity: Labels, begin: int, end: int) -> Iterator[SeriesInterval]:
+    yield SeriesInterval("kube_pod_created", identity, go_number(begin), begin, end)
     if pod.scheduled_at is not None:
         bound = _second(pod.scheduled_at)
-        yield Span("kube_pod_status_scheduled_time", identity, go_number(bound), bound, end)
+        yield SeriesInterval(
+            "kube_pod_status_scheduled_time", identity, go_number(bound), bound, end
+        )
         # The kubelet writes status.startTime before it pulls images, and for pods it refuses too.
-        yield Span("kube_pod_start_time", identity, go_number(bound), bound, end)
+        yield SeriesInterval("kube_pod_start_time", identity, go_number(bound), bound, end)
     finished = None if pod.finished_at is None else _second(pod.finished_at)
     if pod.helper_finished_at is not None:
         helper = _second(pod.helper_finished_at)
         until = end if finished is None else finished
-        yield Span("kube_pod_completion_time", identity, go_number(helper), helper, until)
+        yield SeriesInterval("kube_pod_completion_time", identity, go_number(helper), helper, until)
     if finished is not None:
-        yield Span("kube_pod_completion_time", identity, go_number(finished), finished, end)
+        yield SeriesInterval(
+            "kube_pod_completion_time", identity, go_number(finished), finished, end
+        )
     if pod.deletion_requested_at is not None:
         requested = _second(pod.deletion_requested_at)
         deletion = go_number(requested + _GRACE_SECONDS)
-        yield Span("kube_pod_deletion_timestamp", identity, deletion, requested, end)
+        yield SeriesInterval("kube_pod_deletion_timestamp", identity, deletion, requested, end)
 
 
 def _info_pairs(pod: Pod, node: str, host: str) -> Labels:

@@ -23,7 +23,7 @@ from simulator.cluster.exporters.device_series import (
     busy_at,
 )
 from simulator.cluster.exporters.exposition import ClusterExposition
-from simulator.cluster.exporters.object_series import FAMILIES, Span, cluster_spans
+from simulator.cluster.exporters.object_series import FAMILIES, SeriesInterval, cluster_spans
 from simulator.cluster.exporters.prometheus_text import Labels, permille, render_labels
 from simulator.cluster.exporters.scraping import (
     device_target,
@@ -107,7 +107,7 @@ class HistoryWriter:
         """Prepare the series of every cluster."""
         self._is_sparse = is_sparse
         self._expositions = [ClusterExposition(cluster) for cluster in scenario.clusters]
-        self._spans: dict[str, defaultdict[str, list[Span]]] = {}
+        self._spans: dict[str, defaultdict[str, list[SeriesInterval]]] = {}
         for cluster in scenario.clusters:
             spans = self._spans[cluster.slug] = defaultdict(list)
             for span in cluster_spans(cluster):
@@ -190,7 +190,7 @@ class _Counter:
             self.add(text)
 
 
-def _is_kept(span: Span, *, is_sparse: bool) -> bool:
+def _is_kept(span: SeriesInterval, *, is_sparse: bool) -> bool:
     if span.family != "kube_pod_status_phase":
         return True
     return span.labels[-1][1] in _PHASES_KEPT and not (is_sparse and span.value == "0")
@@ -198,12 +198,12 @@ def _is_kept(span: Span, *, is_sparse: bool) -> bool:
 
 def _head(name: str, kind: str) -> bytes:
     """Return the family's header; in OpenMetrics only names ending in _total are counters."""
-    told = "unknown" if kind == "counter" else kind
-    return f"# TYPE {name} {told}\n".encode()
+    type_name = "unknown" if kind == "counter" else kind
+    return f"# TYPE {name} {type_name}\n".encode()
 
 
 def _span_lines(
-    slug: str, spans: Iterable[Span], grid: _Grid, *, step: int
+    slug: str, spans: Iterable[SeriesInterval], grid: _Grid, *, step: int
 ) -> Iterator[tuple[bytes, int]]:
     for span in spans:
         first, last = grid.reach(span.begin, span.end)

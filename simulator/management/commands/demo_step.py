@@ -143,7 +143,7 @@ def _watch(world: World) -> None:
             begin_at=world.watched_from,
             until=at,
             at=at,
-            told=lambda until: print(f"until {until:%d %B}"),  # noqa: T201 - Its log.
+            report=lambda until: print(f"until {until:%d %B}"),  # noqa: T201 - Its log.
         )
 
 

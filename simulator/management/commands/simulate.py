@@ -50,7 +50,7 @@ class Command(BaseCommand):
                 GrowingScenario(world.scenario),
                 clock=wall_clock,
                 port=ports["exporter"],
-                quotas=lambda slug: apis[slug].quota_sights(),
+                quotas=lambda slug: apis[slug].quota_statuses(),
             )
             _load(apis, world)
             servers.enter_context(serve_sandbox(FOLDER, port=ports[SANDBOX], at=wall_clock()))

@@ -56,7 +56,7 @@ class ApiTokenAuthentication(BaseAuthentication):
 
 
 class ApiTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the OpenAPI description tells of API tokens."""
+    """How the OpenAPI description describes API tokens."""
 
     target_class = "tenants.api.identity.authentication.ApiTokenAuthentication"
     name = "apiToken"

@@ -116,7 +116,7 @@ class ApiTokenViewSet(ReadingViewSet):
         request=ApiTokenInputSerializer, responses={status.HTTP_201_CREATED: IssuedTokenSerializer}
     )
     def create(self, request: Request) -> Response:
-        """Issue a token. Keep its text: it is not stored, and so cannot be told again."""
+        """Issue a token. Keep its text: it is not stored, and cannot be shown again."""
         fields = self.read(ApiTokenInputSerializer, request)
         issued = issue_token(
             name=fields["name"],

@@ -75,7 +75,7 @@ def who_may(capability: str, *, reach: Collection[RoleScope] = ANYWHERE) -> str:
         reach: Scopes of roles that count; for a platform object only platform roles do.
     """
     holders = [
-        _told(role.value, _OF[ROLE_SCOPES[role]])
+        _refusal(role.value, _OF[ROLE_SCOPES[role]])
         for role, held in CAPABILITIES.items()
         if capability in held and ROLE_SCOPES[role] in reach
     ]
@@ -92,7 +92,7 @@ def forbidden(capability: str, *, reach: Collection[RoleScope] = ANYWHERE) -> Fo
     )
 
 
-def _told(role: str, of: str) -> str:
+def _refusal(role: str, of: str) -> str:
     words = role.replace("_", " ").replace("organization admin", "administrator")
     article = "an" if words[0] in "aeiou" else "a"
     return f"{article} {words}{of}"

@@ -66,7 +66,7 @@ class Command(BaseCommand):
                 at=at,
             )
         except DomainError as error:
-            raise CommandError(_told(error)) from error
+            raise CommandError(_error_text(error)) from error
         self.stdout.write(issued.text)
         self.stderr.write(
             f"Token of {person.get_username()} until {issued.token.expires_at:%Y-%m-%d %H:%M} UTC."
@@ -74,7 +74,7 @@ class Command(BaseCommand):
         )
 
 
-def _told(error: DomainError) -> str:
+def _error_text(error: DomainError) -> str:
     """Return a refusal as lines for a terminal: what, why field by field, what to do."""
     problems = [f"  {problem.field}: {problem.message}" for problem in error.problems]
     return "\n".join([error.message, *problems, error.advice]).strip()

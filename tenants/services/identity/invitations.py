@@ -175,7 +175,7 @@ def accept_invitation(*, secret: str, username: str, actor: Actor, at: datetime)
     known = people_with_address(invitation.email)
     if len(known) != 1:
         _count_name(invitation, actor=actor, at=at)
-    if not known and _is_told_enough(invitation.invited_by, at=at):
+    if not known and _is_mail_limit_reached(invitation.invited_by, at=at):
         username = _with_ending(username)
     try:
         return _accept(invitation, username, inviter=inviter, actor=actor, at=at)
@@ -285,7 +285,7 @@ def _note_taken(invitation: Invitation, *, actor: Actor, at: datetime) -> bool:
     The inviter reads the mail of addresses of their own, so all their links count together.
     """
     (inviter,) = lock_rows(User.objects.filter(pk=invitation.invited_by_id))
-    if _is_told_enough(inviter, at=at):
+    if _is_mail_limit_reached(inviter, at=at):
         return False
     record(
         actor=actor,
@@ -298,7 +298,7 @@ def _note_taken(invitation: Invitation, *, actor: Actor, at: datetime) -> bool:
     return True
 
 
-def _is_told_enough(inviter: User, *, at: datetime) -> bool:
+def _is_mail_limit_reached(inviter: User, *, at: datetime) -> bool:
     return times_done_since(inviter, NAME_TAKEN, at - TAKEN_SPAN) >= TAKEN_MAX
 
 

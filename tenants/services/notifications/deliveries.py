@@ -143,9 +143,9 @@ def _is_sent(one: ClaimedDelivery, sender: NotificationSender, *, at: datetime) 
 def _postpone(one: ClaimedDelivery, text: str, *, reason: str, at: datetime) -> None:
     attempts = one.attempts + 1
     wait = wait_after(attempts)
-    told = text[:200]
+    error = text[:200]
     if wait is None:
-        _mark(one, state=DeliveryState.GIVEN_UP, last_error=told)
+        _mark(one, state=DeliveryState.GIVEN_UP, last_error=error)
         log.error(
             "tenants.notifications.given_up",
             delivery=str(one.delivery_id),
@@ -154,7 +154,7 @@ def _postpone(one: ClaimedDelivery, text: str, *, reason: str, at: datetime) -> 
             attempts=attempts,
         )
         return
-    _mark(one, next_at=at + wait, last_error=told)
+    _mark(one, next_at=at + wait, last_error=error)
     log.warning(
         "tenants.notifications.postponed",
         delivery=str(one.delivery_id),
@@ -165,8 +165,8 @@ def _postpone(one: ClaimedDelivery, text: str, *, reason: str, at: datetime) -> 
 
 
 def _skip(one: ClaimedDelivery) -> None:
-    told = f"This installation sends no {one.kind}."
-    _mark(one, state=DeliveryState.SKIPPED, last_error=told)
+    error = f"This installation sends no {one.kind}."
+    _mark(one, state=DeliveryState.SKIPPED, last_error=error)
 
 
 def _mark(one: ClaimedDelivery, **fields: object) -> bool:

@@ -86,7 +86,7 @@ def register_endpoint(  # noqa: PLR0913 - A record's columns; all are keyword on
         row=endpoint,
         refusals={
             "notification_endpoint_once": EndpointKnownError(
-                "This address is told already.", field="address"
+                "This address is notified already.", field="address"
             )
         },
         actor=actor,

@@ -153,7 +153,7 @@ def notify_each(
 
 def _require_sense(event: str) -> None:
     if not transaction.get_connection().in_atomic_block:
-        raise RuntimeError("A notification is written in the transaction of what it tells.")
+        raise RuntimeError("A notification is written in the transaction of the change it reports.")
     if not is_event(event):
         raise ValueError(f"{event!r} is no event's name")
 
@@ -171,10 +171,10 @@ def _new_of(notifications: Sequence[Notification]) -> list[Notification]:
 
 
 def _to_endpoints(notification: Notification) -> list[NotificationDelivery]:
-    told = Q(organization=None)
+    recipients = Q(organization=None)
     if notification.organization_id is not None:
-        told |= Q(organization=notification.organization_id)
-    asking = NotificationEndpoint.objects.filter(told, state=LifecycleState.ACTIVE)
+        recipients |= Q(organization=notification.organization_id)
+    asking = NotificationEndpoint.objects.filter(recipients, state=LifecycleState.ACTIVE)
     return [
         _delivery(notification, kind=row.kind, address=row.address, endpoint=row)
         for row in asking

@@ -58,7 +58,7 @@ class Telling:
 
 NOTIFICATIONS: Final = Telling(
     event="tenants.retention.purged",
-    action="tenants:notification:forgotten",
+    action="tenants:notification:purged",
     object_kind="notification",
     counted="notifications",
     since="occurred_before",
@@ -66,7 +66,7 @@ NOTIFICATIONS: Final = Telling(
 
 
 @dataclass(frozen=True)
-class Forgotten:
+class PurgedNotifications:
     """How much a tick purged: notifications, answers of Idempotency-Keys, counts of attempts."""
 
     notifications: int = 0
@@ -74,7 +74,7 @@ class Forgotten:
     attempts: int = 0
 
 
-def forget_notifications(
+def purge_notifications(
     *, kept: timedelta, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
 ) -> int:
     """Purge notifications and their deliveries, oldest first; return how many notifications.
@@ -90,8 +90,8 @@ def forget_notifications(
     Raises:
         ValueError: The actor is not the service itself.
     """
-    return forget_and_tell(
-        _forget_batch,
+    return purge_and_record(
+        _purge_batch,
         telling=NOTIFICATIONS,
         kept=kept,
         has_time=has_time,
@@ -100,14 +100,14 @@ def forget_notifications(
     )
 
 
-def _forget_batch(before: datetime, most: int) -> int:
+def _purge_batch(before: datetime, most: int) -> int:
     with connection.cursor() as cursor:
         cursor.execute(FORGET, {"before": before, "most": most})
         return int(cursor.rowcount)
 
 
-def forget_and_tell(
-    forget_batch: Callable[[datetime, int], int],
+def purge_and_record(
+    purge_batch: Callable[[datetime, int], int],
     *,
     telling: Telling,
     kept: timedelta,
@@ -121,7 +121,7 @@ def forget_and_tell(
     have the same object id.
 
     Args:
-        forget_batch: Takes a time and a limit, deletes at most so many older rows and returns
+        purge_batch: Takes a time and a limit, deletes at most so many older rows and returns
             their number.
         telling: Names for log and audit trail.
         kept: Retention period.
@@ -135,8 +135,8 @@ def forget_and_tell(
     require_service(actor=actor)
     before = at - kept
 
-    def forget_told(most: int) -> int:
-        count = forget_batch(before, most)
+    def purge_delivered(most: int) -> int:
+        count = purge_batch(before, most)
         if count:
             record(
                 actor=actor,
@@ -149,27 +149,27 @@ def forget_and_tell(
             log.info(telling.event, **{telling.counted: count})
         return count
 
-    return in_batches(forget_told, has_time=has_time)
+    return in_batches(purge_delivered, has_time=has_time)
 
 
-def in_batches(forget_batch: Callable[[int], int], *, has_time: Callable[[], bool]) -> int:
+def in_batches(purge_batch: Callable[[int], int], *, has_time: Callable[[], bool]) -> int:
     """Purge batch after batch until one is not full, or time is up; return how many rows.
 
     Args:
-        forget_batch: Takes a limit, deletes at most so many rows and returns their number; each
+        purge_batch: Takes a limit, deletes at most so many rows and returns their number; each
             batch is a transaction of its own.
         has_time: Called before each batch.
     """
-    forgotten = 0
+    purged = 0
     for _ in range(BATCHES_MAX):
         if not has_time():
             break
         with transaction.atomic():
-            count = forget_batch(BATCH)
-        forgotten += count
+            count = purge_batch(BATCH)
+        purged += count
         if count < BATCH:
             break
-    return forgotten
+    return purged
 
 
 def require_service(*, actor: Actor) -> None:

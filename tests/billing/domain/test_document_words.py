@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.domain.document import (
-    InvoiceWords,
-    LineWords,
-    SizeWords,
-    hours_words,
-    invoice_words,
-    number_words,
+    InvoiceText,
+    LineText,
+    SizeText,
+    hours_text,
+    invoice_text,
+    number_text,
 )
 from tests.support.billing.documents import make_document
 
@@ -26,13 +26,13 @@ def test_thousands_stand_apart_and_every_size_has_its_own_sum() -> None:
         )
     )
 
-    assert invoice_words(document) == InvoiceWords(
+    assert invoice_text(document) == InvoiceText(
         lines=(
-            LineWords("LLM", "Small unit, H100 1g.10gb", "0.0250", "0.50", "0.01"),
-            LineWords("LLM", "Large unit, H100 whole device", "1,234.0003", "2.75", "3,393.50"),
-            LineWords("VISION", "Large unit, H100 whole device", "1.0000", "1,000.125", "1,000.13"),
+            LineText("LLM", "Small unit, H100 1g.10gb", "0.0250", "0.50", "0.01"),
+            LineText("LLM", "Large unit, H100 whole device", "1,234.0003", "2.75", "3,393.50"),
+            LineText("VISION", "Large unit, H100 whole device", "1.0000", "1,000.125", "1,000.13"),
         ),
-        sizes=(SizeWords("Small", "0.0250", "0.01"), SizeWords("Large", "1,235.0003", "4,393.63")),
+        sizes=(SizeText("Small", "0.0250", "0.01"), SizeText("Large", "1,235.0003", "4,393.63")),
         total="4,393.64",
     )
 
@@ -42,7 +42,7 @@ def test_thousands_stand_apart_and_every_size_has_its_own_sum() -> None:
     [("JPY", "1500", "1,500"), ("KWD", "1500.25", "1,500.250"), ("EUR", "1500.5", "1,500.50")],
 )
 def test_money_has_the_digits_of_its_currency(currency: str, price: str, amount: str) -> None:
-    words = invoice_words(
+    words = invoice_text(
         make_document(lines=(("llm", "medium", "H100/whole", price, 3600),), currency=currency)
     )
 
@@ -50,25 +50,25 @@ def test_money_has_the_digits_of_its_currency(currency: str, price: str, amount:
 
 
 def test_what_is_given_back_keeps_its_sign() -> None:
-    assert hours_words(-1_234_567 * 3600) == "-1,234,567.0000"
-    assert number_words("-28239.59") == "-28,239.59"
+    assert hours_text(-1_234_567 * 3600) == "-1,234,567.0000"
+    assert number_text("-28239.59") == "-28,239.59"
 
 
 def test_an_invoice_of_nothing_names_no_size() -> None:
-    words = invoice_words(make_document(lines=()))
+    words = invoice_text(make_document(lines=()))
 
-    assert words == InvoiceWords(lines=(), sizes=(), total="0.00")
+    assert words == InvoiceText(lines=(), sizes=(), total="0.00")
 
 
 @pytest.mark.parametrize(
     ("unit_seconds", "words"), [(0, "0.0000"), (1, "0.0003"), (5, "0.0014"), (3599, "0.9997")]
 )
 def test_hours_are_rounded_half_up_to_four_digits(unit_seconds: int, words: str) -> None:
-    assert hours_words(unit_seconds) == words
+    assert hours_text(unit_seconds) == words
 
 
 @given(st.integers(min_value=-(10**12), max_value=10**12))
 def test_grouping_never_changes_a_number(units: int) -> None:
     text = f"{Decimal(units) / 100:f}"
 
-    assert number_words(text).replace(",", "") == text
+    assert number_text(text).replace(",", "") == text

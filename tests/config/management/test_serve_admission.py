@@ -22,7 +22,7 @@ from config.management.commands.serve_admission import admission_command
 from embedded.ports import free_port
 from simulator.kubernetes_api.access import (
     CLIENT_NAME,
-    Identity,
+    ServerCertificates,
     make_identity,
 )
 
@@ -35,7 +35,7 @@ class Running:
 
     port: int
     probe_port: int
-    identity: Identity
+    identity: ServerCertificates
     process: "subprocess.Popen[bytes]"
 
     def answer(
@@ -64,7 +64,7 @@ class Running:
             connection.close()
 
 
-def command(identity: Identity, port: int, probe_port: int = 8081) -> list[str]:
+def command(identity: ServerCertificates, port: int, probe_port: int = 8081) -> list[str]:
     return admission_command(
         bind=f"127.0.0.1:{port}",
         probe_bind=f"127.0.0.1:{probe_port}",
@@ -77,7 +77,7 @@ def command(identity: Identity, port: int, probe_port: int = 8081) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+def identity(tmp_path_factory: pytest.TempPathFactory) -> ServerCertificates:
     folder = tmp_path_factory.mktemp("tls")
     made = make_identity(folder)
     (folder / "ca.crt").write_text(made.authority_pem)
@@ -85,7 +85,7 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
 
 
 @pytest.fixture(params=[f"hopper=x|{CLIENT_NAME}", f"hopper=x|{CLIENT_NAME},ampere=another"])
-def running(request: pytest.FixtureRequest, identity: Identity) -> Iterator[Running]:
+def running(request: pytest.FixtureRequest, identity: ServerCertificates) -> Iterator[Running]:
     """Run the real server for API servers of some common names."""
     port, probe_port = free_port(), free_port()
     process = subprocess.Popen(
@@ -186,7 +186,7 @@ def test_answers_tell_the_time_and_end_when_nobody_looks_after_the_process(
     connection.close()
 
 
-def test_the_command_line_requires_a_client_certificate(identity: Identity) -> None:
+def test_the_command_line_requires_a_client_certificate(identity: ServerCertificates) -> None:
     line = command(identity, 8443)
 
     assert line[:4] == [
@@ -231,7 +231,7 @@ def test_plain_http_is_served_to_nobody_else(bind: str) -> None:
         admission_command(bind=bind, workers=1, threads=1, insecure_loopback=True)
 
 
-def test_without_files_nothing_is_served(identity: Identity, tmp_path: Path) -> None:
+def test_without_files_nothing_is_served(identity: ServerCertificates, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="needed"):
         admission_command(bind="127.0.0.1:80", workers=1, threads=1)
     with pytest.raises(CommandError, match="Cannot read"):

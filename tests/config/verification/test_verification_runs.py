@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from config.verification import checks, due_run, tick
 from embedded.postgres import OWNER, EmbeddedPostgres
 from tenants.domain.actors import system_actor
-from tenants.domain.verification import Batch
+from tenants.domain.verification import CheckedBatch
 from tenants.models import AuditEntry, Verification
 from tenants.selectors.clock import database_now
 from tenants.selectors.verification import first_audit_cursor, verification_sentence
@@ -78,7 +78,7 @@ def test_a_run_that_the_runtime_role_inserts_as_ended_is_begun_and_no_more() -> 
 def test_a_run_of_few_checks_or_of_a_coming_year_keeps_no_night_from_being_verified(
     owner: psycopg.Connection,
 ) -> None:
-    few = {"audit entries": lambda _: Batch(0)}
+    few = {"audit entries": lambda _: CheckedBatch(0)}
     run = begin_verification(checks=few, is_nightly=True, at=database_now())
     verify_batch(run=run, checks=few, actor=ACTOR, at=database_now())
     assert Verification.objects.exclude(ended_at=None).count() == 1
@@ -114,7 +114,10 @@ CHANGED = (
 def test_a_run_that_goes_on_keeps_what_it_found_and_leaves_out_nothing() -> None:
     run = begin_verification(checks=checks(), is_nightly=True, at=database_now())
     leaves = {"count": 7, "digest": "a" * 64}
-    found = {**checks(), run.check_name: lambda _: Batch(1, ("It differs.",), None, facts=leaves)}
+    found = {
+        **checks(),
+        run.check_name: lambda _: CheckedBatch(1, ("It differs.",), None, facts=leaves),
+    }
     verify_batch(run=run, checks=found, actor=ACTOR, at=database_now())
 
     for statement in CHANGED:
@@ -145,7 +148,7 @@ def test_a_forged_run_does_not_displace_the_digest_of_earlier_ones(
 ) -> None:
     assert verify() == ""
     run = begin_verification(checks=checks(), at=database_now())
-    nothing = dict.fromkeys(checks(), lambda _: Batch(0))
+    nothing = dict.fromkeys(checks(), lambda _: CheckedBatch(0))
     while run.check_name:
         verify_batch(run=run, checks=nothing, actor=ACTOR, at=database_now())
     with unguarded(owner):

@@ -10,7 +10,7 @@ from typing import Protocol
 from metering.adapters.kubernetes import KubernetesClusterWatch
 from metering.protocols.watch import (
     Change,
-    ClusterWatch,
+    ClusterWatchSource,
     ObjectState,
     WatchedKind,
     WatchEvent,
@@ -40,13 +40,13 @@ class Clock:
 class Bench(Protocol):
     """A watch of one cluster of the scenario at a moment that can be moved."""
 
-    watch: ClusterWatch
+    watch: ClusterWatchSource
     target: WatchTarget
     clock: Clock
 
     def move(self, at: datetime) -> None: ...
 
-    def forget(self) -> None: ...
+    def purge(self) -> None: ...
 
 
 @dataclass
@@ -60,12 +60,14 @@ class SimulatedBench:
     )
 
     def __post_init__(self) -> None:  # noqa: D105 - Says what the class says.
-        self.watch: ClusterWatch = SimulatedClusterWatch(scenario=self.scenario, clock=self.clock)
+        self.watch: ClusterWatchSource = SimulatedClusterWatch(
+            scenario=self.scenario, clock=self.clock
+        )
 
     def move(self, at: datetime) -> None:
         self.clock.at = at
 
-    def forget(self) -> None:
+    def purge(self) -> None:
         self.watch = SimulatedClusterWatch(
             scenario=self.scenario, history_seconds=1, clock=self.clock
         )
@@ -81,14 +83,14 @@ class KubernetesBench:
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:  # noqa: D105 - Says what the class says.
-        self.watch: ClusterWatch = KubernetesClusterWatch(page_objects=7, clock=self.clock)
+        self.watch: ClusterWatchSource = KubernetesClusterWatch(page_objects=7, clock=self.clock)
         self.move(START)
 
     def move(self, at: datetime) -> None:
         self.clock.at = at
         self.api.load(self.scenario.cluster("hopper"), at)
 
-    def forget(self) -> None:
+    def purge(self) -> None:
         self.api.store.compact()
 
 

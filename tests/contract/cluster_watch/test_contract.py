@@ -135,7 +135,7 @@ def test_a_stream_that_has_nothing_to_tell_moves_on_with_a_bookmark(bench: Bench
 def test_a_version_that_is_forgotten_is_expired(bench: Bench) -> None:
     version = version_of(bench)
     bench.move(START + STEP)
-    bench.forget()
+    bench.purge()
 
     with pytest.raises(WatchExpiredError):
         told(bench, version)

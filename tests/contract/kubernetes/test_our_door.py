@@ -36,7 +36,7 @@ JOB_RULE = {**POD_RULE, "apiGroups": ["batch"], "resources": ["jobs"]}
 def ledger(committed_db: str, namespace: str) -> Iterator[Cluster]:
     """Grant the project of the namespace two Large on a cluster that enforces."""
     assert committed_db
-    answers.FACTS.forget()
+    answers.FACTS.purge()
     answers.guard.cache_clear()
     cluster = make_cluster("contract", is_watched=True, admission_mode="enforce")
     NodeRecord.objects.create(
@@ -55,7 +55,7 @@ def ledger(committed_db: str, namespace: str) -> Iterator[Cluster]:
     yield cluster
     answers.guard().stop()
     answers.guard.cache_clear()
-    answers.FACTS.forget()
+    answers.FACTS.purge()
 
 
 @pytest.fixture

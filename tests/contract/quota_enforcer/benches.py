@@ -70,7 +70,7 @@ class SimulatedBench:
         self.cluster.add_foreign(namespace, name, hard)
 
     def close(self) -> None:
-        SimulatedQuotaEnforcer.forget()
+        SimulatedQuotaEnforcer.purge()
 
 
 class KubernetesBench:

@@ -277,7 +277,7 @@ def without_a_pod(query: str, rows: list[Row]) -> list[Row]:
     """Leave one pod out of everything, and count it nowhere: a store that is away."""
     kept = [row for row in rows if row["metric"].get("uid") != "uid-3"]
     if is_counts(query):
-        fewer = {"sights": 1, "facts": 3}
+        fewer = {"observations": 1, "facts": 3}
         for row in kept:
             left = int(row["value"][1]) - fewer[row["metric"]["answer"]]
             row["value"] = [row["value"][0], str(left)]

@@ -94,7 +94,7 @@ class SimulatedBench:
         }
 
     def close(self) -> None:
-        SimulatedWorkloadEvictor.forget()
+        SimulatedWorkloadEvictor.purge()
 
     def _pods(self, namespace: str) -> list[SimulatedPod]:
         return [pod for (place, _), pod in self.cluster.pods.items() if place == namespace]

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from metering.api.device_sharing import COLUMNS
-from metering.domain.devices.attribution import NOTES, Evidence
+from metering.domain.devices.attribution import NOTES, CoTenancyEvidence
 from tenants.models import Cluster, NamespaceBinding
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
@@ -97,7 +97,7 @@ def test_a_meeting_tells_when_where_and_how_surely(cast: Cast) -> None:
         "other_organization": "acme",
         "other_project": "",
     }
-    assert set(body["evidence"]) == set(Evidence)
+    assert set(body["evidence"]) == set(CoTenancyEvidence)
     assert body["notes"] == list(NOTES)
     assert body["next_cursor"] is None
 

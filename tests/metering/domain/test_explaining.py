@@ -12,10 +12,10 @@ from metering.domain.catalogue.units import GPUSize
 from metering.domain.collection.windows import WindowState
 from metering.domain.explain import (
     VERDICT_SENTENCES,
+    ChargeVerdict,
     HeldFact,
     PodHour,
     QueryFact,
-    Verdict,
     WindowFact,
     deciding_rule,
     held_step,
@@ -67,25 +67,27 @@ def held(**changes: object) -> HeldFact:
 @pytest.mark.parametrize(
     ("changes", "verdict"),
     [
-        ({"records": 1}, Verdict.CHARGED),
-        ({"records": 1, "open_exceptions": 1}, Verdict.CHARGED),
-        ({"open_exceptions": 1}, Verdict.HELD_BACK),
-        ({"is_known": False}, Verdict.NOT_SEEN),
-        ({"is_bound": False}, Verdict.NEVER_BOUND),
-        ({"has_allocation": False}, Verdict.NEVER_HELD),
-        ({"overlaps": False}, Verdict.OUTSIDE),
-        ({"window_state": None}, Verdict.NOT_METERED),
-        ({"window_state": WindowState.GAP}, Verdict.NOT_SEALED),
-        ({"is_waived": True}, Verdict.WAIVED),
-        ({}, Verdict.NOT_RECORDED),
+        ({"records": 1}, ChargeVerdict.CHARGED),
+        ({"records": 1, "open_exceptions": 1}, ChargeVerdict.CHARGED),
+        ({"open_exceptions": 1}, ChargeVerdict.HELD_BACK),
+        ({"is_known": False}, ChargeVerdict.NOT_SEEN),
+        ({"is_bound": False}, ChargeVerdict.NEVER_BOUND),
+        ({"has_allocation": False}, ChargeVerdict.NEVER_HELD),
+        ({"overlaps": False}, ChargeVerdict.OUTSIDE),
+        ({"window_state": None}, ChargeVerdict.NOT_METERED),
+        ({"window_state": WindowState.GAP}, ChargeVerdict.NOT_SEALED),
+        ({"is_waived": True}, ChargeVerdict.WAIVED),
+        ({}, ChargeVerdict.NOT_RECORDED),
     ],
 )
-def test_the_first_cause_that_applies_is_told(changes: dict[str, object], verdict: Verdict) -> None:
+def test_the_first_cause_that_applies_is_told(
+    changes: dict[str, object], verdict: ChargeVerdict
+) -> None:
     assert verdict_of(pod_hour(**changes)) is verdict
 
 
 def test_every_verdict_has_its_sentence() -> None:
-    assert set(VERDICT_SENTENCES) == set(Verdict)
+    assert set(VERDICT_SENTENCES) == set(ChargeVerdict)
     assert all(sentence.endswith(".") for sentence in VERDICT_SENTENCES.values())
 
 
@@ -103,7 +105,7 @@ def test_every_verdict_has_its_sentence() -> None:
     )
 )
 def test_only_a_pod_with_a_record_is_charged(hour: PodHour) -> None:
-    assert (verdict_of(hour) is Verdict.CHARGED) == (hour.records > 0)
+    assert (verdict_of(hour) is ChargeVerdict.CHARGED) == (hour.records > 0)
 
 
 def test_the_rule_that_decides_is_counted_from_one() -> None:

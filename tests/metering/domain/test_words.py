@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from metering.domain.figures import percent_words, unit_hours_words
+from metering.domain.figures import percent_text, unit_hours_text
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from metering.domain.figures import percent_words, unit_hours_words
     [(0, "0.00"), (3_600, "1.00"), (4_500, "1.25"), (-1_800, "-0.50"), (4_444_200, "1,234.50")],
 )
 def test_unit_seconds_are_told_as_unit_hours(unit_seconds: int, words: str) -> None:
-    assert unit_hours_words(unit_seconds) == words
+    assert unit_hours_text(unit_seconds) == words
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ def test_unit_seconds_are_told_as_unit_hours(unit_seconds: int, words: str) -> N
     [(Decimal(1), "100.0 %"), (Decimal("0.98"), "98.0 %"), (Decimal(0), "0.0 %"), (None, "-")],
 )
 def test_a_share_is_told_in_percent_and_none_as_nothing(ratio: Decimal | None, words: str) -> None:
-    assert percent_words(ratio) == words.replace(" ", "\N{NO-BREAK SPACE}")
+    assert percent_text(ratio) == words.replace(" ", "\N{NO-BREAK SPACE}")

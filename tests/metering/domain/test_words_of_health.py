@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.figures import duration_words, ratio_words
+from metering.domain.figures import duration_text, ratio_text
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from metering.domain.figures import duration_words, ratio_words
     ],
 )
 def test_a_duration_is_told_in_its_two_largest_parts(seconds: int | None, words: str) -> None:
-    assert duration_words(seconds) == words
+    assert duration_text(seconds) == words
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_a_duration_is_told_in_its_two_largest_parts(seconds: int | None, words:
 def test_a_share_of_nothing_known_is_a_dash(
     part: int | None, whole: int | None, words: str
 ) -> None:
-    assert ratio_words(part, whole) == words
+    assert ratio_text(part, whole) == words

@@ -8,14 +8,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
-from metering.domain.devices.attribution import Evidence, Peer
-from metering.selectors.devices.sharing import CoTenancyInterval, Reach, device_sharing, reach_of
+from metering.domain.devices.attribution import CoTenancyEvidence, Peer
+from metering.selectors.devices.sharing import (
+    CoTenancyInterval,
+    ReadableIntervals,
+    device_sharing,
+    reach_of,
+)
 from tenants.models import Cluster, Project
 from tests.support.builders import make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.shared_devices import instance, moment, offer, share
 
-EVERYBODY = Reach(None)
+EVERYBODY = ReadableIntervals(None)
 Found = tuple[CoTenancyInterval, ...]
 
 
@@ -30,7 +35,7 @@ def hopper(cast: Cast) -> Cluster:  # noqa: ARG001 - As above.
 
 
 def find(
-    reach: Reach = EVERYBODY,
+    reach: ReadableIntervals = EVERYBODY,
     *,
     begin: int = 0,
     end: int = 60,
@@ -76,7 +81,7 @@ def test_pods_of_two_tenants_on_a_nodes_only_shared_device_were_on_it_together(
     one = found[0]
     assert (one.begin_at, one.end_at) == (moment(20), moment(30))
     assert (one.cluster, one.node, one.place) == ("hopper", "node-1", "nvidia.com/gpu")
-    assert (one.sharing_mode, one.evidence) == ("time-slicing", Evidence.SAME_DEVICE)
+    assert (one.sharing_mode, one.evidence) == ("time-slicing", CoTenancyEvidence.SAME_DEVICE)
     assert {(row.organization, row.other_organization) for row in found} == {
         ("acme", "umbrella"),
         ("umbrella", "acme"),
@@ -92,7 +97,7 @@ def test_where_a_node_has_several_or_unknown_devices_only_the_node_is_certain(
     share(hopper, cast.llm, 0, 30)
     share(hopper, cast.virus, 20, 50)
 
-    assert {one.evidence for one in find()} == {Evidence.SAME_NODE}
+    assert {one.evidence for one in find()} == {CoTenancyEvidence.SAME_NODE}
 
 
 @pytest.mark.parametrize(
@@ -151,7 +156,7 @@ def test_instances_of_one_gpu_are_told_as_hardware_apart(cast: Cast, hopper: Clu
 
     assert pairs(found) == {("llm", "virus"), ("virus", "llm")}
     one = found[0]
-    assert (one.evidence, one.sharing_mode) == (Evidence.SAME_GPU_INSTANCES, "mig")
+    assert (one.evidence, one.sharing_mode) == (CoTenancyEvidence.SAME_GPU_INSTANCES, "mig")
     assert (one.place, one.begin_at, one.end_at) == ("GPU-1", moment(20), moment(30))
 
 
@@ -170,7 +175,7 @@ def test_a_tenant_reads_that_it_shared_and_not_with_whom(cast: Cast, hopper: Clu
     share(hopper, cast.vision, 0, 30)
     share(hopper, cast.virus, 0, 30)
 
-    found = find(Reach({cast.llm.pk}))
+    found = find(ReadableIntervals({cast.llm.pk}))
 
     told = {(one.project, one.peer, one.other_organization, one.other_project) for one in found}
     assert told == {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.explain import Verdict
+from metering.domain.explain import ChargeVerdict
 from metering.models import MeteringWindow
 from metering.selectors.explain import PodName, explain_pod
 from metering.services.catalogue import ensure_catalogue
@@ -41,4 +41,4 @@ def test_only_what_a_person_waived_is_told_to_be_waived(
 
     found = explain_pod(PodName(cluster_id=cluster.pk, uid="a"), begin_at=HOUR, end_at=moment(3600))
 
-    assert [hour.verdict is Verdict.WAIVED for hour in found.hours] == [is_waived]
+    assert [hour.verdict is ChargeVerdict.WAIVED for hour in found.hours] == [is_waived]

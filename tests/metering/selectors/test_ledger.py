@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from metering.domain.allocations.timeline import EndKind, Life
-from metering.domain.collection.accounts import Span
+from metering.domain.collection.accounts import OpenInterval
 from metering.domain.collection.reconciliation import Accepted, Side
 from metering.models import ReconciliationDecision
 from metering.selectors.allocations.ledger import ledger_rows
@@ -188,7 +188,7 @@ def test_a_healthy_watch_saw_everything(cluster: Cluster) -> None:
     watched(cluster)
 
     assert coverage(cluster) == WatchCoverage(
-        spans=(Span(HOUR, LOOKED),),
+        spans=(OpenInterval(HOUR, LOOKED),),
         until_at=moment(7200),
         ratio=Decimal("1.00000"),
         is_blind_at_end=False,
@@ -198,12 +198,12 @@ def test_a_healthy_watch_saw_everything(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("is_resumed", "spans", "ratio"),
     [
-        (True, (Span(HOUR, LOOKED),), "1.00000"),
-        (False, (Span(HOUR, moment(600)), Span(moment(1200), LOOKED)), "0.83333"),
+        (True, (OpenInterval(HOUR, LOOKED),), "1.00000"),
+        (False, (OpenInterval(HOUR, moment(600)), OpenInterval(moment(1200), LOOKED)), "0.83333"),
     ],
 )
 def test_a_hole_counts_unless_the_watch_went_on_where_it_was(
-    cluster: Cluster, *, is_resumed: bool, spans: tuple[Span, ...], ratio: str
+    cluster: Cluster, *, is_resumed: bool, spans: tuple[OpenInterval, ...], ratio: str
 ) -> None:
     watched(cluster, until=600)
     watched(cluster, 1200, is_resumed=is_resumed)
@@ -219,6 +219,6 @@ def test_a_watch_that_fell_silent_in_the_hour_is_blind_at_its_end(cluster: Clust
     found = coverage(cluster)
 
     assert (found.is_blind_at_end, found.until_at) == (True, moment(3599))
-    assert found.spans == (Span(HOUR, moment(3599)),)
+    assert found.spans == (OpenInterval(HOUR, moment(3599)),)
     watched(cluster, 3700, is_resumed=True)
     assert coverage(cluster).is_blind_at_end is False

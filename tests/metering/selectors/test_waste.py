@@ -14,7 +14,7 @@ from metering.domain.efficiency.rules import Work
 from metering.domain.efficiency.waste import Spell, Tenure
 from metering.models import MeteringWindow, PodAllocation
 from metering.selectors.efficiency import (
-    Holder,
+    HeldAllocation,
     JudgedWindow,
     held_since,
     holders_at_end,
@@ -85,7 +85,7 @@ def test_a_holder_is_told_with_all_that_judges_it(world: WasteWorld) -> None:
     window = world.hour(0)
 
     assert holders_at_end(judged(window)) == (
-        Holder(
+        HeldAllocation(
             organization_id=world.organization.pk,
             project_id=world.project.pk,
             owner="carol",

@@ -59,7 +59,7 @@ def endpoint(kubeconfig: str) -> EnforcementEndpoint:
 @pytest.fixture
 def evictor(server: KubernetesAPI) -> Iterator[KubernetesWorkloadEvictor]:
     yield KubernetesWorkloadEvictor()
-    server.forget_faults()
+    server.reset_faults()
 
 
 def evict(
@@ -242,7 +242,7 @@ def test_a_simulated_cluster_that_is_away_answers_nothing() -> None:
     with pytest.raises(SourceUnavailableError) as refusal:
         SimulatedWorkloadEvictor().find_job(away, namespace="llm", name="train")
 
-    SimulatedWorkloadEvictor.forget()
+    SimulatedWorkloadEvictor.purge()
     assert refusal.value.reason == "timeout"
 
 

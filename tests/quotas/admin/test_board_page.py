@@ -11,7 +11,7 @@ from django.test import Client, override_settings
 from django.utils import timezone
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.admin.board import BoardRow, exhaustion_words, grant_words
+from quotas.admin.board import BoardRow, exhaustion_text, grant_text
 from quotas.domain.headroom.headroom import Exhaustion, ExhaustionOutcome, Headroom
 from quotas.models import QuotaLimit
 from quotas.selectors.headroom.board_lines import BoardLine
@@ -219,7 +219,7 @@ def test_a_size_is_named_with_its_model_and_its_cluster() -> None:
 def test_a_grant_is_told_in_words(
     units: int, end_at: datetime | None, reason: str, words: str
 ) -> None:
-    assert grant_words(GrantTerm(UUID(int=1), units, AT, end_at, reason)) == words
+    assert grant_text(GrantTerm(UUID(int=1), units, AT, end_at, reason)) == words
 
 
 @pytest.mark.parametrize(
@@ -234,4 +234,4 @@ def test_a_grant_is_told_in_words(
 def test_a_forecast_is_told_in_words(outcome: ExhaustionOutcome, words: str) -> None:
     on = date(2026, 11, 9) if outcome is ExhaustionOutcome.EXPECTED else None
 
-    assert exhaustion_words(Exhaustion(outcome, on=on, weekly_units=Fraction(1))) == words
+    assert exhaustion_text(Exhaustion(outcome, on=on, weekly_units=Fraction(1))) == words

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from quotas.models import EnforcementTarget
-from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
+from simulator.adapters.quota_enforcer import ReceivingCluster, SimulatedQuotaEnforcer
 from tests.quotas.admin.test_pages import (  # noqa: F401 - Fixtures used by name.
     enter,
     press,
@@ -21,7 +21,7 @@ URL = "/admin/quotas/enforcementtarget/"
 
 
 @pytest.fixture
-def live(cast: Cast) -> SimulatedCluster:
+def live(cast: Cast) -> ReceivingCluster:
     bind(make_cluster(), "llm", cast.llm)
     make_limit(cast.acme, cast.llm, units=8, burst_units=2)
     refresh()
@@ -37,14 +37,14 @@ def target() -> EnforcementTarget:
     return EnforcementTarget.objects.get()
 
 
-def test_chosen_namespaces_are_applied_again(cast: Cast, live: SimulatedCluster) -> None:
+def test_chosen_namespaces_are_applied_again(cast: Cast, live: ReceivingCluster) -> None:
     page = press(enter(cast.frank), "enforcementtarget", "apply_targets", target().pk)
 
     assert "1 of 1 are applied." in page
     assert live.quotas["llm"].hard == {GPU: 8, MIG: 0}
 
 
-def test_what_could_not_be_applied_is_told(cast: Cast, live: SimulatedCluster) -> None:
+def test_what_could_not_be_applied_is_told(cast: Cast, live: ReceivingCluster) -> None:
     live.failure = "timeout"
 
     page = press(enter(cast.frank), "enforcementtarget", "apply_targets", target().pk)
@@ -53,7 +53,7 @@ def test_what_could_not_be_applied_is_told(cast: Cast, live: SimulatedCluster) -
     assert target().state == "failed"
 
 
-def test_chosen_namespaces_are_read_again(cast: Cast, live: SimulatedCluster) -> None:
+def test_chosen_namespaces_are_read_again(cast: Cast, live: ReceivingCluster) -> None:
     apply()
     live.delete_by_hand("llm")
 
@@ -63,7 +63,7 @@ def test_chosen_namespaces_are_read_again(cast: Cast, live: SimulatedCluster) ->
     assert live.quotas["llm"].hard == {GPU: 8, MIG: 0}
 
 
-def test_who_only_looks_has_no_buttons(cast: Cast, live: SimulatedCluster) -> None:
+def test_who_only_looks_has_no_buttons(cast: Cast, live: ReceivingCluster) -> None:
     press(enter(cast.ann), "enforcementtarget", "apply_targets", target().pk)
 
     assert live.quotas == {}
@@ -71,7 +71,7 @@ def test_who_only_looks_has_no_buttons(cast: Cast, live: SimulatedCluster) -> No
 
 
 def test_a_target_shows_every_wall_and_other_peoples_quotas(
-    cast: Cast, live: SimulatedCluster
+    cast: Cast, live: ReceivingCluster
 ) -> None:
     live.add_foreign("llm", "team-made", {GPU: 1})
     apply()
@@ -83,7 +83,7 @@ def test_a_target_shows_every_wall_and_other_peoples_quotas(
     assert "nvidia.com/gpu 1" in page
 
 
-def test_the_list_is_short_enough_for_its_window(cast: Cast, live: SimulatedCluster) -> None:
+def test_the_list_is_short_enough_for_its_window(cast: Cast, live: ReceivingCluster) -> None:
     live.failure = "timeout"
     apply()
     EnforcementTarget.objects.update(last_error="The API server answered 503. " * 9)
@@ -95,7 +95,7 @@ def test_the_list_is_short_enough_for_its_window(cast: Cast, live: SimulatedClus
     assert "answered 503. The API server answered 503. The API server answered 503." not in page
 
 
-def test_nothing_is_told_in_words(cast: Cast, live: SimulatedCluster) -> None:
+def test_nothing_is_told_in_words(cast: Cast, live: ReceivingCluster) -> None:
     apply()
 
     page = told(enter(cast.ann).get(f"{URL}{target().pk}/change/").content.decode())

@@ -168,7 +168,7 @@ def test_the_page_tells_burst_times_and_what_was_done(cast: Cast) -> None:
     for deed in ("asked", "commented", "rejected"):
         assert f"<td>{deed}</td>" in page
     assert page.index("<td>rejected</td>") < page.index("<td>asked</td>")
-    assert "as told when it was asked" in page
+    assert "as shown when it was requested" in page
     assert "In force without it" not in page
     assert "Approve" not in page
 

@@ -142,10 +142,10 @@ def test_what_limits_and_quotas_refuse_both_has_no_time(cast: Cast, caller: Call
     see_size(plain, "nvidia.com/gpu", "large", at=timezone.now())
     limit = make_limit(cast.acme, cast.llm, units=0)
     give(limit, 4, begin_at=timezone.now() + timedelta(hours=5), end_at=None)
-    wall = make_wall(plain, cast.llm, hard=12, used=12, read_at=timezone.now())
+    quota_cap = make_wall(plain, cast.llm, hard=12, used=12, read_at=timezone.now())
 
     behind = caller("carol").get(URL, asked(cast)).json()
-    EnforcementTarget.objects.filter(pk=wall.pk).update(live_used={GPU: 11})
+    EnforcementTarget.objects.filter(pk=quota_cap.pk).update(live_used={GPU: 11})
     beside = caller("carol").get(URL, asked(cast)).json()
 
     assert (behind["code"], behind["expected_start"]) == ("limit_reached", None)

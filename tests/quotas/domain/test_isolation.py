@@ -13,22 +13,26 @@ from quotas.domain.isolation.rules import (
     Alternative,
     IsolationCode,
     IsolationProblem,
-    Offer,
+    ResourceOption,
     find_isolation_problem,
 )
 
 GPU = "nvidia.com/gpu"
 SLICE = "nvidia.com/mig-1g.10gb"
 H100 = "NVIDIA-H100-80GB-HBM3"
-WHOLE = Offer(GPU, SharingMode.WHOLE, H100, nodes=frozenset({"whole-1", "whole-2"}))
-SLICED = Offer(GPU, SharingMode.TIME_SLICING, f"{H100}-SHARED", nodes=frozenset({"sliced-1"}))
-MIG = Offer(SLICE, SharingMode.MIG, H100, nodes=frozenset({"mig-1"}))
-MPS = Offer("nvidia.com/gpu.shared", SharingMode.MPS, f"{H100}-SHARED", nodes=frozenset({"mps-1"}))
-OWN = Offer(GPU, SharingMode.WHOLE, H100, dedicated_to="acme", nodes=frozenset({"own-1"}))
-OWN_SLICED = Offer(
+WHOLE = ResourceOption(GPU, SharingMode.WHOLE, H100, nodes=frozenset({"whole-1", "whole-2"}))
+SLICED = ResourceOption(
+    GPU, SharingMode.TIME_SLICING, f"{H100}-SHARED", nodes=frozenset({"sliced-1"})
+)
+MIG = ResourceOption(SLICE, SharingMode.MIG, H100, nodes=frozenset({"mig-1"}))
+MPS = ResourceOption(
+    "nvidia.com/gpu.shared", SharingMode.MPS, f"{H100}-SHARED", nodes=frozenset({"mps-1"})
+)
+OWN = ResourceOption(GPU, SharingMode.WHOLE, H100, dedicated_to="acme", nodes=frozenset({"own-1"}))
+OWN_SLICED = ResourceOption(
     GPU, SharingMode.TIME_SLICING, f"{H100}-SHARED", "acme", nodes=frozenset({"own-2"})
 )
-OTHERS = Offer(GPU, SharingMode.WHOLE, H100, "globex", nodes=frozenset({"globex-1"}))
+OTHERS = ResourceOption(GPU, SharingMode.WHOLE, H100, "globex", nodes=frozenset({"globex-1"}))
 
 
 def demand(resource: str = GPU, *modes: str) -> Demand:
@@ -36,7 +40,7 @@ def demand(resource: str = GPU, *modes: str) -> Demand:
 
 
 def judge(
-    *offers: Offer,
+    *offers: ResourceOption,
     asked: Demand | None = None,
     kind: str = "",
     policies: tuple[Policy, ...] = (),
@@ -82,7 +86,7 @@ def test_a_whole_gpu_serves_every_kind_of_work(kind: WorkKind) -> None:
     ],
 )
 def test_alone_on_a_cluster_the_kind_of_work_decides(
-    kind: str, offer: Offer, *, refused: bool
+    kind: str, offer: ResourceOption, *, refused: bool
 ) -> None:
     problem = judge(offer, asked=demand(offer.resource), kind=kind, has_other_tenants=False)
 
@@ -96,7 +100,7 @@ def test_inference_takes_no_turns_on_a_device() -> None:
 
 
 @pytest.mark.parametrize("offer", [SLICED, MPS])
-def test_several_tenants_do_not_meet_on_one_device_by_default(offer: Offer) -> None:
+def test_several_tenants_do_not_meet_on_one_device_by_default(offer: ResourceOption) -> None:
     asked = demand(offer.resource)
 
     assert code_of(judge(offer, asked=asked)) is IsolationCode.TENANTS_MEET
@@ -176,7 +180,7 @@ def test_what_may_land_nowhere_is_not_for_isolation_to_refuse() -> None:
 
 
 def test_an_offer_whose_nodes_are_unknown_may_be_anywhere() -> None:
-    nowhere = Offer(GPU, SharingMode.TIME_SLICING)
+    nowhere = ResourceOption(GPU, SharingMode.TIME_SLICING)
 
     problem = judge(nowhere, kind="training", nodes=frozenset({"whole-1"}))
 
@@ -267,7 +271,7 @@ def test_the_second_demand_is_judged_as_well() -> None:
 
 offers_lists = st.lists(
     st.builds(
-        Offer,
+        ResourceOption,
         resource=st.sampled_from([GPU, SLICE, "nvidia.com/gpu.shared"]),
         mode=st.sampled_from(list(SharingMode)),
         product=st.sampled_from([H100, f"{H100}-SHARED", "NVIDIA-A100-SXM4-80GB", ""]),
@@ -286,7 +290,7 @@ policy_tuples = st.frozensets(st.sampled_from(list(ServingMode))).flatmap(
 
 @given(offers=offers_lists, policies=policy_tuples, others=st.booleans())
 def test_what_a_refusal_recommends_is_let_in(
-    offers: list[Offer], policies: tuple[Policy, ...], *, others: bool
+    offers: list[ResourceOption], policies: tuple[Policy, ...], *, others: bool
 ) -> None:
     problem = judge(*offers, policies=policies, has_other_tenants=others)
 
@@ -305,7 +309,7 @@ def test_what_a_refusal_recommends_is_let_in(
 
 @given(offers=offers_lists, policies=policy_tuples, seed=st.randoms(use_true_random=False))
 def test_the_answer_does_not_depend_on_the_order_of_offers(
-    offers: list[Offer], policies: tuple[Policy, ...], seed: object
+    offers: list[ResourceOption], policies: tuple[Policy, ...], seed: object
 ) -> None:
     shuffled = list(offers)
     seed.shuffle(shuffled)  # type: ignore[attr-defined] # Hypothesis' random.
@@ -315,7 +319,7 @@ def test_the_answer_does_not_depend_on_the_order_of_offers(
 
 @given(offers=offers_lists, policies=policy_tuples)
 def test_whoever_is_let_in_is_let_in_with_more_allowed(
-    offers: list[Offer], policies: tuple[Policy, ...]
+    offers: list[ResourceOption], policies: tuple[Policy, ...]
 ) -> None:
     if judge(*offers, policies=policies) is None:
         everything = allowing(*ServingMode, allow_shared_with_other_tenants=True)

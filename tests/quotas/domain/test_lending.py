@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotas.domain.lending import (
+    LendingCapacity,
     LoanBand,
-    Offer,
-    Purse,
+    LoanOffer,
     Wait,
     kept_units,
     match_offers,
@@ -22,7 +22,7 @@ BAND = LoanBand(max_units=8, max_days=7, keep_free_percent=20)
 counts = st.integers(min_value=0, max_value=40)
 purses_of_projects = st.lists(
     st.builds(
-        Purse,
+        LendingCapacity,
         project_id=st.sampled_from((A, B, C, D)),
         limit_units=counts,
         taken_units=counts,
@@ -32,7 +32,7 @@ purses_of_projects = st.lists(
         may_lend=st.booleans(),
         borrowed_units=counts,
     ),
-    unique_by=lambda purse: purse.project_id,
+    unique_by=lambda capacity: capacity.project_id,
 )
 waits_of_projects = st.lists(
     st.builds(Wait, project_id=st.sampled_from((A, B, C, D)), wanted_units=counts),
@@ -47,63 +47,77 @@ bands = st.builds(
 
 
 def test_a_lender_keeps_what_it_uses_and_a_share_of_its_limit() -> None:
-    purse = Purse(A, limit_units=11, taken_units=2, peak_units=4)
+    capacity = LendingCapacity(A, limit_units=11, taken_units=2, peak_units=4)
 
-    assert kept_units(purse, keep_free_percent=20) == 4 + 3
-    assert spare_units(purse, keep_free_percent=20) == 4
-    assert spare_units(Purse(A, 11, 5, 4), keep_free_percent=20) == 3
+    assert kept_units(capacity, keep_free_percent=20) == 4 + 3
+    assert spare_units(capacity, keep_free_percent=20) == 4
+    assert spare_units(LendingCapacity(A, 11, 5, 4), keep_free_percent=20) == 3
 
 
 def test_what_its_users_were_promised_is_not_spare() -> None:
-    assert spare_units(Purse(A, 10, 0, 0, promised_units=9), keep_free_percent=0) == 1
+    assert spare_units(LendingCapacity(A, 10, 0, 0, promised_units=9), keep_free_percent=0) == 1
 
 
 def test_whoever_may_not_lend_spares_nothing() -> None:
-    assert spare_units(Purse(A, 10, 0, 0, may_lend=False), keep_free_percent=0) == 0
-    assert spare_units(Purse(A, 2, 5, 0), keep_free_percent=0) == 0
+    assert spare_units(LendingCapacity(A, 10, 0, 0, may_lend=False), keep_free_percent=0) == 0
+    assert spare_units(LendingCapacity(A, 2, 5, 0), keep_free_percent=0) == 0
 
 
 def test_what_is_free_already_is_not_missing() -> None:
-    purse = Purse(B, limit_units=8, taken_units=6, peak_units=0)
+    capacity = LendingCapacity(B, limit_units=8, taken_units=6, peak_units=0)
 
-    assert missing_units(purse, Wait(B, 5)) == 3
-    assert missing_units(purse, Wait(B, 2)) == 0
-    assert missing_units(Purse(B, 8, 12, 0), Wait(B, 2)) == 2
+    assert missing_units(capacity, Wait(B, 5)) == 3
+    assert missing_units(capacity, Wait(B, 2)) == 0
+    assert missing_units(LendingCapacity(B, 8, 12, 0), Wait(B, 2)) == 2
 
 
 def test_a_limit_grows_no_higher_than_the_one_above() -> None:
-    assert missing_units(Purse(B, 8, 8, 0, ceiling_units=10), Wait(B, 5)) == 2
-    assert missing_units(Purse(B, 8, 8, 0, ceiling_units=7), Wait(B, 5)) == 0
+    assert missing_units(LendingCapacity(B, 8, 8, 0, ceiling_units=10), Wait(B, 5)) == 2
+    assert missing_units(LendingCapacity(B, 8, 8, 0, ceiling_units=7), Wait(B, 5)) == 0
 
 
 def test_the_largest_need_is_met_first_by_whoever_spares_most() -> None:
-    purses = [Purse(A, 10, 0, 0), Purse(B, 20, 8, 0), Purse(C, 4, 4, 0), Purse(D, 2, 2, 0)]
+    purses = [
+        LendingCapacity(A, 10, 0, 0),
+        LendingCapacity(B, 20, 8, 0),
+        LendingCapacity(C, 4, 4, 0),
+        LendingCapacity(D, 2, 2, 0),
+    ]
 
     offers = match_offers(purses, [Wait(D, 3), Wait(C, 6)], band=BAND)
 
-    assert offers == (Offer(A, C, 6), Offer(B, D, 3))
+    assert offers == (LoanOffer(A, C, 6), LoanOffer(B, D, 3))
 
 
 def test_a_second_lender_helps_and_all_loans_together_stay_within_the_band() -> None:
-    purses = [Purse(A, 7, 0, 0), Purse(B, 10, 4, 0), Purse(C, 4, 4, 0)]
+    purses = [
+        LendingCapacity(A, 7, 0, 0),
+        LendingCapacity(B, 10, 4, 0),
+        LendingCapacity(C, 4, 4, 0),
+    ]
 
-    assert match_offers(purses, [Wait(C, 7)], band=BAND) == (Offer(A, C, 5), Offer(B, C, 2))
-    assert match_offers(purses, [Wait(C, 12)], band=BAND) == (Offer(A, C, 5), Offer(B, C, 3))
+    assert match_offers(purses, [Wait(C, 7)], band=BAND) == (LoanOffer(A, C, 5), LoanOffer(B, C, 2))
+    assert match_offers(purses, [Wait(C, 12)], band=BAND) == (
+        LoanOffer(A, C, 5),
+        LoanOffer(B, C, 3),
+    )
 
 
 def test_what_is_borrowed_already_counts() -> None:
-    lender = Purse(A, 40, 0, 0)
+    lender = LendingCapacity(A, 40, 0, 0)
 
     offers = [
-        match_offers([lender, Purse(C, 9, 9, 0, borrowed_units=borrowed)], [Wait(C, 12)], band=BAND)
+        match_offers(
+            [lender, LendingCapacity(C, 9, 9, 0, borrowed_units=borrowed)], [Wait(C, 12)], band=BAND
+        )
         for borrowed in (5, 8, 9)
     ]
 
-    assert offers == [(Offer(A, C, 3),), (), ()]
+    assert offers == [(LoanOffer(A, C, 3),), (), ()]
 
 
 def test_whoever_waits_does_not_lend_and_strangers_get_nothing() -> None:
-    purses = [Purse(A, 20, 0, 0), Purse(B, 4, 4, 0)]
+    purses = [LendingCapacity(A, 20, 0, 0), LendingCapacity(B, 4, 4, 0)]
 
     assert match_offers(purses, [Wait(A, 0), Wait(B, 4)], band=BAND) == ()
     assert match_offers(purses, [Wait(C, 4)], band=BAND) == ()
@@ -111,7 +125,7 @@ def test_whoever_waits_does_not_lend_and_strangers_get_nothing() -> None:
 
 @given(purses=purses_of_projects, waits=waits_of_projects, band=bands)
 def test_loans_conserve_units_and_leave_every_project_what_it_needs(
-    purses: list[Purse], waits: list[Wait], band: LoanBand
+    purses: list[LendingCapacity], waits: list[Wait], band: LoanBand
 ) -> None:
     offers = match_offers(purses, waits, band=band)
 
@@ -123,14 +137,16 @@ def test_loans_conserve_units_and_leave_every_project_what_it_needs(
     assert not set(lent) & set(borrowed)
     wanted = {wait.project_id: wait for wait in waits}
     after = 0
-    for purse in purses:
-        units = purse.limit_units - lent[purse.project_id] + borrowed[purse.project_id]
+    for capacity in purses:
+        units = capacity.limit_units - lent[capacity.project_id] + borrowed[capacity.project_id]
         after += units
-        if lent[purse.project_id]:
-            assert purse.may_lend
-            assert units >= kept_units(purse, keep_free_percent=band.keep_free_percent)
-        if borrowed[purse.project_id]:
-            assert purse.ceiling_units is None or units <= purse.ceiling_units
-            assert borrowed[purse.project_id] <= missing_units(purse, wanted[purse.project_id])
-            assert borrowed[purse.project_id] + purse.borrowed_units <= band.max_units
-    assert after == sum(purse.limit_units for purse in purses)
+        if lent[capacity.project_id]:
+            assert capacity.may_lend
+            assert units >= kept_units(capacity, keep_free_percent=band.keep_free_percent)
+        if borrowed[capacity.project_id]:
+            assert capacity.ceiling_units is None or units <= capacity.ceiling_units
+            assert borrowed[capacity.project_id] <= missing_units(
+                capacity, wanted[capacity.project_id]
+            )
+            assert borrowed[capacity.project_id] + capacity.borrowed_units <= band.max_units
+    assert after == sum(capacity.limit_units for capacity in purses)

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from metering.domain.catalogue.units import GPUSize, SharingMode
 from metering.models import NodeRecord
-from quotas.domain.isolation.rules import Offer
+from quotas.domain.isolation.rules import ResourceOption
 from quotas.selectors.admission.facts import (
     KEPT_NANOSECONDS,
     OLD_NANOSECONDS_MAX,
@@ -82,7 +82,9 @@ def test_everything_a_pod_is_judged_by_is_read_together(
     assert facts.tenants["team-llm"].organization_id == acme.pk
     assert not facts.has_several_tenants
     product = H100["nvidia.com/gpu.product"]
-    assert Offer(GPU, SharingMode.WHOLE, product, "acme", frozenset({"own"})) in facts.served
+    assert (
+        ResourceOption(GPU, SharingMode.WHOLE, product, "acme", frozenset({"own"})) in facts.served
+    )
 
 
 def test_a_cluster_that_is_closed_or_unknown_has_none() -> None:
@@ -143,7 +145,7 @@ def test_old_facts_are_kept_for_when_new_ones_cannot_be_read() -> None:
         cache.facts("hopper", at=AT)
 
     assert cache.last_known("hopper") == "first"  # type: ignore[comparison-overlap] # Stand-in facts.
-    cache.forget()
+    cache.purge()
     assert cache.last_known("hopper") is None
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from metering.domain.collection import crashpoints
 from quotas.models import QuotaLimit
-from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
+from simulator.adapters.quota_enforcer import ReceivingCluster, SimulatedQuotaEnforcer
 from simulator.adapters.workload_evictor import SimulatedWorkloads
 from tenants.models import Cluster
 from tests.support.builders import bind, make_cluster
@@ -24,7 +24,7 @@ def hopper(cast: Cast) -> Cluster:
 
 
 @pytest.fixture
-def live() -> SimulatedCluster:
+def live() -> ReceivingCluster:
     return SimulatedQuotaEnforcer.cluster("hopper")
 
 

@@ -91,12 +91,12 @@ class Doors:
 @pytest.fixture(autouse=True)
 def _nothing_is_remembered() -> Iterator[None]:
     """Begin and end with a process that has just begun."""
-    answers.FACTS.forget()
+    answers.FACTS.purge()
     answers.guard.cache_clear()
     yield
     answers.guard().stop()
     answers.guard.cache_clear()
-    answers.FACTS.forget()
+    answers.FACTS.purge()
 
 
 @pytest.fixture

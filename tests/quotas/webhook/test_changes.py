@@ -85,6 +85,6 @@ def test_what_a_pod_counts_for_cannot_be_relabelled(
     assert (answer.is_allowed, answer.reason) == (reason == "unchanged", reason)
     hopper.admission_mode = "warn"
     hopper.save(update_fields=["admission_mode"])
-    answers.FACTS.forget()
+    answers.FACTS.purge()
     warned = doors.admit(labelled(made, new), operation="UPDATE", oldObject=labelled(made, old))
     assert warned.is_allowed

@@ -17,7 +17,7 @@ from quotas.models import QuotaLimit
 from quotas.services.limits.places import open_counter
 from quotas.webhook import answers
 from quotas.webhook.figures import REGISTRY
-from quotas.webhook.front import Front, make_front
+from quotas.webhook.front import AdmissionFront, make_front
 from quotas.webhook.together import Together
 from tenants.models import Cluster
 from tests.quotas.webhook.conftest import make_node
@@ -79,9 +79,9 @@ def pods(
 ) -> list[Told]:
     """Return what is answered to reviews that come at the same time."""
 
-    async def asked() -> list[answers.Answer]:
+    async def asked() -> list[answers.WebhookResponse]:
         together = Together(5 * SECOND, time.monotonic_ns)
-        front = Front(together, threads, answers.terms())
+        front = AdmissionFront(together, threads, answers.terms())
         try:
             return await asyncio.gather(*[front.answer(door, slug, one) for one in bodies])
         finally:
@@ -214,7 +214,7 @@ def test_a_shared_connection_that_is_refused_leaves_each_to_ask_alone(
 
 def test_answers_of_both_ways_are_counted_once(limit: QuotaLimit, threads: Pool) -> None:
     def seen() -> dict[str, float]:
-        labels = {"cluster": "hopper", "door": "admit"}
+        labels = {"cluster": "hopper", "endpoint": "admit"}
         name = "gpu_ledger_admission_answers_total"
         return {
             reason: REGISTRY.get_sample_value(name, {**labels, "reason": reason}) or 0
@@ -236,4 +236,4 @@ def test_answers_of_both_ways_are_counted_once(limit: QuotaLimit, threads: Pool)
 
 
 def test_the_front_of_a_process_is_as_the_settings_have_it(threads: Pool) -> None:
-    assert isinstance(make_front(threads, time.monotonic_ns), Front)
+    assert isinstance(make_front(threads, time.monotonic_ns), AdmissionFront)

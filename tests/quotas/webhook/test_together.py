@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError, connection, connections, transaction
 from psycopg.pq.abc import PGconn
 
-from quotas.domain.admission.values import PodQuestion, Verdict, VerdictCode
+from quotas.domain.admission.values import AdmissionVerdict, PodQuestion, VerdictCode
 from quotas.models import QuotaLimit, Reservation
 from quotas.services.admission.admission import admit, admit_together, question_json
 from quotas.services.limits.places import open_counter
@@ -67,7 +67,7 @@ def pods(cluster: Cluster, count: int) -> list[PodQuestion]:
     ]
 
 
-def alone(one: PodQuestion) -> Verdict:
+def alone(one: PodQuestion) -> AdmissionVerdict:
     try:
         return admit(question=one, at=AT, ttl_seconds=TTL_SECONDS, unbound="deny")
     finally:
@@ -198,12 +198,12 @@ def test_counters_that_somebody_holds_are_waited_for_by_each_alone(
         with connection.cursor() as cursor:
             cursor.execute("LOCK TABLE quotas_quotacounter IN ACCESS EXCLUSIVE MODE")
 
-        def hurried() -> Verdict:
+        def hurried() -> AdmissionVerdict:
             with connection.cursor() as mine:
                 mine.execute("SET lock_timeout = '300ms'")
             return alone(one)
 
-        async def scene() -> Verdict:
+        async def scene() -> AdmissionVerdict:
             asks = Together(DEADLINE_NANOSECONDS, time.monotonic_ns)
             try:
                 assert not await asks.let_in(asked(one))

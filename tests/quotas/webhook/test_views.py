@@ -64,7 +64,7 @@ def test_answers_tell_their_length_so_that_they_go_out_whole() -> None:
 
 @pytest.mark.usefixtures("llm")
 def test_answers_are_counted(doors: Doors) -> None:
-    labels = {"cluster": "hopper", "door": "admit", "reason": "no_gpus"}
+    labels = {"cluster": "hopper", "endpoint": "admit", "reason": "no_gpus"}
     before = REGISTRY.get_sample_value("gpu_ledger_admission_answers_total", labels) or 0
 
     doors.admit(pod(0))

@@ -1,4 +1,4 @@
-"""The simulated source sees what scrapes show: sights, outages and whole seconds, and no more."""
+"""The simulated source returns what scrapes show: observations, outages and whole seconds."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from metering.models import MeteringWindow
-from simulator.demo.month import Clock, meter_month
+from simulator.demo.month import DemoClock, meter_month
 from simulator.demo.world import CLUSTERS
 from tests.simulator.demo.test_restarts import WORLD, make_hour
 
@@ -51,7 +51,7 @@ def metered_lines(*, is_terminal: bool) -> list[str]:
     """Return the lines that are printed while nothing is sealed for half an hour."""
     console = Console(file=io.StringIO(), width=200, force_terminal=is_terminal, color_system=None)
     passing = FakeTime(at_second=HALF_AN_HOUR, happens=seal_everything)
-    clock = Clock(monotonic=passing.monotonic, sleep=passing.sleep)
+    clock = DemoClock(monotonic=passing.monotonic, sleep=passing.sleep)
     with Progress(console=console, disable=True) as progress:
         meter_month(WORLD, progress, clock=clock)
     assert isinstance(console.file, io.StringIO)

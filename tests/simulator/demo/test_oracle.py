@@ -21,7 +21,7 @@ from simulator.cluster.tenancy import (
     PlannedPrice,
     ProjectPlan,
 )
-from simulator.demo.oracle import Unknowable, Verdict, judge, month_hours
+from simulator.demo.oracle import OracleVerdict, Unknowable, judge, month_hours
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
 UNTIL = datetime(2026, 11, 2, tzinfo=UTC)
@@ -77,7 +77,7 @@ DELETED = replace(POD, finished_at=None, end_phase=PodPhase.RUNNING)
 
 def verdict_on(
     *pods: Pod, outages: tuple[Outage, ...] = (), plan: OrganizationPlan = PLAN
-) -> Verdict:
+) -> OracleVerdict:
     cluster = SimulatedCluster(
         slug="hopper",
         name="Hopper",
@@ -94,7 +94,7 @@ def verdict_on(
     return judge(world, (BOOK,), year=2026, month=10)
 
 
-def total_of(verdict: Verdict) -> Decimal:
+def total_of(verdict: OracleVerdict) -> Decimal:
     return verdict.invoices[0].total
 
 

@@ -20,7 +20,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesAPI]:
 def api(served: KubernetesAPI) -> Iterator[KubernetesAPI]:
     """Return the module's server; faults that no request got are dropped."""
     yield served
-    served.forget_faults()
+    served.reset_faults()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from simulator.kubernetes_api.store import ObjectStore
 from simulator.kubernetes_api.webhooks import (
     Compile,
     Program,
-    Review,
+    WriteReview,
     condition_causes,
     conditions_hold,
 )
@@ -24,10 +24,10 @@ PATH = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 POD = {"metadata": {"name": "x"}, "spec": {}}
 
 
-def review(compile_condition: Compile | None = None) -> Review:
+def review(compile_condition: Compile | None = None) -> WriteReview:
     store = ObjectStore()
     store.compile_condition = compile_condition
-    return Review(Write(store, PODS, ("team", "x"), "kubectl"), "CREATE", POD, None)
+    return WriteReview(Write(store, PODS, ("team", "x"), "kubectl"), "CREATE", POD, None)
 
 
 def webhook(*expressions: str, **more: object) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def test_orders_are_met_in_the_order_in_which_they_came(api: KubernetesAPI, wire
 
 def test_orders_that_are_forgotten_are_met_by_nobody(api: KubernetesAPI, wire: Wire) -> None:
     api.fail_next(500, times=100)
-    api.forget_faults()
+    api.reset_faults()
 
     assert wire.get(PODS).code == 200
 

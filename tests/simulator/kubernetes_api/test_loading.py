@@ -161,7 +161,7 @@ def test_a_quota_counts_the_loaded_pods(
     )
     api.settle()
 
-    (sight,) = api.quota_sights()
+    (observation,) = api.quota_statuses()
 
     expected = sum(
         pod.true_units
@@ -171,6 +171,6 @@ def test_a_quota_counts_the_loaded_pods(
         and not (pod.finished_at and pod.finished_at <= AT)
     )
     assert expected > 0
-    assert sight.hard == {"requests.nvidia.com/gpu": 9}
-    assert sight.used == {"requests.nvidia.com/gpu": expected}
+    assert observation.hard == {"requests.nvidia.com/gpu": 9}
+    assert observation.used == {"requests.nvidia.com/gpu": expected}
     api.store.remove(QUOTAS, ("llm-serve", "gpus"))

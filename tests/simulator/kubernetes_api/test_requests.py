@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator.kubernetes_api.requests import Request, Responder, Response
+from simulator.kubernetes_api.requests import APIResponse, Request, Responder
 from tests.support.simulator.builders import make_responder
 
 AT = datetime(2026, 10, 1, tzinfo=UTC)
@@ -32,19 +32,19 @@ def ask(
     target: str,
     body: object = None,
     **headers: str,
-) -> Response:
+) -> APIResponse:
     raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     sent = {"authorization": "Bearer good", "user-agent": "kubectl/v1.36", **headers}
     return responder.respond(Request(method, target, sent, raw))
 
 
-def refused(answer: Response) -> tuple[int, str]:
+def refused(answer: APIResponse) -> tuple[int, str]:
     assert isinstance(answer.document, dict)
     assert answer.document["status"] == "Failure"
     return answer.code, answer.document["reason"]
 
 
-def body_of(answer: Response) -> dict[str, Any]:
+def body_of(answer: APIResponse) -> dict[str, Any]:
     assert isinstance(answer.document, dict)
     return answer.document
 

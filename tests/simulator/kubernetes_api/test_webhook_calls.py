@@ -23,7 +23,7 @@ from simulator.kubernetes_api.resources import (
 from simulator.kubernetes_api.store import ObjectStore
 from simulator.kubernetes_api.webhooks import (
     CallError,
-    Review,
+    WriteReview,
     call_webhook,
     concerns,
     mutate,
@@ -66,11 +66,11 @@ def review_of(
     obj: Body | None = None,
     operation: str = "CREATE",
     store: ObjectStore | None = None,
-) -> Review:
+) -> WriteReview:
     told = {"metadata": {"name": "x"}, "spec": {}} if obj is None else obj
     key = ("ns" if resource.is_namespaced else "", "x")
     is_deletion = operation == "DELETE"
-    return Review(
+    return WriteReview(
         Write(store or ObjectStore(), resource, key, "kubectl"),
         operation,
         None if is_deletion else told,

@@ -17,13 +17,13 @@ from billing.services.invoicing import draft_invoice
 from billing.tasks import accrue_pending
 from metering.domain.collection.policy import GapPolicy
 from metering.models import MeteringWindow
-from metering.services.collection.sweeping import Sweep, Worker, meter_due
+from metering.services.collection.sweeping import CollectionSweep, Worker, meter_due
 from metering.services.corrections.decisions import decide_window
 from simulator.adapters.usage_source import SimulatedUsageSource
 from simulator.cluster.demo_scenario import demo_scenario
 from simulator.cluster.scenario import Outage, Scenario
 from simulator.cluster.tenancy import PlannedBook, PlannedPrice
-from simulator.demo.oracle import Verdict, judge
+from simulator.demo.oracle import OracleVerdict, judge
 from simulator.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, PLATFORM_ADMIN
 from simulator.demo.seeding import Endpoints, seed
 from tenants.domain.actors import Actor, system_actor
@@ -75,8 +75,8 @@ class MeteredMonth:
     """
 
     scenario: Scenario
-    verdict: Verdict
-    first_sweep: Sweep
+    verdict: OracleVerdict
+    first_sweep: CollectionSweep
     gaps: tuple[datetime, ...]
     invoices: tuple[Invoice, ...]
 

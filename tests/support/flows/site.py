@@ -12,7 +12,7 @@ from billing.models import Charge, PriceBook
 from billing.tasks import accrue_pending
 from metering.models import CapacityRecord, PodAllocation, UsageRecord
 from metering.protocols import Observation, PodObservation, UsageSource
-from metering.services.collection.sweeping import Sweep, Worker, meter_due
+from metering.services.collection.sweeping import CollectionSweep, Worker, meter_due
 from tenants.models import Cluster
 from tests.support.cast import Cast
 from tests.support.metering.seen import (
@@ -60,7 +60,7 @@ class Site:
         found: dict[str, Any] = answer.json()
         return found
 
-    def run(self, source: UsageSource, at: datetime) -> Sweep:
+    def run(self, source: UsageSource, at: datetime) -> CollectionSweep:
         """Meter and accrue whatever is due."""
         sweep = meter_due(worker=Worker(name="w", source=source, actor=ACTOR), at=at)
         accrue_pending(at=at, actor=ACTOR)

@@ -3,12 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 from metering.domain.allocations.timeline import EndKind, Life
-from metering.domain.collection.accounts import Account, Eyes, Span
+from metering.domain.collection.accounts import ObservedIntervals, OpenInterval, SourceAccount
 from metering.domain.collection.reconciliation import (
     Accepted,
     Reconciled,
-    Share,
-    Verdict,
+    SourceVerdict,
+    WindowShare,
     reconcile,
     share_of,
 )
@@ -25,9 +25,9 @@ def at(seconds: int) -> datetime:
     return HOUR + timedelta(seconds=seconds)
 
 
-def span(begin: int, end: int | None) -> Span:
+def span(begin: int, end: int | None) -> OpenInterval:
     """Return a span."""
-    return Span(at(begin), None if end is None else at(end))
+    return OpenInterval(at(begin), None if end is None else at(end))
 
 
 OPEN_EYES = (span(-600, LAST_LOOK),)
@@ -41,38 +41,38 @@ def told(
     slack: int = 0,
     units: int = 1,
     known_until: int = LAST_LOOK,
-) -> Account:
+) -> SourceAccount:
     """Return what a source tells: an exact end unless told otherwise, or an open one."""
     how = kind or (EndKind.OPEN if end is None else EndKind.EXACT)
     life = Life(at(begin), None if end is None else at(end), how, slack)
-    return Account(life=life, units=units, known_until_at=at(known_until))
+    return SourceAccount(life=life, units=units, known_until_at=at(known_until))
 
 
 def compare(
-    kubernetes: Account | None,
-    prometheus: Account | None,
+    kubernetes: SourceAccount | None,
+    prometheus: SourceAccount | None,
     *,
-    watch: tuple[Span, ...] = OPEN_EYES,
-    scrapes: tuple[Span, ...] = OPEN_EYES,
+    watch: tuple[OpenInterval, ...] = OPEN_EYES,
+    scrapes: tuple[OpenInterval, ...] = OPEN_EYES,
     accepted: Accepted | None = None,
 ) -> Reconciled:
     """Return both accounts made one, with eyes open all the time unless told otherwise."""
     return reconcile(
         kubernetes=kubernetes,
         prometheus=prometheus,
-        eyes=Eyes(kubernetes=watch, prometheus=scrapes),
+        eyes=ObservedIntervals(kubernetes=watch, prometheus=scrapes),
         tolerance=TOLERANCE,
         short_seconds=SHORT,
         accepted=accepted,
     )
 
 
-def share(found: Reconciled, start: int = 0, end: int = 3600) -> Share:
+def share(found: Reconciled, start: int = 0, end: int = 3600) -> WindowShare:
     """Return the part inside a window."""
     return share_of(found, start_at=at(start), end_at=at(end))
 
 
-def billed(found: Reconciled) -> tuple[Verdict, int, int]:
+def billed(found: Reconciled) -> tuple[SourceVerdict, int, int]:
     """Return verdict, billed seconds and held seconds within the hour."""
     part = share(found)
     return part.verdict, part.interval.seconds if part.interval else 0, part.held_seconds

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from metering.models import MeteringWindow
 from metering.protocols import ClusterTarget, Observation
-from metering.services.collection.sweeping import Sweep, Worker, meter_due
+from metering.services.collection.sweeping import CollectionSweep, Worker, meter_due
 from tenants.domain.errors import SourceUnavailableError
 from tests.support.metering.doors import API
 from tests.support.metering.seen import HOUR, ReplayedSource, observation, pod, ticks
@@ -36,7 +36,7 @@ def gap() -> MeteringWindow:
     return MeteringWindow.objects.get(start_at=HOUR)
 
 
-def meter(metering: Worker) -> Sweep:
+def meter(metering: Worker) -> CollectionSweep:
     """Meter the hour now: the API has decided now, and not when the hour was LATE."""
     MeteringWindow.objects.filter(start_at=HOUR).update(not_before=LATE)
     return meter_due(worker=metering, at=LATE)

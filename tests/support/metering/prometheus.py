@@ -88,7 +88,7 @@ class Reply:
 class World:
     """What the queries answer: rows, or a Reply in the place of the whole answer."""
 
-    sights: list[Row] | Reply = field(default_factory=list)
+    observations: list[Row] | Reply = field(default_factory=list)
     facts: list[Row] | Reply = field(default_factory=list)
     exporters: list[Row] | Reply = field(default_factory=list)
     devices: list[Row] | Reply = field(default_factory=list)
@@ -126,7 +126,7 @@ class World:
             return self.devices, "matrix"
         if "phase=" in query:
             return _rows_named_in(query, self.details), "matrix"
-        return self.sights, "matrix"
+        return self.observations, "matrix"
 
     def _prove(self, query: str) -> tuple[list[Row] | Reply, str]:
         """Answer one of the queries that show whether all of it was there."""
@@ -140,7 +140,7 @@ class World:
         return self._count(query), "vector"
 
     def _count(self, query: str) -> list[Row] | Reply:
-        answers = {"sights": self.sights, "facts": self.facts, "details": self.details}
+        answers = {"observations": self.observations, "facts": self.facts, "details": self.details}
         if query.startswith("count("):
             return [last("", {}, str(self.device_series))]
         rows = [
@@ -245,7 +245,7 @@ def request(
     node: str = "gpu-h100-01",
     times: Sequence[float] | None = None,
 ) -> Row:
-    """Return a container's request as a sight."""
+    """Return a container's request as a observation."""
     labels = {**pod, "container": container, "resource": resource, "unit": "integer"}
     if node:
         labels["node"] = node
@@ -273,7 +273,7 @@ def sound_world() -> World:
     pod = identity()
     node = {"node": "gpu-h100-01", **KSM}
     return World(
-        sights=[
+        observations=[
             up(),
             request(pod),
             raw(

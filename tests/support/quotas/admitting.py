@@ -8,8 +8,8 @@ from django.db import connection
 
 from metering.domain.catalogue.units import GPUSize
 from metering.models import ClaimConsumer, ClusterWatch, PodAllocation, QueuedPod
-from quotas.domain.admission.live_use import Sweep, sweep_of
-from quotas.domain.admission.values import Demand, PodQuestion, Verdict
+from quotas.domain.admission.live_use import LiveUseSweep, sweep_of
+from quotas.domain.admission.values import AdmissionVerdict, Demand, PodQuestion
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.admission.admission import admit
 from quotas.services.admission.live_use import sweep_live_use
@@ -59,7 +59,7 @@ def ask(
     at: datetime = AT,
     unbound: str = "deny",
     **fields: object,
-) -> Verdict:
+) -> AdmissionVerdict:
     """Ask for a pod, and return what was answered."""
     return admit(
         question=question(cluster, namespace, uid, *demands, **fields),
@@ -69,7 +69,7 @@ def ask(
     )
 
 
-def sweep(at: datetime = LATER) -> Sweep:
+def sweep(at: datetime = LATER) -> LiveUseSweep:
     """Bring reservations to what the watch has told."""
     return sweep_live_use(burst_classes=BURST_CLASSES, actor=system_actor("tests"), at=at)
 
@@ -95,7 +95,7 @@ def looks_differ(at: datetime = LATER) -> list[tuple[object, ...]]:
         return list(cursor.fetchall())
 
 
-def take(turn: str, at: datetime = LATER) -> Sweep:
+def take(turn: str, at: datetime = LATER) -> LiveUseSweep:
     """Take one turn of a sweep, and no more."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT quotas_sweep(%s, %s, %s::jsonb)", [at, list(BURST_CLASSES), turn])

@@ -4,7 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.preemption.gangs import Candidate
-from quotas.domain.preemption.overage import Allowance, Holding, Overage, OverageKind, Selector
+from quotas.domain.preemption.overage import (
+    Allowance,
+    Overage,
+    OverageKind,
+    PodUnits,
+    UnitsSelector,
+)
 
 NOON = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
 
@@ -20,7 +26,7 @@ def allowance(
     size: GPUSize = GPUSize.LARGE,
 ) -> Allowance:
     holder = username or project or "acme"
-    selector = Selector(size, project, username, model_group, cluster)
+    selector = UnitsSelector(size, project, username, model_group, cluster)
     return Allowance(f"limit of {holder}", holder, selector, nominal, burst)
 
 
@@ -33,8 +39,8 @@ def holding(
     models: tuple[str, ...] = ("H100",),
     is_burst: bool = False,
     size: GPUSize = GPUSize.LARGE,
-) -> Holding:
-    return Holding(size, units, project, username, cluster, frozenset(models), is_burst)
+) -> PodUnits:
+    return PodUnits(size, units, project, username, cluster, frozenset(models), is_burst)
 
 
 def over(
@@ -45,7 +51,7 @@ def over(
     username: str = "",
     size: GPUSize = GPUSize.LARGE,
 ) -> Overage:
-    selector = Selector(size, project, username)
+    selector = UnitsSelector(size, project, username)
     return Overage(kind, "limit", username or project or "acme", selector, units)
 
 

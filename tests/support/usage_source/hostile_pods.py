@@ -23,7 +23,7 @@ from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
-from metering.services.collection.sweeping import Sweep, Worker, meter_due
+from metering.services.collection.sweeping import CollectionSweep, Worker, meter_due
 from metering.services.corrections.rechecking import RecheckSweep, recheck_due
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
@@ -184,7 +184,7 @@ class Metered:
     cluster: Cluster
     worker: Worker
 
-    def meter(self, *, hours: int = 1) -> Sweep:
+    def meter(self, *, hours: int = 1) -> CollectionSweep:
         """Open, collect and seal the hours that are due so long after `HOUR`."""
         return meter_due(worker=self.worker, at=HOUR + timedelta(hours=hours, seconds=900))
 

@@ -90,13 +90,13 @@ def kind(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Kind]:
                 settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
                 settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address[:2]
                 return (*mail(), lambda: len(server.mails))
-            SimulatedSender.forget()
+            SimulatedSender.purge()
             SimulatedSender.failing.update(("x@example.test",) if answer == "refused" else ())
             told = replace(TOLD, address="x@example.test")
             return SimulatedSender(), told, lambda: len(SimulatedSender.sent)
 
         yield make
-    SimulatedSender.forget()
+    SimulatedSender.purge()
 
 
 def test_returning_means_that_the_other_side_has_taken_it(kind: Kind) -> None:

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tenants.domain.notifications import (
+    attempts_text,
     masked_address,
-    next_try_words,
-    result_words,
-    tries_words,
+    next_attempt_text,
+    result_text,
 )
 
 AT = datetime(2026, 10, 5, 13, tzinfo=UTC)
@@ -37,7 +37,7 @@ def test_an_address_is_shown_without_its_tokens(kind: str, address: str, shown: 
 
 
 def test_tries_are_told_with_how_many_there_may_be() -> None:
-    assert [tries_words(attempts) for attempts in (0, 3)] == ["none", "3 of at most 10"]
+    assert [attempts_text(attempts) for attempts in (0, 3)] == ["none", "3 of at most 10"]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_tries_are_told_with_how_many_there_may_be() -> None:
 def test_the_last_result_is_a_sentence(
     state: str, attempts: int, sent_at: datetime | None, last_error: str, words: str
 ) -> None:
-    told = result_words(state=state, attempts=attempts, sent_at=sent_at, last_error=last_error)
+    told = result_text(state=state, attempts=attempts, sent_at=sent_at, last_error=last_error)
 
     assert told == words
 
@@ -82,6 +82,6 @@ def test_the_last_result_is_a_sentence(
     ],
 )
 def test_only_what_is_on_its_way_is_tried_again(state: str, seconds: int, words: str) -> None:
-    told = next_try_words(state=state, next_at=AT + timedelta(seconds=seconds), at=AT)
+    told = next_attempt_text(state=state, next_at=AT + timedelta(seconds=seconds), at=AT)
 
     assert told == words

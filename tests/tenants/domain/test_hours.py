@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.domain.hours import floor_hour, hours_words, is_whole_hour
+from tenants.domain.hours import floor_hour, hours_text, is_whole_hour
 
 moments = st.datetimes(
     min_value=datetime(2000, 1, 1),  # noqa: DTZ001 - Hypothesis adds the zone.
@@ -40,8 +40,8 @@ def test_a_range_is_told_in_utc_with_its_first_hour_and_the_one_after_its_last()
     berlin = timezone(timedelta(hours=2))
     begin_at = datetime(2026, 10, 1, tzinfo=berlin)
 
-    assert hours_words(begin_at, None) == "since 2026-09-30 22:00"
+    assert hours_text(begin_at, None) == "since 2026-09-30 22:00"
     assert (
-        hours_words(begin_at, datetime(2026, 11, 1, tzinfo=UTC))
+        hours_text(begin_at, datetime(2026, 11, 1, tzinfo=UTC))
         == "2026-09-30 22:00 to 2026-11-01 00:00"
     )

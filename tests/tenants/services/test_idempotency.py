@@ -8,7 +8,7 @@ from django.db import transaction
 from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.domain.refusals import IdempotencyKeyInUseError
 from tenants.models import IdempotencyRecord, Organization
-from tenants.services.idempotency import Answer, answer_once, forget_answers
+from tenants.services.idempotency import StoredResponse, answer_once, purge_responses
 from tests.support.builders import AT, make_organization
 from tests.support.threads import in_thread
 
@@ -16,9 +16,9 @@ ALICE = Actor(kind=ActorKind.PERSON, id="1", label="alice")
 PRINT = b"\x01" * 32
 
 
-def make_acme() -> Answer:
+def make_acme() -> StoredResponse:
     make_organization("acme")
-    return Answer(status=201, body={"slug": "acme"}, headers={"ETag": '"1"'})
+    return StoredResponse(status=201, body={"slug": "acme"}, headers={"ETag": '"1"'})
 
 
 @pytest.mark.usefixtures("committed_db")
@@ -32,7 +32,7 @@ def test_while_the_first_is_being_answered_the_second_is_refused() -> None:
             return error.code
         return "answered"
 
-    def first() -> Answer:
+    def first() -> StoredResponse:
         answer = make_acme()
         refusals.append(in_thread(second))
         return answer
@@ -47,7 +47,7 @@ def test_while_the_first_is_being_answered_the_second_is_refused() -> None:
 
 @pytest.mark.usefixtures("committed_db")
 def test_a_crash_after_the_effect_leaves_neither_effect_nor_answer() -> None:
-    def crash() -> Answer:
+    def crash() -> StoredResponse:
         make_acme()
         raise ZeroDivisionError
 
@@ -77,7 +77,7 @@ def test_answers_are_forgotten_after_a_week() -> None:
         answer_once(key="k", fingerprint=PRINT, respond=make_acme, actor=ALICE, at=AT)
     sweep = system_actor("tenants.tick")
 
-    assert forget_answers(actor=sweep, at=AT + timedelta(days=7)) == 0
-    assert forget_answers(actor=sweep, at=AT + timedelta(days=7, seconds=1)) == 1
+    assert purge_responses(actor=sweep, at=AT + timedelta(days=7)) == 0
+    assert purge_responses(actor=sweep, at=AT + timedelta(days=7, seconds=1)) == 1
     with pytest.raises(ValueError, match="service itself"):
-        forget_answers(actor=ALICE, at=AT)
+        purge_responses(actor=ALICE, at=AT)

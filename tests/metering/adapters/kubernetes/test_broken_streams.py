@@ -18,7 +18,7 @@ from metering.protocols.watch import (
     WatchEvent,
     WatchExpiredError,
 )
-from metering.services.allocations.pods import sight_of
+from metering.services.allocations.pods import snapshot_of
 from tenants.domain.errors import SourceUnavailableError
 from tests.support.metering.allocations.kubernetes import (
     GPU,
@@ -208,9 +208,9 @@ def test_a_pod_that_cannot_be_read_does_not_stop_the_stream(
         ("uid-2", (f"Its object cannot be read: {why}",)),
         ("uid-3", ()),
     ]
-    sight = sight_of(states[1], told_at=NOW, is_list=True)
-    assert sight is not None
-    assert (sight.uid, sight.gone_at, sight.alive_at) == ("uid-2", None, NOW)
+    observation = snapshot_of(states[1], observed_at=NOW, is_list=True)
+    assert observation is not None
+    assert (observation.uid, observation.gone_at, observation.alive_at) == ("uid-2", None, NOW)
 
 
 @pytest.mark.parametrize(("name", "seconds"), [("429", 9), ("an error of 429", 7), ("500", 0)])

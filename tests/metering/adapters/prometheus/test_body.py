@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from metering.adapters.prometheus import body as rooms
-from metering.adapters.prometheus.body import MEMO_MAX, MISSES_MAX, Answer, Cut
+from metering.adapters.prometheus import body as headrooms
+from metering.adapters.prometheus.body import MEMO_MAX, MISSES_MAX, Cut, QueryResponse
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.samples import Range, read_matrix, read_vector
 from metering.protocols import ClusterTarget
@@ -94,7 +94,7 @@ def test_series_are_the_same_however_spelled_and_cut(
 ) -> None:
     result = [row for row in result if row["values"]]
 
-    series = read_matrix(Answer(chunks(spell(answer(result)), size)), NAMES, WITHIN)
+    series = read_matrix(QueryResponse(chunks(spell(answer(result)), size)), NAMES, WITHIN)
 
     assert [dict(one.labels) for one in series] == [row["metric"] for row in result]
     assert [list(one.times) for one in series] == [
@@ -114,7 +114,7 @@ def test_facts_are_the_same_however_spelled_and_cut(
 ) -> None:
     facts = [{"metric": row["metric"], "value": row["values"][0]} for row in result]
 
-    read = list(read_vector(Answer(chunks(spell(answer(facts, "vector")), size)), NAMES))
+    read = list(read_vector(QueryResponse(chunks(spell(answer(facts, "vector")), size)), NAMES))
 
     assert [(dict(one.labels), one.value) for one in read] == [
         (row["metric"], row["value"][1]) for row in facts
@@ -131,7 +131,7 @@ def test_a_body_that_breaks_off_anywhere_is_refused(
 ) -> None:
     whole = spell(answer(result)).encode()
     end = data.draw(st.integers(0, len(whole) - 1))
-    broken = Answer(whole[at : min(at + size, end)] for at in range(0, end, size))
+    broken = QueryResponse(whole[at : min(at + size, end)] for at in range(0, end, size))
 
     with pytest.raises(SourceUnavailableError) as refusal:
         read_matrix(broken, NAMES, WITHIN)
@@ -145,7 +145,7 @@ def sound(**labels: str) -> Row:
 
 def refused(text: str) -> str:
     with pytest.raises(SourceUnavailableError) as refusal:
-        read_matrix(Answer([text.encode()]), NAMES, WITHIN)
+        read_matrix(QueryResponse([text.encode()]), NAMES, WITHIN)
     return refusal.value.reason
 
 
@@ -161,7 +161,7 @@ def test_a_warning_before_the_rows_is_heard() -> None:
 def test_statistics_and_empty_warnings_are_no_doubt() -> None:
     text = compact({"stats": {"seriesFetched": "1"}, **answer([sound()], warnings=None, infos=[])})
 
-    assert len(read_matrix(Answer([text.encode()]), NAMES, WITHIN)) == 1
+    assert len(read_matrix(QueryResponse([text.encode()]), NAMES, WITHIN)) == 1
 
 
 @pytest.mark.parametrize(
@@ -203,28 +203,28 @@ def test_rows_without_a_comma_between_them_are_refused() -> None:
 
 
 def test_an_envelope_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "ENVELOPE_CHARS_MAX", 100)
+    monkeypatch.setattr(headrooms, "ENVELOPE_CHARS_MAX", 100)
 
     for text in (" " * 1000 + compact(answer([])), compact(answer([], stats="x" * 1000))):
         with pytest.raises(SourceUnavailableError) as refusal:
-            read_matrix(Answer(chunks(text, 50)), NAMES, WITHIN)
+            read_matrix(QueryResponse(chunks(text, 50)), NAMES, WITHIN)
 
         assert refusal.value.reason == "truncated"
 
 
 def test_a_row_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "ROW_CHARS_MAX", 100)
+    monkeypatch.setattr(headrooms, "ROW_CHARS_MAX", 100)
     text = compact(answer([sound(a="x" * 10_000)]))
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        read_matrix(Answer(chunks(text, 50)), NAMES, WITHIN)
+        read_matrix(QueryResponse(chunks(text, 50)), NAMES, WITHIN)
 
     assert refusal.value.reason == "truncated"
 
 
 def test_the_digest_is_of_the_body_as_received() -> None:
     text = spaced(answer([sound(), sound(a="é")], stats={"a": 1}))
-    whole = Answer(chunks(text, 11))
+    whole = QueryResponse(chunks(text, 11))
 
     read_matrix(whole, NAMES, WITHIN)
 
@@ -240,7 +240,7 @@ def test_a_row_is_given_before_the_next_one_has_arrived() -> None:
             arrived.append(len(chunk))
             yield chunk
 
-    first = next(Answer(arriving()).series(lambda text: text))
+    first = next(QueryResponse(arriving()).series(lambda text: text))
 
     assert isinstance(first, Cut)
     assert sum(arrived) < 2_000
@@ -255,7 +255,7 @@ def test_texts_of_samples_that_are_alike_are_read_once() -> None:
 
     whole = compact(answer([sound(pod=str(number)) for number in range(100)]))
 
-    assert len(list(Answer(chunks(whole, 300)).series(read))) == 100
+    assert len(list(QueryResponse(chunks(whole, 300)).series(read))) == 100
 
     assert texts == [f'[[{WITHIN.asked_seconds},"1"]]']
 
@@ -272,7 +272,7 @@ def test_texts_that_never_repeat_are_not_remembered_for_ever() -> None:
         for number in range(MEMO_MAX + 1)
     ]
     alike = [sound(pod=str(number)) for number in range(3)]
-    found = list(Answer([compact(answer([*different, *alike])).encode()]).series(read))
+    found = list(QueryResponse([compact(answer([*different, *alike])).encode()]).series(read))
 
     assert len(found) == MEMO_MAX + 4
     assert texts[-3:] == [f'[[{WITHIN.asked_seconds},"1"]]'] * 3
@@ -286,7 +286,7 @@ def test_a_server_with_a_spelling_of_its_own_is_not_cut_for_long() -> None:
         return None
 
     text = compact(answer([sound(pod=str(number)) for number in range(100)]))
-    found = list(Answer([text.encode()]).series(read))
+    found = list(QueryResponse([text.encode()]).series(read))
 
     assert len(found) == 100
     assert not any(isinstance(one, Cut) for one in found)
@@ -298,7 +298,7 @@ def test_a_server_with_a_spelling_of_its_own_is_not_cut_for_long() -> None:
 def test_what_no_database_keeps_of_a_label_is_replaced(label: str, spelling: str) -> None:
     text = compact(answer([sound(a="X"), sound(a="b")])).replace('"a":"X"', spelling % label)
 
-    replaced, kept = read_matrix(Answer([text.encode()]), NAMES, WITHIN)
+    replaced, kept = read_matrix(QueryResponse([text.encode()]), NAMES, WITHIN)
 
     assert replaced.labels["a"].strip("ab") == "\ufffd"
     assert kept.labels["a"] == "b"

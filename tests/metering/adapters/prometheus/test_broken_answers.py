@@ -31,9 +31,9 @@ OK = json.dumps(answer([], "matrix")).encode()
 POD = identity()
 
 
-def sights(*rows: object) -> World:
+def observations(*rows: object) -> World:
     world = sound_world()
-    world.sights = [up(), *rows]  # type: ignore[list-item]
+    world.observations = [up(), *rows]  # type: ignore[list-item]
     return world
 
 
@@ -44,7 +44,7 @@ def facts(*rows: object) -> World:
 
 
 def whole(reply: Reply) -> World:
-    return World(sights=reply)
+    return World(observations=reply)
 
 
 def body(payload: object) -> World:
@@ -54,7 +54,7 @@ def body(payload: object) -> World:
 def valued(value: object, at: object = START) -> World:
     row = request(POD)
     row["values"] = [[at, value]]
-    return sights(row)
+    return observations(row)
 
 
 def scheduled(text: str) -> World:
@@ -116,24 +116,24 @@ BROKEN: dict[str, tuple[Callable[[], World], str]] = {
         lambda: World(facts=Reply(json.dumps(answer([], "matrix")).encode())),
         "wrong_result_type",
     ),
-    "row is no object": (lambda: sights("row"), "bad_answer"),
-    "row without values": (lambda: sights({"metric": POD}), "bad_answer"),
+    "row is no object": (lambda: observations("row"), "bad_answer"),
+    "row without values": (lambda: observations({"metric": POD}), "bad_answer"),
     "row without samples": (
-        lambda: sights({"metric": {"__name__": "up"}, "values": []}),
+        lambda: observations({"metric": {"__name__": "up"}, "values": []}),
         "bad_answer",
     ),
     "histogram": (
-        lambda: sights({"metric": {"__name__": "up"}, "histograms": [[START, {}]]}),
+        lambda: observations({"metric": {"__name__": "up"}, "histograms": [[START, {}]]}),
         "bad_answer",
     ),
-    "unknown metric": (lambda: sights(raw("up2", {})), "bad_answer"),
+    "unknown metric": (lambda: observations(raw("up2", {})), "bad_answer"),
     "label is a number": (
-        lambda: sights({"metric": {"__name__": "up", "a": 1}, "values": [[START, "1"]]}),
+        lambda: observations({"metric": {"__name__": "up", "a": 1}, "values": [[START, "1"]]}),
         "bad_answer",
     ),
     "value is a number": (lambda: valued(1), "bad_answer"),
     "sample of three": (
-        lambda: sights({"metric": {"__name__": "up"}, "values": [[START, "1", "2"]]}),
+        lambda: observations({"metric": {"__name__": "up"}, "values": [[START, "1", "2"]]}),
         "bad_answer",
     ),
     "fact of three": (
@@ -141,7 +141,7 @@ BROKEN: dict[str, tuple[Callable[[], World], str]] = {
         "bad_answer",
     ),
     "request without uid": (
-        lambda: sights(request({"namespace": "a", "pod": "b"})),
+        lambda: observations(request({"namespace": "a", "pod": "b"})),
         "bad_answer",
     ),
     "time is text": (lambda: valued("1", str(START)), "bad_answer"),
@@ -155,19 +155,19 @@ BROKEN: dict[str, tuple[Callable[[], World], str]] = {
         "bad_sample",
     ),
     "times out of order": (
-        lambda: sights(request(POD, times=[START + 60, START])),
+        lambda: observations(request(POD, times=[START + 60, START])),
         "bad_sample",
     ),
-    "time twice": (lambda: sights(request(POD, times=[START, START])), "bad_sample"),
-    "up is two": (lambda: sights(up(value="2")), "bad_sample"),
-    "up is NaN": (lambda: sights(up(value="NaN")), "bad_sample"),
-    "requests but no up": (lambda: World(sights=[request(POD)]), "no_coverage_clock"),
+    "time twice": (lambda: observations(request(POD, times=[START, START])), "bad_sample"),
+    "up is two": (lambda: observations(up(value="2")), "bad_sample"),
+    "up is NaN": (lambda: observations(up(value="NaN")), "bad_sample"),
+    "requests but no up": (lambda: World(observations=[request(POD)]), "no_coverage_clock"),
     "requests but nothing of the pod": (
-        lambda: World(sights=[up(), request(POD)]),
+        lambda: World(observations=[up(), request(POD)]),
         "incomplete_answer",
     ),
     "bound pods but no time of bind": (
-        lambda: World(sights=[up(), request(POD)], facts=facts_of(POD, scheduled=None)),
+        lambda: World(observations=[up(), request(POD)], facts=facts_of(POD, scheduled=None)),
         "incomplete_answer",
     ),
 }
@@ -182,15 +182,17 @@ DEFECTIVE: dict[str, tuple[Callable[[], World], str]] = {
     "units no number": (lambda: valued("one"), "cannot be 'one'"),
     "units empty": (lambda: valued(""), "cannot be ''"),
     "copies disagree about a request": (
-        lambda: sights(request(POD, "1"), request({**POD, "replica": "b"}, "2")),
+        lambda: observations(request(POD, "1"), request({**POD, "replica": "b"}, "2")),
         "disagree about its request",
     ),
     "a request changes": (
-        lambda: sights(request(POD, "1", times=[START]), request(POD, "2", times=[START + 60])),
+        lambda: observations(
+            request(POD, "1", times=[START]), request(POD, "2", times=[START + 60])
+        ),
         "disagree about its request",
     ),
     "one uid has two names": (
-        lambda: sights(request(POD), request(identity("other-0"))),
+        lambda: observations(request(POD), request(identity("other-0"))),
         "disagree about its name",
     ),
     "one pod on two nodes": (
@@ -205,11 +207,11 @@ DEFECTIVE: dict[str, tuple[Callable[[], World], str]] = {
     "bound in the future": (lambda: scheduled(str(ASKED + 301)), "time of bind cannot be"),
     "bound in milliseconds": (lambda: scheduled(str(START * 1000)), "time of bind cannot be"),
     "bound at NaN": (lambda: scheduled("NaN"), "time of bind cannot be 'NaN'"),
-    "terminal, and no sight of it": (
+    "terminal, and no observation of it": (
         lambda: facts(last("kube_pod_status_phase", {**POD, "phase": "Failed"})),
         "no sample shows since when",
     ),
-    "two owners, and no sight of either": (
+    "two owners, and no observation of either": (
         lambda: facts(
             last("kube_pod_labels", {**POD, "label_user": "alice"}),
             last("kube_pod_labels", {**POD, "label_user": "bob"}),
@@ -234,9 +236,9 @@ def test_one_pod_that_cannot_be_believed_is_told_apart_from_the_others(
     defective: Callable[[], World], sentence: str
 ) -> None:
     world, good = defective(), identity("good", "good")
-    assert isinstance(world.sights, list)
+    assert isinstance(world.observations, list)
     assert isinstance(world.facts, list)
-    world.sights.append(request(good))
+    world.observations.append(request(good))
     world.facts += facts_of(good)
 
     bad, sound = observe(world, user_label="user").pods
@@ -246,7 +248,7 @@ def test_one_pod_that_cannot_be_believed_is_told_apart_from_the_others(
 
 
 def test_samples_at_the_edges_are_inside() -> None:
-    world = sights(request(POD, times=[FIRST + 1, END, ASKED]))
+    world = observations(request(POD, times=[FIRST + 1, END, ASKED]))
 
     (pod,) = observe(world).pods
 

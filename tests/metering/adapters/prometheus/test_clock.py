@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.adapters.prometheus.clock import Clock, read_clock
+from metering.adapters.prometheus.clock import ScrapeTimes, read_clock
 from metering.adapters.prometheus.names import Names, names_of
 from metering.adapters.prometheus.samples import Series
 from metering.protocols import ClusterTarget
@@ -31,12 +31,12 @@ def pod(instance: str) -> Series:
     return Series("kube_pod_container_resource_requests", {"instance": instance}, [0], ["1"])
 
 
-def ticks(*sights: Series) -> list[int]:
-    return [int(one.timestamp()) for one in clock(*sights).ticks]
+def ticks(*observations: Series) -> list[int]:
+    return [int(one.timestamp()) for one in clock(*observations).ticks]
 
 
-def clock(*sights: Series) -> Clock:
-    return read_clock(sights, NAMES, scrape_seconds=60)
+def clock(*observations: Series) -> ScrapeTimes:
+    return read_clock(observations, NAMES, scrape_seconds=60)
 
 
 def test_each_successful_scrape_is_a_tick() -> None:
@@ -130,9 +130,9 @@ def test_pods_without_a_clock_are_refused() -> None:
 
 
 def test_milliseconds_are_kept() -> None:
-    sight = Series("up", {"instance": MAIN}, [1_790_848_800_123], ["1"])
+    observation = Series("up", {"instance": MAIN}, [1_790_848_800_123], ["1"])
 
-    assert clock(sight).ticks == (datetime(2026, 10, 1, 10, 0, 0, 123000, tzinfo=UTC),)
+    assert clock(observation).ticks == (datetime(2026, 10, 1, 10, 0, 0, 123000, tzinfo=UTC),)
 
 
 @given(st.sets(st.integers(0, 600), min_size=1), st.sets(st.integers(0, 600), max_size=40))

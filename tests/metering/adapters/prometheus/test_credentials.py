@@ -226,7 +226,7 @@ def test_a_refused_token_is_told_without_its_words(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("CLUSTER_SECRET_HOPPER", TOKEN)
-    world = World(sights=Reply(TOKEN.encode(), 401))
+    world = World(observations=Reply(TOKEN.encode(), 401))
 
     with caplog.at_level("DEBUG"), pytest.raises(SourceUnavailableError) as refusal:
         observe(world, prometheus_credential_reference="env:CLUSTER_SECRET_HOPPER")

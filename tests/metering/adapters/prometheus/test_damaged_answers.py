@@ -64,7 +64,7 @@ def full_world() -> World:
         last("up", {"pod": "exporter", "namespace": "gpu-operator", "job": "d", "instance": "e"}),
     ]
     world.details = [raw("kube_pod_status_phase", phase)]
-    for rows in (world.sights, world.devices, world.details):
+    for rows in (world.observations, world.devices, world.details):
         assert isinstance(rows, list)
         for row in rows:
             row["values"] = row["values"][:3] + row["values"][-2:]
@@ -108,7 +108,7 @@ def test_a_damaged_answer_is_refused_or_read(
 ) -> None:
     world, url = served
     sound = full_world()
-    kind = data.draw(st.sampled_from(["sights", "facts", "exporters", "devices", "details"]))
+    kind = data.draw(st.sampled_from(["observations", "facts", "exporters", "devices", "details"]))
     whole = answer(getattr(sound, kind), "vector" if kind in {"facts", "exporters"} else "matrix")
     path = data.draw(st.sampled_from(list(places(whole))))
     broken = damaged(whole, path, data.draw(JUNK))

@@ -142,7 +142,7 @@ def test_a_series_without_a_device_is_left_out() -> None:
 
 def test_a_window_carries_health_with_its_evidence() -> None:
     world = World(
-        sights=[raw("up", {"job": "kube-state-metrics", "instance": "10.0.0.9:8080"})],
+        observations=[raw("up", {"job": "kube-state-metrics", "instance": "10.0.0.9:8080"})],
         health=[raw(XID_ERRORS, SICK, "95", [START + 600, START + 660])],
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import NodeLabels, label_sets
-from metering.adapters.prometheus.pod_sights import read_sights
+from metering.adapters.prometheus.pod_observations import read_observations
 from metering.adapters.prometheus.pods import (
     PodHistory,
     compose_pods,
@@ -31,7 +31,7 @@ def who(uid: str = "u1", name: str = "train-0") -> dict[str, str]:
     return {"namespace": "team-nlp", "pod": name, "uid": uid}
 
 
-def sight(
+def observation(
     times: Sequence[int],
     units: str = "1",
     *,
@@ -62,13 +62,13 @@ def failed(pod: dict[str, str] | None = None) -> Fact:
 
 
 def read(
-    sights: Sequence[Series],
+    observations: Sequence[Series],
     facts: Sequence[Fact],
     details: Sequence[Series] = (),
     user_label: str = "user",
 ) -> tuple[PodObservation, ...]:
     return compose_pods(
-        read_sights(sights, NAMES),
+        read_observations(observations, NAMES),
         read_facts(facts, NAMES, user_label=user_label, within=WITHIN),
         read_history(details, user_label=user_label),
         NO_LABELS,
@@ -80,7 +80,7 @@ def at(offset: int) -> datetime:
 
 
 def test_sights_of_all_copies_are_one_life() -> None:
-    copies = [sight([-600, -540]), sight([-900, -570]), sight([-60, -30])]
+    copies = [observation([-600, -540]), observation([-900, -570]), observation([-60, -30])]
 
     (pod,) = read(copies, bound())
 
@@ -90,7 +90,10 @@ def test_sights_of_all_copies_are_one_life() -> None:
 def test_a_name_that_is_used_again_is_another_pod() -> None:
     first, again = who("u1"), who("u2")
 
-    pods = read([sight([-60], pod=again), sight([-600], pod=first)], [*bound(first), *bound(again)])
+    pods = read(
+        [observation([-60], pod=again), observation([-600], pod=first)],
+        [*bound(first), *bound(again)],
+    )
 
     assert [(pod.uid, pod.name, pod.last_seen_at) for pod in pods] == [
         ("u1", "train-0", at(-600)),
@@ -99,13 +102,13 @@ def test_a_name_that_is_used_again_is_another_pod() -> None:
 
 
 def test_a_pod_that_waits_for_a_node_is_on_none() -> None:
-    (pod,) = read([sight([-60], "8")], [fact("kube_pod_info", node="")])
+    (pod,) = read([observation([-60], "8")], [fact("kube_pod_info", node="")])
 
     assert (pod.node, pod.scheduled_at, pod.node_labels) == ("", None, {})
 
 
 def test_a_pod_that_got_its_node_meanwhile_is_on_it() -> None:
-    (pod,) = read([sight([-60])], [fact("kube_pod_info", node=""), *bound()])
+    (pod,) = read([observation([-60])], [fact("kube_pod_info", node=""), *bound()])
 
     assert (pod.node, pod.scheduled_at) == ("n1", at(-3000))
 
@@ -114,7 +117,7 @@ def test_a_waiting_pod_does_not_take_the_node_of_the_exporter() -> None:
     waiting = who("u2", "waiting-0")
 
     pods = read(
-        [sight([-60]), sight([-60], pod=waiting)],
+        [observation([-60]), observation([-60], pod=waiting)],
         [*bound(), fact("kube_pod_info", pod=waiting, node="node-of-kube-state-metrics")],
     )
 
@@ -146,18 +149,18 @@ def test_labels_of_the_target_do_not_hide_those_of_the_pod() -> None:
 
 
 def test_requests_tell_ordinary_init_containers_from_sidecars() -> None:
-    pod_sights = [
-        sight([-60], "2", metric=INIT_REQUESTS, container="warmup"),
-        sight([-60], "1", metric=INIT_REQUESTS, container="metrics"),
-        sight([-60], "4", container="main"),
-        sight([-60], "0", container="idle"),
+    pod_observations = [
+        observation([-60], "2", metric=INIT_REQUESTS, container="warmup"),
+        observation([-60], "1", metric=INIT_REQUESTS, container="metrics"),
+        observation([-60], "4", container="main"),
+        observation([-60], "0", container="idle"),
     ]
     init_containers = [
         fact("kube_pod_init_container_info", container="metrics", restart_policy="Always"),
         fact("kube_pod_init_container_info", container="warmup"),
     ]
 
-    (pod,) = read(pod_sights, [*bound(), *init_containers])
+    (pod,) = read(pod_observations, [*bound(), *init_containers])
 
     assert pod.requests == (
         ContainerRequest("main", ContainerKind.REGULAR, "nvidia_com_gpu", 4),
@@ -167,15 +170,15 @@ def test_requests_tell_ordinary_init_containers_from_sidecars() -> None:
 
 
 def test_a_pod_that_asks_for_none_is_no_concern() -> None:
-    assert read([sight([-60], "0")], []) == ()
+    assert read([observation([-60], "0")], []) == ()
 
 
 def test_a_completion_time_counts_only_in_a_terminal_phase() -> None:
     completed = fact("kube_pod_completion_time", str(NOW - 600))
     still_running = fact("kube_pod_status_phase", "0", phase="Succeeded")
 
-    (running,) = read([sight([-660, -60])], [*bound(), completed, still_running])
-    (ended,) = read([sight([-660, -60])], [*bound(), completed, failed()])
+    (running,) = read([observation([-660, -60])], [*bound(), completed, still_running])
+    (ended,) = read([observation([-660, -60])], [*bound(), completed, failed()])
 
     assert (running.finished_at, running.terminal_seen_at) == (None, None)
     assert (ended.finished_at, ended.terminal_seen_at) == (at(-600), at(-60))
@@ -187,7 +190,7 @@ def test_of_two_completion_times_the_later_one_counts() -> None:
         fact("kube_pod_completion_time", f"{NOW - 600}e+00"),
     ]
 
-    (pod,) = read([sight([-60])], [*bound(), *copies, failed()])
+    (pod,) = read([observation([-60])], [*bound(), *copies, failed()])
 
     assert pod.finished_at == at(-600)
 
@@ -195,7 +198,9 @@ def test_of_two_completion_times_the_later_one_counts() -> None:
 def test_a_copy_that_missed_the_end_does_not_undo_it() -> None:
     copies = [failed(), fact("kube_pod_status_phase", "0", phase="Failed", instance="old")]
 
-    (pod,) = read([sight([-60])], [*bound(), *copies, fact("kube_pod_completion_time", str(NOW))])
+    (pod,) = read(
+        [observation([-60])], [*bound(), *copies, fact("kube_pod_completion_time", str(NOW))]
+    )
 
     assert pod.finished_at == at(0)
 
@@ -203,7 +208,7 @@ def test_a_copy_that_missed_the_end_does_not_undo_it() -> None:
 def test_an_end_by_a_clock_that_runs_ahead_is_seen_at_the_last_sight() -> None:
     completed = fact("kube_pod_completion_time", str(NOW + 5))
 
-    (pod,) = read([sight([-120, -60])], [*bound(), completed, failed()])
+    (pod,) = read([observation([-120, -60])], [*bound(), completed, failed()])
 
     assert pod.terminal_seen_at == at(-60)
 
@@ -223,7 +228,7 @@ def test_an_end_that_is_not_told_is_seen_first_in_raw_samples() -> None:
         )
     ]
 
-    (pod,) = read([sight([-180, -30])], [*bound(), failed()], phases)
+    (pod,) = read([observation([-180, -30])], [*bound(), failed()], phases)
 
     assert (pod.finished_at, pod.terminal_seen_at) == (None, at(-90))
 
@@ -251,7 +256,7 @@ def test_only_doubts_about_our_pods_are_asked_about(
 
 
 def test_the_owner_is_the_value_of_the_user_label() -> None:
-    (pod,) = read([sight([-60])], [*bound(), fact("kube_pod_labels", label_user="alice")])
+    (pod,) = read([observation([-60])], [*bound(), fact("kube_pod_labels", label_user="alice")])
 
     assert pod.owner == "alice"
 
@@ -263,13 +268,13 @@ def test_a_pod_relabelled_later_stays_with_its_first_owner() -> None:
         for owner, offset in (("bob", -60), ("alice", -120))
     ]
 
-    (pod,) = read([sight([-60])], [*bound(), *labels], details)
+    (pod,) = read([observation([-60])], [*bound(), *labels], details)
 
     assert pod.owner == "alice"
 
 
 def test_an_older_exporter_without_priority_classes_disagrees_with_nobody() -> None:
-    (pod,) = read([sight([-60])], [*bound(), fact("kube_pod_info", node="n1")])
+    (pod,) = read([observation([-60])], [*bound(), fact("kube_pod_info", node="n1")])
 
     assert pod.priority_class == "gpu-standard"
 
@@ -277,7 +282,7 @@ def test_an_older_exporter_without_priority_classes_disagrees_with_nobody() -> N
 def test_two_priority_classes_are_a_defect_of_their_pod() -> None:
     other = fact("kube_pod_info", node="n1", priority_class="gpu-low")
 
-    (pod,) = read([sight([-60])], [*bound(), other])
+    (pod,) = read([observation([-60])], [*bound(), other])
 
     assert pod.defects == ("Its series disagree about its priority class: gpu-low, gpu-standard.",)
 
@@ -291,10 +296,10 @@ def test_an_answer_that_says_nothing_of_most_pods_is_refused(
 
     if is_refused:
         with pytest.raises(SourceUnavailableError) as refusal:
-            read([sight([-60], pod=pod) for pod in pods], facts)
+            read([observation([-60], pod=pod) for pod in pods], facts)
         assert refusal.value.reason == "incomplete_answer"
     else:
-        found = read([sight([-60], pod=pod) for pod in pods], facts)
+        found = read([observation([-60], pod=pod) for pod in pods], facts)
         assert [pod.is_end_known for pod in found] == [False] * missing + [True] * (4 - missing)
 
 
@@ -302,7 +307,7 @@ def test_one_bound_pod_whose_time_is_not_told_does_not_stop_the_others() -> None
     static = who("u2", "static-0")
 
     pods = read(
-        [sight([-60]), sight([-60], pod=static)],
+        [observation([-60]), observation([-60], pod=static)],
         [*bound(), fact("kube_pod_info", pod=static, node="n1")],
     )
 

@@ -25,7 +25,7 @@ def plan(**target: object) -> QueryPlan:
 
 
 def test_sights_are_raw_samples() -> None:
-    assert plan().sights(4440) == (
+    assert plan().observations(4440) == (
         '{__name__=~"kube_pod_container_resource_requests'
         "|kube_pod_init_container_resource_requests|kube_node_status_allocatable|up"
         "|kube_state_metrics_total_shards|kube_state_metrics_shard_ordinal"
@@ -65,10 +65,11 @@ def test_exporters_are_the_targets_that_devices_come_from() -> None:
 
 
 def test_counts_are_of_the_very_queries_a_bill_is_made_from() -> None:
-    sights, facts = plan().sights(4440), plan().facts(4440)
+    observations, facts = plan().observations(4440), plan().facts(4440)
 
-    assert counts({"sights": sights, "facts": facts}) == (
-        f'label_replace(count(last_over_time({sights})) or vector(0),"answer","sights","","")'
+    assert counts({"observations": observations, "facts": facts}) == (
+        f"label_replace(count(last_over_time({observations})) or vector(0),"
+        '"answer","observations","","")'
         f' or label_replace(count({facts}) or vector(0),"answer","facts","","")'
     )
 
@@ -114,7 +115,7 @@ def test_a_shared_prometheus_is_narrowed_in_every_selector() -> None:
     chosen = plan(selector_label="cluster", selector_value="hopper/a:1")
     details = chosen.details(("kube_pod_status_phase",), 60)
 
-    assert chosen.sights(60).count(',cluster="hopper/a:1"}') == 1
+    assert chosen.observations(60).count(',cluster="hopper/a:1"}') == 1
     assert chosen.facts(60).count(',cluster="hopper/a:1"}') == 6
     assert chosen.exporters(60).count(',cluster="hopper/a:1"}') == 2
     assert chosen.devices(PRESENCE, "", 60).count(',cluster="hopper/a:1"}') == 1
@@ -127,7 +128,7 @@ def test_the_reference_page_shows_the_queries_word_for_word() -> None:
     page = "".join((ROOT / "docs/reference/metering-queries.md").read_text("utf-8").split())
 
     for query in (
-        plan().sights(4440),
+        plan().observations(4440),
         plan().facts(4440),
         plan().exporters(3840),
         plan().device_series(),

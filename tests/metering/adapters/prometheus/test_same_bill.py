@@ -72,13 +72,13 @@ def undisturbed() -> World:
     node = {"node": "gpu-h100-01", **KSM}
     offered = {**node, "resource": "nvidia_com_gpu", "unit": "integer"}
     world = World(
-        sights=[up(), raw("kube_node_status_allocatable", offered, "16")],
+        observations=[up(), raw("kube_node_status_allocatable", offered, "16")],
         facts=[last("kube_node_labels", {**node, "label_a": "b"})],
     )
     for life in LIVES:
         pod = identity(life.name, life.uid)
         seen = [at for at in grid() if life.bound_at <= at < life.gone_at]
-        world.sights.append(request(pod, life.units, times=seen))  # type: ignore[union-attr]
+        world.observations.append(request(pod, life.units, times=seen))  # type: ignore[union-attr]
         world.facts += facts_of(pod, scheduled=life.bound_at)  # type: ignore[operator]
         if life.finished_at:
             world.facts += [
@@ -90,10 +90,10 @@ def undisturbed() -> World:
 
 def each(world: World, change: Callable[[Row], list[Row]]) -> World:
     """Return a world in which every series has become some."""
-    assert isinstance(world.sights, list)
+    assert isinstance(world.observations, list)
     assert isinstance(world.facts, list)
     return World(
-        sights=[one for row in world.sights for one in change(row)],
+        observations=[one for row in world.observations for one in change(row)],
         facts=[one for row in world.facts for one in change(row)],
     )
 

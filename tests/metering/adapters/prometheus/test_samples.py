@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.adapters.prometheus.body import Answer
+from metering.adapters.prometheus.body import QueryResponse
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.samples import (
     Range,
@@ -24,11 +24,11 @@ NAMES = names_of(ClusterTarget(slug="hopper"))
 WITHIN = Range(1_790_845_000, 1_790_850_000)
 
 
-def matrix(*rows: str) -> Answer:
+def matrix(*rows: str) -> QueryResponse:
     """Return an answer that holds rows as they are spelled."""
     inside = ",".join(rows)
     text = f'{{"status":"success","data":{{"resultType":"matrix","result":[{inside}]}}}}'
-    return Answer([text.encode()])
+    return QueryResponse([text.encode()])
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ OK = json.dumps(answer([], "matrix")).encode()
 
 
 def whole(reply: Reply) -> World:
-    return World(sights=reply)
+    return World(observations=reply)
 
 
 def test_a_busy_proxy_gets_one_more_try_and_nobody_else_does() -> None:
@@ -112,8 +112,8 @@ def dripping() -> Iterator[str]:
 
 def test_all_queries_share_one_budget_and_each_is_given_what_is_left() -> None:
     world = sound_world()
-    whole_answer = Reply(json.dumps(answer(sound_rows(world.sights), "matrix")).encode())
-    world.sights = replace(whole_answer, silence_seconds=1.5)
+    whole_answer = Reply(json.dumps(answer(sound_rows(world.observations), "matrix")).encode())
+    world.observations = replace(whole_answer, silence_seconds=1.5)
 
     with serving(world) as url, pytest.raises(SourceUnavailableError) as refusal:
         _observe(url, seconds_max=2.2)
@@ -138,7 +138,7 @@ class Overloaded(World):
             return Reply(text, 503)
         if parameters["query"].endswith("[2220s]"):
             self.asked.append(parameters)
-            asked, rows = int(parameters["time"]), sound_rows(self.sights)
+            asked, rows = int(parameters["time"]), sound_rows(self.observations)
             part = [
                 {**row, "values": [one for one in row["values"] if asked - 2220 < one[0] <= asked]}
                 for row in rows
@@ -149,7 +149,7 @@ class Overloaded(World):
 
 def test_a_query_that_prometheus_gave_up_is_asked_in_halves() -> None:
     world = sound_world()
-    busy = Overloaded(sights=world.sights, facts=world.facts)
+    busy = Overloaded(observations=world.observations, facts=world.facts)
 
     with serving(busy) as url:
         divided = PrometheusUsageSource().observe(target_of(url), **ASKED_AFTER)

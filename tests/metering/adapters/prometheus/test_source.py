@@ -119,7 +119,7 @@ def test_a_window_costs_four_queries_and_five_for_devices_at_fixed_times() -> No
 
 def test_a_window_asked_for_early_is_asked_as_of_then() -> None:
     world = sound_world()
-    world.sights = [up(grid(end=END + 120))]
+    world.observations = [up(grid(end=END + 120))]
     world.facts = []
 
     with serving(world) as url:
@@ -164,15 +164,15 @@ def test_every_query_leaves_evidence_of_its_answer() -> None:
     evidence = [*observation.evidence, *figures.evidence]
     assert [one.query for one in evidence] == [one["query"] for one in world.asked]
     assert [one.samples for one in evidence] == [3 * 74, 3, 2, 0, 0, 1, 64, 0, 0]
-    assert isinstance(world.sights, list)
-    body = json.dumps(answer(world.sights, "matrix")).encode()
+    assert isinstance(world.observations, list)
+    body = json.dumps(answer(world.observations, "matrix")).encode()
     assert observation.evidence[0].sha256 == hashlib.sha256(body).hexdigest()
     assert [one.at for one in evidence] == [*4 * [at(ASKED)], *5 * [at(END + 120)]]
 
 
 def test_a_closed_and_a_left_open_range_give_the_same_observation() -> None:
     left_open, closed = sound_world(), sound_world()
-    for rows, edge in ((closed.sights, FIRST), (closed.devices, START - 120)):
+    for rows, edge in ((closed.observations, FIRST), (closed.devices, START - 120)):
         assert isinstance(rows, list)
         for row in rows:
             row["values"].insert(0, [edge, "1"])
@@ -200,9 +200,9 @@ def test_a_terminal_pod_without_a_told_end_costs_a_query_more() -> None:
     world = sound_world()
     pod = identity("refused-0", "9d2e")
     phase = {**pod, "phase": "Failed"}
-    assert isinstance(world.sights, list)
+    assert isinstance(world.observations, list)
     assert isinstance(world.facts, list)
-    world.sights.append(request(pod))
+    world.observations.append(request(pod))
     world.facts += [*facts_of(pod), last("kube_pod_status_phase", phase)]
     world.details = [
         raw("kube_pod_status_phase", phase, "0", [START, START + 60]),

@@ -67,7 +67,7 @@ def evil_world(namespace: str, name: str, node: str, owner: str) -> World:
     """Return a world whose words are whatever somebody called their things."""
     pod = {"namespace": namespace, "pod": name, "uid": name, **KSM}
     world = sound_world()
-    world.sights = [up(), request(pod, node=node, container=owner)]
+    world.observations = [up(), request(pod, node=node, container=owner)]
     world.facts = [
         *facts_of(pod, node=node),
         last("kube_pod_labels", {**pod, "label_user": owner}),
@@ -126,7 +126,7 @@ def test_words_of_tenants_never_reach_a_query() -> None:
     world = sound_world()
     evil = 'b"} or up{namespace=~".*'
     pod = {"namespace": evil, "pod": evil, "uid": evil, **KSM}
-    world.sights = [up(), request(pod, node=evil)]
+    world.observations = [up(), request(pod, node=evil)]
     world.facts = [
         *facts_of(pod, node=evil),
         last("kube_node_labels", {"node": evil, **KSM, "label_a": evil}),

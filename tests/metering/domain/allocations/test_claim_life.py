@@ -17,7 +17,7 @@ CLASS = "gpu.nvidia.com"
 H100 = {"type": "gpu"}
 
 
-def sight(second: int, **fields: object) -> ClaimSnapshot:
+def observation(second: int, **fields: object) -> ClaimSnapshot:
     defaults: dict[str, object] = {
         "uid": "claim-1",
         "namespace": "team-nlp",
@@ -58,7 +58,7 @@ def ends(found: ClaimBook) -> list[tuple[str, object, EndKind, int, bool, bool]]
 
 def test_a_first_allocation_is_a_new_row() -> None:
     kept = book()
-    kept.apply(sight(5))
+    kept.apply(observation(5))
 
     [found] = kept.rows
     assert (found.resource, found.units, found.begin_at, found.labels) == (
@@ -73,7 +73,7 @@ def test_a_first_allocation_is_a_new_row() -> None:
 
 def test_the_same_state_again_changes_nothing_but_the_sight() -> None:
     kept = book(row(), consumers=(ConsumerRow("claim-1", "a", "pod-a", moment(0)),))
-    kept.apply(sight(5))
+    kept.apply(observation(5))
 
     assert ends(kept) == [(f"claim/{CLASS}", None, EndKind.OPEN, 0, False, False)]
     assert kept.rows[0].last_seen_at == moment(5)
@@ -82,8 +82,8 @@ def test_the_same_state_again_changes_nothing_but_the_sight() -> None:
 
 def test_each_class_is_a_row_and_each_ends_by_itself() -> None:
     kept = book()
-    kept.apply(sight(5, units={"a.example": 1, "b.example": 2}, labels={}))
-    kept.apply(sight(9, units={"b.example": 2}, labels={}))
+    kept.apply(observation(5, units={"a.example": 1, "b.example": 2}, labels={}))
+    kept.apply(observation(9, units={"b.example": 2}, labels={}))
 
     assert [(r.device_class, r.units, r.end_at) for r in kept.rows] == [
         ("a.example", 1, moment(9)),
@@ -93,8 +93,8 @@ def test_each_class_is_a_row_and_each_ends_by_itself() -> None:
 
 def test_a_late_end_is_bounded_by_the_last_time_all_was_well() -> None:
     kept = book(row(), row(20, claim_uid="claim-2"))
-    kept.apply(sight(500, units={}, consumers={}, is_prompt=False))
-    kept.apply(sight(500, uid="claim-2", units={}, consumers={}, is_prompt=False))
+    kept.apply(observation(500, units={}, consumers={}, is_prompt=False))
+    kept.apply(observation(500, uid="claim-2", units={}, consumers={}, is_prompt=False))
 
     assert [(r.end_at, r.end_kind, r.slack_seconds) for r in kept.rows] == [
         (moment(10), EndKind.VANISHED_IN_GAP, 490),
@@ -112,10 +112,10 @@ def test_a_watch_that_never_was_well_bounds_by_the_begin() -> None:
 def test_another_allocation_needs_a_pod_that_is_new_to_the_claim() -> None:
     former = row(end=8)
     kept = book(former, consumers=(ConsumerRow("claim-1", "a", "pod-a", moment(0), moment(8)),))
-    kept.apply(sight(9))
+    kept.apply(observation(9))
     assert kept.rows == [former]
 
-    kept.apply(sight(7, consumers={"b": "pod-b"}))
+    kept.apply(observation(7, consumers={"b": "pod-b"}))
     assert [(r.resource, r.begin_at) for r in kept.rows[1:]] == [(f"claim/{CLASS}#2", moment(8))]
     assert kept.rows[1].device_class == CLASS
 
@@ -137,7 +137,7 @@ def uses(found: ClaimBook) -> list[tuple[str, object, object, bool]]:
 @pytest.mark.parametrize("pods", [{"a": "pod-a"}, {"a": "pod-a", "b": "pod-b"}])
 def test_a_claim_that_shows_again_after_a_bound_goes_on_with_its_pods(pods: dict[str, str]) -> None:
     kept = book(bounded(), consumers=(used(), used("gone", end=10), used("left", end=5)))
-    kept.apply(sight(20, consumers=pods))
+    kept.apply(observation(20, consumers=pods))
 
     assert ends(kept) == [(f"claim/{CLASS}", None, EndKind.OPEN, 0, False, True)]
     assert kept.rows[0].last_seen_at == moment(20)
@@ -160,7 +160,7 @@ def test_a_bound_stands_while_nothing_contradicts_it(
     second: int, fields: dict[str, object]
 ) -> None:
     kept = book(bounded(), consumers=(used(),))
-    kept.apply(sight(second, **fields))
+    kept.apply(observation(second, **fields))
 
     assert [(r.end_at, r.is_changed) for r in kept.rows] == [(moment(8), False)]
     assert uses(kept) == [("a", moment(0), moment(10), False)]
@@ -168,7 +168,7 @@ def test_a_bound_stands_while_nothing_contradicts_it(
 
 def test_a_claim_used_by_others_after_a_bound_is_another_allocation() -> None:
     kept = book(bounded(), consumers=(used("left", end=5),))
-    kept.apply(sight(20, consumers={"b": "pod-b"}))
+    kept.apply(observation(20, consumers={"b": "pod-b"}))
 
     assert [(r.resource, r.begin_at, r.end_at) for r in kept.rows] == [
         (f"claim/{CLASS}", moment(0), moment(8)),
@@ -178,16 +178,16 @@ def test_a_claim_used_by_others_after_a_bound_is_another_allocation() -> None:
 
 def test_a_pod_that_never_left_goes_on_unchanged() -> None:
     kept = book(bounded(), consumers=(used(end=None),))
-    kept.apply(sight(20))
+    kept.apply(observation(20))
 
     assert [(c.end_at, c.is_changed) for c in kept.consumers] == [(None, False)]
 
 
 def test_a_pod_that_comes_back_uses_the_claim_again() -> None:
     kept = book(row(), consumers=(used(end=None), used("b", end=None)))
-    kept.apply(sight(5, consumers={"b": "pod-b"}))
-    kept.apply(sight(9, consumers={"a": "pod-a", "b": "pod-b"}))
-    kept.apply(sight(12, consumers={"b": "pod-b"}))
+    kept.apply(observation(5, consumers={"b": "pod-b"}))
+    kept.apply(observation(9, consumers={"a": "pod-a", "b": "pod-b"}))
+    kept.apply(observation(12, consumers={"b": "pod-b"}))
 
     assert uses(kept) == [
         ("a", moment(0), moment(5), False),
@@ -198,27 +198,27 @@ def test_a_pod_that_comes_back_uses_the_claim_again() -> None:
 
 def test_an_allocation_time_or_a_bind_tells_the_begin() -> None:
     told = book()
-    told.apply(sight(50, allocated_at=moment(3), bound_at=moment(4)))
+    told.apply(observation(50, allocated_at=moment(3), bound_at=moment(4)))
     bound = book()
-    bound.apply(sight(50, bound_at=moment(4)))
+    bound.apply(observation(50, bound_at=moment(4)))
 
     assert [told.rows[0].begin_at, bound.rows[0].begin_at] == [moment(3), moment(4)]
 
 
 def test_labels_are_filled_once() -> None:
     kept = book(row(labels={}))
-    kept.apply(sight(5, labels={}))
+    kept.apply(observation(5, labels={}))
     assert not kept.rows[0].is_changed
-    kept.apply(sight(6))
-    kept.apply(sight(7, labels={CLASS: {"type": "mig"}}))
+    kept.apply(observation(6))
+    kept.apply(observation(7, labels={CLASS: {"type": "mig"}}))
 
     assert (kept.rows[0].labels, kept.rows[0].is_changed) == (H100, True)
 
 
 def test_a_consumer_leaves_once() -> None:
     kept = book(row(), consumers=(ConsumerRow("claim-1", "a", "pod-a", moment(0)),))
-    kept.apply(sight(5, consumers={"b": "pod-b"}))
-    kept.apply(sight(9, consumers={"b": "pod-b"}))
+    kept.apply(observation(5, consumers={"b": "pod-b"}))
+    kept.apply(observation(9, consumers={"b": "pod-b"}))
 
     assert [(c.pod_uid, c.begin_at, c.end_at) for c in kept.consumers] == [
         ("a", moment(0), moment(5)),

@@ -11,12 +11,12 @@ from metering.domain.allocations.pod_life import (
     PodSnapshot,
     believed,
     is_refused,
-    merge_sights,
+    merge_snapshots,
 )
 from tests.support.metering.seen import moment
 
 
-def sight(uid: str = "a", **fields: object) -> PodSnapshot:
+def observation(uid: str = "a", **fields: object) -> PodSnapshot:
     defaults: dict[str, object] = {
         "uid": uid,
         "namespace": "team-nlp",
@@ -35,39 +35,41 @@ def sight(uid: str = "a", **fields: object) -> PodSnapshot:
 
 
 def test_pods_stay_in_the_order_of_their_first_sight() -> None:
-    merged = merge_sights([sight("b"), sight("a"), sight("b"), sight("c")])
+    merged = merge_snapshots(
+        [observation("b"), observation("a"), observation("b"), observation("c")]
+    )
 
     assert [item.uid for item in merged] == ["b", "a", "c"]
 
 
 def test_the_first_bound_sight_is_the_snapshot() -> None:
-    waiting = sight(bound_at=None, node="", owner="before")
-    bound = sight(owner="at bind", priority_class="batch")
-    relabelled = sight(owner="later", started_at=moment(9))
+    waiting = observation(bound_at=None, node="", owner="before")
+    bound = observation(owner="at bind", priority_class="batch")
+    relabelled = observation(owner="later", started_at=moment(9))
 
-    [merged] = merge_sights([waiting, bound, relabelled])
+    [merged] = merge_snapshots([waiting, bound, relabelled])
 
     assert (merged.owner, merged.priority_class, merged.node) == ("at bind", "batch", "node-1")
     assert (merged.bound_at, merged.started_at) == (moment(5), moment(9))
 
 
 def test_an_unbound_sight_after_a_bound_one_changes_no_bind() -> None:
-    [merged] = merge_sights([sight(), sight(bound_at=None, node="")])
+    [merged] = merge_snapshots([observation(), observation(bound_at=None, node="")])
 
     assert (merged.node, merged.bound_at) == ("node-1", moment(5))
 
 
 def test_the_best_evidence_of_an_end_stands_in_any_order() -> None:
     told = [
-        sight(alive_at=moment(10)),
-        sight(gone_at=moment(90)),
-        sight(gone_at=moment(60), is_prompt=True),
-        sight(gone_at=moment(70), is_prompt=True),
-        sight(finished_at=moment(55), gone_at=moment(61), is_prompt=True),
-        sight(deletion_at=moment(50)),
+        observation(alive_at=moment(10)),
+        observation(gone_at=moment(90)),
+        observation(gone_at=moment(60), is_prompt=True),
+        observation(gone_at=moment(70), is_prompt=True),
+        observation(finished_at=moment(55), gone_at=moment(61), is_prompt=True),
+        observation(deletion_at=moment(50)),
     ]
     for order in itertools.permutations(told):
-        [merged] = merge_sights(order)
+        [merged] = merge_snapshots(order)
 
         assert (merged.finished_at, merged.gone_at, merged.is_prompt, merged.alive_at) == (
             moment(55),
@@ -80,16 +82,16 @@ def test_the_best_evidence_of_an_end_stands_in_any_order() -> None:
 
 def test_reasons_and_defects_are_kept_from_the_latest_that_has_any() -> None:
     told = [
-        sight(reason="Evicted", defects=("x",)),
-        sight(),
-        sight(reason="Preempting", defects=("y",)),
-        sight(),
+        observation(reason="Evicted", defects=("x",)),
+        observation(),
+        observation(reason="Preempting", defects=("y",)),
+        observation(),
     ]
 
-    [merged] = merge_sights(told)
+    [merged] = merge_snapshots(told)
 
     assert (merged.reason, merged.defects) == ("Preempting", ("y",))
-    assert merge_sights([merged, replace(merged)]) == (merged,)
+    assert merge_snapshots([merged, replace(merged)]) == (merged,)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def holed(begin: int, end: int) -> tuple[datetime, ...]:
         (seen(10, 4597), Life(at(10), None, EndKind.OPEN)),
         # Gone between two scrapes: the middle, give or take half a scrape.
         (seen(10, 607), Life(at(10), at(622), EndKind.VANISHED, 15)),
-        # Bound after its last sight: it held nothing that anybody saw.
+        # Bound after its last observation: it held nothing that anybody saw.
         (seen(700, 607), Life(at(700), at(700), EndKind.VANISHED, 15)),
     ],
 )

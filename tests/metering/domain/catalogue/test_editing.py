@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from metering.domain.catalogue.editing import (
     RULES_MAX,
-    Difference,
     SeenHardware,
+    SizingDifference,
     differences,
     read_rules,
 )
@@ -129,7 +129,7 @@ def test_a_difference_tells_both_names_and_how_much_there_is() -> None:
     )
 
     assert found == (
-        Difference(
+        SizingDifference(
             resource="nvidia.com/gpu",
             product="NVIDIA-L40S",
             before="large L40S/whole",

@@ -1,6 +1,6 @@
 """What one source tells, and when it had eyes."""
 
-from metering.domain.collection.accounts import eyes_of_ticks, visible_seconds
+from metering.domain.collection.accounts import intervals_of_ticks, visible_seconds
 from tests.support.metering.accounts import (
     at,
     span,
@@ -13,11 +13,11 @@ from tests.support.metering.accounts import (
 def test_eyes_close_where_scrapes_are_too_far_apart() -> None:
     ticks = [at(second) for second in (0, 30, 60, 135, 211, 241)]
 
-    found = eyes_of_ticks(ticks, scrape_interval_seconds=30)
+    found = intervals_of_ticks(ticks, scrape_interval_seconds=30)
 
     assert found == (span(0, 135), span(211, 241))
-    assert eyes_of_ticks([], scrape_interval_seconds=30) == ()
-    assert eyes_of_ticks([at(5)], scrape_interval_seconds=30) == (span(5, 5),)
+    assert intervals_of_ticks([], scrape_interval_seconds=30) == ()
+    assert intervals_of_ticks([at(5)], scrape_interval_seconds=30) == (span(5, 5),)
 
 
 def test_visible_seconds_are_those_with_eyes_open() -> None:

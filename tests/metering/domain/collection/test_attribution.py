@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.collection.attribution import Tenant, directory_of, owner_of, tenant_at
+from metering.domain.collection.attribution import NamespaceOwner, directory_of, owner_of, tenant_at
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 ORGANIZATION, FIRST, SECOND = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -58,7 +58,7 @@ def test_a_binding_holds_from_its_begin_up_to_its_end(
 
 
 def test_the_tenant_names_organization_project_and_default_owner() -> None:
-    assert tenant_at(DIRECTORY, namespace="team", moment=HOUR) == Tenant(
+    assert tenant_at(DIRECTORY, namespace="team", moment=HOUR) == NamespaceOwner(
         ORGANIZATION, FIRST, "alice"
     )
 

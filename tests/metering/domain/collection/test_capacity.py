@@ -7,44 +7,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.collection.capacity import Balance, Offer, balance_of, blind_seconds
+from metering.domain.collection.capacity import Balance, ObservedCapacity, balance_of, blind_seconds
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 
 HOUR_START = datetime(2026, 10, 5, 12, tzinfo=UTC)
 
 
-def balance(offer: Offer) -> Balance:
+def balance(offer: ObservedCapacity) -> Balance:
     return balance_of(offer, scrape_interval_seconds=30, window_seconds=3600)
 
 
 @pytest.mark.parametrize(
     ("offer", "expected"),
     [
-        (Offer(8, 28_800, 7200, 3600), Balance(28_800, 18_000, 3600)),
-        (Offer(8, 14_400, 0, 0), Balance(14_400, 14_400)),
-        (Offer(1, 3600, 3600, 0), Balance(3600, 0)),
+        (ObservedCapacity(8, 28_800, 7200, 3600), Balance(28_800, 18_000, 3600)),
+        (ObservedCapacity(8, 14_400, 0, 0), Balance(14_400, 14_400)),
+        (ObservedCapacity(1, 3600, 3600, 0), Balance(3600, 0)),
         # The node was seen a scrape late: the pod proves that it was there.
-        (Offer(1, 3540, 3600, 0), Balance(3600, 0)),
-        (Offer(1, 3539, 3600, 0), Balance(3539, -61, is_over_capacity=True)),
+        (ObservedCapacity(1, 3540, 3600, 0), Balance(3600, 0)),
+        (ObservedCapacity(1, 3539, 3600, 0), Balance(3539, -61, is_over_capacity=True)),
         # Uncertain ends explain as much as they are uncertain.
-        (Offer(1, 3600, 3675, 0, slack_unit_seconds=15), Balance(3675, 0)),
+        (ObservedCapacity(1, 3600, 3675, 0, slack_unit_seconds=15), Balance(3675, 0)),
         (
-            Offer(1, 3600, 3676, 0, slack_unit_seconds=15),
+            ObservedCapacity(1, 3600, 3676, 0, slack_unit_seconds=15),
             Balance(3600, -76, is_over_capacity=True),
         ),
         # A node never seen to offer any.
-        (Offer(0, 0, 60, 0, units_in_use_max=1), Balance(60, 0)),
-        (Offer(0, 0, 0, 61, units_in_use_max=1), Balance(61, 0, 61, is_unseen=True)),
+        (ObservedCapacity(0, 0, 60, 0, units_in_use_max=1), Balance(60, 0)),
+        (ObservedCapacity(0, 0, 0, 61, units_in_use_max=1), Balance(61, 0, 61, is_unseen=True)),
         # What only one source tells of is held as far as there was room for it.
-        (Offer(1, 3600, 1200, 600, disputed_unit_seconds=900), Balance(3600, 900, 1500)),
-        (Offer(1, 3600, 3000, 0, disputed_unit_seconds=900), Balance(3600, 0, 600)),
-        (Offer(1, 3600, 3600, 0, disputed_unit_seconds=900), Balance(3600, 0, 0)),
-        (Offer(0, 0, 0, 0, disputed_unit_seconds=900), Balance(0, 0, 0)),
-        (Offer(0, 0, 0, 0), Balance(0, 0)),
+        (ObservedCapacity(1, 3600, 1200, 600, disputed_unit_seconds=900), Balance(3600, 900, 1500)),
+        (ObservedCapacity(1, 3600, 3000, 0, disputed_unit_seconds=900), Balance(3600, 0, 600)),
+        (ObservedCapacity(1, 3600, 3600, 0, disputed_unit_seconds=900), Balance(3600, 0, 0)),
+        (ObservedCapacity(0, 0, 0, 0, disputed_unit_seconds=900), Balance(0, 0, 0)),
+        (ObservedCapacity(0, 0, 0, 0), Balance(0, 0)),
     ],
 )
-def test_an_offer_is_shared_out(offer: Offer, expected: Balance) -> None:
+def test_an_offer_is_shared_out(offer: ObservedCapacity, expected: Balance) -> None:
     assert balance(offer) == expected
 
 
@@ -60,7 +60,7 @@ def test_the_parts_always_add_up(
     units: int, offered: int, billed: int, held: int, disputed: int, slack: int
 ) -> None:
     found = balance(
-        Offer(
+        ObservedCapacity(
             units, offered, billed, held, disputed_unit_seconds=disputed, slack_unit_seconds=slack
         )
     )
@@ -75,7 +75,7 @@ def test_the_parts_always_add_up(
 def test_shares_of_one_device_and_idle_are_one_device(replicas: int, seconds: list[int]) -> None:
     used = seconds[:replicas]
 
-    found = balance(Offer(replicas, replicas * 3600, sum(used), 0))
+    found = balance(ObservedCapacity(replicas, replicas * 3600, sum(used), 0))
 
     assert found.idle_unit_seconds + sum(used) == replicas * 3600
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.collection.claim_split import NOBODY, Part, Use, split_claim
+from metering.domain.collection.claim_split import NOBODY, ClaimPart, Use, split_claim
 from tests.support.metering.seen import HOUR, moment
 
 
@@ -53,8 +53,8 @@ def test_the_claims_own_part_tells_that_it_has_a_hole() -> None:
     parts = split_claim(units=2, begin_at=HOUR, end_at=moment(100), uses=[use("a", 40, 60)])
 
     assert parts == (
-        Part(NOBODY, HOUR, moment(100), unit_seconds=160, split_among=2),
-        Part("a", moment(40), moment(60), unit_seconds=40, split_among=1),
+        ClaimPart(NOBODY, HOUR, moment(100), unit_seconds=160, split_among=2),
+        ClaimPart("a", moment(40), moment(60), unit_seconds=40, split_among=1),
     )
 
 

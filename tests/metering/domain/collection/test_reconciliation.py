@@ -3,8 +3,13 @@
 import pytest
 
 from metering.domain.allocations.timeline import EndKind, Life
-from metering.domain.collection.accounts import Account, Span
-from metering.domain.collection.reconciliation import Accepted, Side, Verdict, tolerance_seconds
+from metering.domain.collection.accounts import OpenInterval, SourceAccount
+from metering.domain.collection.reconciliation import (
+    Accepted,
+    Side,
+    SourceVerdict,
+    tolerance_seconds,
+)
 from tests.support.metering.accounts import (
     OPEN_EYES,
     at,
@@ -36,37 +41,37 @@ def test_the_tolerance_is_two_scrapes_or_half_a_percent_of_the_window(
     ("kubernetes", "prometheus", "expected"),
     [
         # The API's seconds are billed while they are within the tolerance.
-        (told(0, 1000), told(0, 1000), (Verdict.AGREED, 1000, 0)),
-        (told(0, 1000), told(0, 1060), (Verdict.AGREED, 1000, 0)),
-        (told(0, 1000), told(30, 1030), (Verdict.AGREED, 1000, 0)),
-        (told(0, 1000), told(0, 1061), (Verdict.DIFFERS, 1000, 61)),
-        (told(0, 1000), told(31, 1030), (Verdict.DIFFERS, 969, 61)),
-        (told(-600, None), told(-600, None), (Verdict.AGREED, 3600, 0)),
+        (told(0, 1000), told(0, 1000), (SourceVerdict.AGREED, 1000, 0)),
+        (told(0, 1000), told(0, 1060), (SourceVerdict.AGREED, 1000, 0)),
+        (told(0, 1000), told(30, 1030), (SourceVerdict.AGREED, 1000, 0)),
+        (told(0, 1000), told(0, 1061), (SourceVerdict.DIFFERS, 1000, 61)),
+        (told(0, 1000), told(31, 1030), (SourceVerdict.DIFFERS, 969, 61)),
+        (told(-600, None), told(-600, None), (SourceVerdict.AGREED, 3600, 0)),
         # What scrapes cannot know exactly agrees with everything inside its bounds.
-        (told(0, 1000), told(0, 985, EndKind.VANISHED, slack=15), (Verdict.AGREED, 1000, 0)),
+        (told(0, 1000), told(0, 985, EndKind.VANISHED, slack=15), (SourceVerdict.AGREED, 1000, 0)),
         (
             told(0, 1000),
             told(0, 700, EndKind.VANISHED_IN_GAP, slack=300),
-            (Verdict.AGREED, 1000, 0),
+            (SourceVerdict.AGREED, 1000, 0),
         ),
         (
             told(0, 1000),
             told(0, 600, EndKind.VANISHED_IN_GAP, slack=300),
-            (Verdict.DIFFERS, 600, 400),
+            (SourceVerdict.DIFFERS, 600, 400),
         ),
         # One ended, the other goes on.
-        (told(0, 1000), told(0, None), (Verdict.DIFFERS, 1000, 2600)),
-        (told(0, None), told(0, 1000), (Verdict.DIFFERS, 1000, 2600)),
+        (told(0, 1000), told(0, None), (SourceVerdict.DIFFERS, 1000, 2600)),
+        (told(0, None), told(0, 1000), (SourceVerdict.DIFFERS, 1000, 2600)),
         # Nothing in common at all.
-        (told(0, 500), told(1000, 1500), (Verdict.DIFFERS, 0, 1000)),
-        (told(0, 500), told(500, 1500), (Verdict.DIFFERS, 0, 1500)),
+        (told(0, 500), told(1000, 1500), (SourceVerdict.DIFFERS, 0, 1000)),
+        (told(0, 500), told(500, 1500), (SourceVerdict.DIFFERS, 0, 1500)),
         # A zero-length life is the API's word that nothing was held.
-        (told(500, 500), told(500, 550), (Verdict.AGREED, 0, 0)),
-        (told(500, 500), told(500, 600), (Verdict.DIFFERS, 0, 100)),
+        (told(500, 500), told(500, 550), (SourceVerdict.AGREED, 0, 0)),
+        (told(500, 500), told(500, 600), (SourceVerdict.DIFFERS, 0, 100)),
     ],
 )
 def test_what_two_sources_tell_is_made_one(
-    kubernetes: Account, prometheus: Account, expected: tuple[Verdict, int, int]
+    kubernetes: SourceAccount, prometheus: SourceAccount, expected: tuple[SourceVerdict, int, int]
 ) -> None:
     assert billed(compare(kubernetes, prometheus)) == expected
 
@@ -146,11 +151,11 @@ def test_what_two_sources_tell_is_made_one(
     ],
 )
 def test_an_end_the_watch_missed_is_taken_from_prometheus(
-    kubernetes: Account, prometheus: Account, end: int, kind: EndKind, slack: int
+    kubernetes: SourceAccount, prometheus: SourceAccount, end: int, kind: EndKind, slack: int
 ) -> None:
     found = compare(kubernetes, prometheus)
 
-    assert found.verdict is Verdict.RECOVERED
+    assert found.verdict is SourceVerdict.RECOVERED
     assert found.billed == Life(at(0), at(end), kind, slack)
     assert found.disputed == ()
 
@@ -158,45 +163,52 @@ def test_an_end_the_watch_missed_is_taken_from_prometheus(
 def test_what_was_recovered_matters_only_in_the_hour_of_the_end() -> None:
     found = compare(told(-7200, 600, EndKind.VANISHED_IN_GAP, slack=1800), told(-7200, 1500))
 
-    assert billed(found) == (Verdict.RECOVERED, 1500, 0)
+    assert billed(found) == (SourceVerdict.RECOVERED, 1500, 0)
     before = share(found, -3600, 0)
-    assert (before.verdict, before.interval and before.interval.seconds) == (Verdict.AGREED, 3600)
+    assert (before.verdict, before.interval and before.interval.seconds) == (
+        SourceVerdict.AGREED,
+        3600,
+    )
 
 
 def test_a_difference_is_held_in_the_hour_it_lies_in_only() -> None:
     found = compare(told(-7200, 1000), told(-7200, 2000))
 
     before, after = share(found, -3600, 0), share(found, 3600, 7200)
-    assert (before.verdict, before.held_seconds) == (Verdict.AGREED, 0)
+    assert (before.verdict, before.held_seconds) == (SourceVerdict.AGREED, 0)
     assert (after.interval, after.held_seconds) == (None, 0)
-    assert billed(found) == (Verdict.DIFFERS, 1000, 1000)
+    assert billed(found) == (SourceVerdict.DIFFERS, 1000, 1000)
 
 
 def test_a_different_request_is_told_and_the_apis_is_billed() -> None:
     found = compare(told(0, 1000, units=2), told(0, 1000, units=4))
 
     assert (found.verdict, found.units, found.is_request_different) == (
-        Verdict.REQUEST_DIFFERS,
+        SourceVerdict.REQUEST_DIFFERS,
         2,
         True,
     )
-    assert billed(found) == (Verdict.REQUEST_DIFFERS, 1000, 0)
+    assert billed(found) == (SourceVerdict.REQUEST_DIFFERS, 1000, 0)
 
 
 def test_different_times_and_requests_are_both_told() -> None:
     found = compare(told(-7200, 1000, units=2), told(-7200, 2000, units=4))
 
-    assert (found.verdict, found.units, found.is_request_different) == (Verdict.DIFFERS, 2, True)
-    assert share(found, -3600, 0).verdict is Verdict.REQUEST_DIFFERS
+    assert (found.verdict, found.units, found.is_request_different) == (
+        SourceVerdict.DIFFERS,
+        2,
+        True,
+    )
+    assert share(found, -3600, 0).verdict is SourceVerdict.REQUEST_DIFFERS
 
 
 # ---------------------------------------------------------------- only one source knows of it
 
 
 def test_what_the_api_alone_tells_is_billed_and_told_when_scrapes_should_have_seen_it() -> None:
-    assert billed(compare(told(0, 1000), None)) == (Verdict.KUBERNETES_ONLY, 1000, 0)
-    assert billed(compare(told(0, 60), None)) == (Verdict.KUBERNETES_ONLY, 60, 0)
-    assert billed(compare(told(-600, None), None)) == (Verdict.KUBERNETES_ONLY, 3600, 0)
+    assert billed(compare(told(0, 1000), None)) == (SourceVerdict.KUBERNETES_ONLY, 1000, 0)
+    assert billed(compare(told(0, 60), None)) == (SourceVerdict.KUBERNETES_ONLY, 60, 0)
+    assert billed(compare(told(-600, None), None)) == (SourceVerdict.KUBERNETES_ONLY, 3600, 0)
 
 
 @pytest.mark.parametrize(
@@ -209,11 +221,11 @@ def test_what_the_api_alone_tells_is_billed_and_told_when_scrapes_should_have_se
     ids=["shorter than two scrapes", "in a hole", "nobody scraped"],
 )
 def test_what_the_scrapes_could_miss_is_billed_in_silence(
-    account: Account, scrapes: tuple[Span, ...]
+    account: SourceAccount, scrapes: tuple[OpenInterval, ...]
 ) -> None:
     found = compare(account, None, scrapes=scrapes)
 
-    assert found.verdict is Verdict.KUBERNETES_EXPLAINED
+    assert found.verdict is SourceVerdict.KUBERNETES_EXPLAINED
     assert found.billed == account.life
 
 
@@ -224,19 +236,29 @@ def test_what_the_scrapes_could_miss_is_billed_in_silence(
         (
             told(-7200, None, known_until=-3600),
             (span(-120, 4500),),
-            Verdict.RECOVERED,
+            SourceVerdict.RECOVERED,
             -3600,
             3480,
         ),
-        (told(0, None, known_until=40), (span(40, 4500),), Verdict.RECOVERED, 40, 0),
-        (told(0, None, known_until=600), OPEN_EYES, Verdict.KUBERNETES_ONLY, 600, 0),
+        (told(0, None, known_until=40), (span(40, 4500),), SourceVerdict.RECOVERED, 40, 0),
+        (told(0, None, known_until=600), OPEN_EYES, SourceVerdict.KUBERNETES_ONLY, 600, 0),
         # Too little was scraped after it to conclude anything.
-        (told(0, None, known_until=600), (span(700, 759),), Verdict.KUBERNETES_EXPLAINED, None, 0),
-        (told(0, None, known_until=600), (), Verdict.KUBERNETES_EXPLAINED, None, 0),
+        (
+            told(0, None, known_until=600),
+            (span(700, 759),),
+            SourceVerdict.KUBERNETES_EXPLAINED,
+            None,
+            0,
+        ),
+        (told(0, None, known_until=600), (), SourceVerdict.KUBERNETES_EXPLAINED, None, 0),
     ],
 )
 def test_what_the_watch_lost_sight_of_ends_there_when_scrapes_do_not_show_it(
-    account: Account, scrapes: tuple[Span, ...], verdict: Verdict, end: int | None, slack: int
+    account: SourceAccount,
+    scrapes: tuple[OpenInterval, ...],
+    verdict: SourceVerdict,
+    end: int | None,
+    slack: int,
 ) -> None:
     found = compare(account, None, scrapes=scrapes)
 
@@ -247,34 +269,34 @@ def test_what_the_watch_lost_sight_of_ends_there_when_scrapes_do_not_show_it(
 
 
 def test_what_only_prometheus_tells_is_held_while_the_watch_was_healthy() -> None:
-    assert billed(compare(None, told(0, 1000))) == (Verdict.PROMETHEUS_ONLY, 0, 1000)
-    assert billed(compare(None, told(-10, 5))) == (Verdict.PROMETHEUS_ONLY, 0, 5)
-    assert billed(compare(None, told(0, None))) == (Verdict.PROMETHEUS_ONLY, 0, 3600)
+    assert billed(compare(None, told(0, 1000))) == (SourceVerdict.PROMETHEUS_ONLY, 0, 1000)
+    assert billed(compare(None, told(-10, 5))) == (SourceVerdict.PROMETHEUS_ONLY, 0, 5)
+    assert billed(compare(None, told(0, None))) == (SourceVerdict.PROMETHEUS_ONLY, 0, 3600)
 
 
 @pytest.mark.parametrize(
     ("watch", "expected"),
     [
-        ((), Verdict.RECOVERED),
-        ((span(-600, 0), span(1000, 4500)), Verdict.RECOVERED),
-        ((span(-600, 59), span(1000, 4500)), Verdict.RECOVERED),
-        ((span(-600, 60), span(1000, 4500)), Verdict.PROMETHEUS_ONLY),
+        ((), SourceVerdict.RECOVERED),
+        ((span(-600, 0), span(1000, 4500)), SourceVerdict.RECOVERED),
+        ((span(-600, 59), span(1000, 4500)), SourceVerdict.RECOVERED),
+        ((span(-600, 60), span(1000, 4500)), SourceVerdict.PROMETHEUS_ONLY),
     ],
 )
 def test_what_the_watch_could_not_see_is_billed_as_recovered(
-    watch: tuple[Span, ...], expected: Verdict
+    watch: tuple[OpenInterval, ...], expected: SourceVerdict
 ) -> None:
     found = compare(None, told(0, 1000), watch=watch)
 
     assert found.verdict is expected
-    assert (found.billed is not None) is (expected is Verdict.RECOVERED)
+    assert (found.billed is not None) is (expected is SourceVerdict.RECOVERED)
 
 
 def test_a_recovered_pod_is_recovered_in_every_hour() -> None:
     found = compare(None, told(-600, 4000), watch=())
 
     assert [share(found, start, start + 3600).verdict for start in (-3600, 0, 3600)] == [
-        Verdict.RECOVERED
+        SourceVerdict.RECOVERED
     ] * 3
 
 
@@ -297,8 +319,8 @@ def test_nobody_knowing_of_a_pod_is_a_mistake() -> None:
     ],
 )
 def test_an_accepted_side_is_billed_alone(
-    kubernetes: Account | None,
-    prometheus: Account | None,
+    kubernetes: SourceAccount | None,
+    prometheus: SourceAccount | None,
     side: Side,
     seconds: int,
     units: int,
@@ -308,7 +330,7 @@ def test_an_accepted_side_is_billed_alone(
 
     found = compare(kubernetes, prometheus, accepted=accepted)
 
-    assert billed(found) == (Verdict.ACCEPTED, seconds, 0)
+    assert billed(found) == (SourceVerdict.ACCEPTED, seconds, 0)
     assert found.units == units
 
 
@@ -317,11 +339,11 @@ def test_an_accepted_side_is_billed_alone(
     [(None, None), (told(0, 1000), None), (told(0, 1000), told(0, 1500))],
 )
 def test_what_was_told_when_it_was_accepted_is_billed_whatever_is_told_later(
-    kubernetes: Account | None, prometheus: Account | None
+    kubernetes: SourceAccount | None, prometheus: SourceAccount | None
 ) -> None:
     accepted = Accepted(Side.PROMETHEUS, told(0, 2000).life, 2)
 
     found = compare(kubernetes, prometheus, accepted=accepted)
 
-    assert billed(found) == (Verdict.ACCEPTED, 2000, 0)
+    assert billed(found) == (SourceVerdict.ACCEPTED, 2000, 0)
     assert found.units == 2

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.allocations.timeline import EndKind
-from metering.domain.collection.accounts import Account, Span
-from metering.domain.collection.reconciliation import Reconciled, Verdict
+from metering.domain.collection.accounts import OpenInterval, SourceAccount
+from metering.domain.collection.reconciliation import Reconciled, SourceVerdict
 from tests.support.metering.accounts import (
     LAST_LOOK,
     at,
@@ -22,7 +22,7 @@ from tests.support.metering.accounts import (
 
 
 @st.composite
-def accounts(draw: st.DrawFn) -> Account:
+def accounts(draw: st.DrawFn) -> SourceAccount:
     begin = draw(st.integers(-4000, 4000))
     kind = draw(st.sampled_from(EndKind))
     length = draw(st.integers(0, 6000))
@@ -39,7 +39,7 @@ def accounts(draw: st.DrawFn) -> Account:
 
 
 @st.composite
-def eyes(draw: st.DrawFn) -> tuple[Span, ...]:
+def eyes(draw: st.DrawFn) -> tuple[OpenInterval, ...]:
     edges = sorted(draw(st.lists(st.integers(-4000, 9000), max_size=8, unique=True)))
     return tuple(span(a, b) for a, b in zip(edges[::2], edges[1::2], strict=False))
 
@@ -48,7 +48,7 @@ maybe = st.none() | accounts()
 
 
 @st.composite
-def pairs(draw: st.DrawFn) -> tuple[Account | None, Account | None]:
+def pairs(draw: st.DrawFn) -> tuple[SourceAccount | None, SourceAccount | None]:
     kubernetes = draw(maybe)
     return kubernetes, draw(accounts() if kubernetes is None else maybe)
 
@@ -58,13 +58,15 @@ def seconds_of(found: Reconciled, start: int, end: int) -> tuple[int, int]:
     return (part.interval.seconds if part.interval else 0), part.held_seconds
 
 
-def latest(account: Account) -> datetime:
+def latest(account: SourceAccount) -> datetime:
     return account.end_not_after or at(99_999)
 
 
 @given(pairs(), eyes(), eyes())
 def test_billed_and_held_are_within_what_the_sources_tell(
-    pair: tuple[Account | None, Account | None], watch: tuple[Span, ...], scrapes: tuple[Span, ...]
+    pair: tuple[SourceAccount | None, SourceAccount | None],
+    watch: tuple[OpenInterval, ...],
+    scrapes: tuple[OpenInterval, ...],
 ) -> None:
     found = compare(*pair, watch=watch, scrapes=scrapes)
 
@@ -83,22 +85,22 @@ def test_billed_and_held_are_within_what_the_sources_tell(
 
 @given(accounts(), accounts())
 def test_a_difference_bills_and_holds_the_same_whoever_tells_which(
-    one: Account, other: Account
+    one: SourceAccount, other: SourceAccount
 ) -> None:
     first, second = compare(one, other), compare(other, one)
 
-    assert (first.verdict is Verdict.DIFFERS) is (second.verdict is Verdict.DIFFERS)
-    if first.verdict is Verdict.DIFFERS:
+    assert (first.verdict is SourceVerdict.DIFFERS) is (second.verdict is SourceVerdict.DIFFERS)
+    if first.verdict is SourceVerdict.DIFFERS:
         assert seconds_of(first, -10_000, 20_000) == seconds_of(second, -10_000, 20_000)
 
 
 @given(accounts(), accounts())
 def test_agreement_bills_the_apis_exact_seconds_and_holds_nothing(
-    kubernetes: Account, prometheus: Account
+    kubernetes: SourceAccount, prometheus: SourceAccount
 ) -> None:
     found = compare(kubernetes, prometheus)
 
-    if found.verdict in {Verdict.AGREED, Verdict.REQUEST_DIFFERS}:
+    if found.verdict in {SourceVerdict.AGREED, SourceVerdict.REQUEST_DIFFERS}:
         assert found.disputed == ()
         assert found.units == kubernetes.units
         if kubernetes.life.end_kind is EndKind.EXACT:
@@ -107,9 +109,9 @@ def test_agreement_bills_the_apis_exact_seconds_and_holds_nothing(
 
 @given(pairs(), eyes(), eyes(), st.lists(st.integers(-3999, 8999), max_size=5, unique=True))
 def test_consecutive_windows_add_up(
-    pair: tuple[Account | None, Account | None],
-    watch: tuple[Span, ...],
-    scrapes: tuple[Span, ...],
+    pair: tuple[SourceAccount | None, SourceAccount | None],
+    watch: tuple[OpenInterval, ...],
+    scrapes: tuple[OpenInterval, ...],
     cuts: list[int],
 ) -> None:
     found = compare(*pair, watch=watch, scrapes=scrapes)
@@ -123,7 +125,7 @@ def test_consecutive_windows_add_up(
 
 @given(accounts(), maybe)
 def test_what_the_api_knows_exactly_is_never_billed_longer_unless_a_person_says_so(
-    kubernetes: Account, prometheus: Account | None
+    kubernetes: SourceAccount, prometheus: SourceAccount | None
 ) -> None:
     found = compare(kubernetes, prometheus)
 

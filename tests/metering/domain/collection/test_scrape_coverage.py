@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.collection.accounts import Span
+from metering.domain.collection.accounts import OpenInterval
 from metering.domain.collection.scrape_coverage import (
     Hole,
     ScrapeCoverage,
@@ -202,9 +202,9 @@ def test_scrapes_in_time_leave_no_hole_at_the_edges() -> None:
 def test_another_source_covers_what_it_observed() -> None:
     missed = holes(covered([target("A", (FROM, 600), (1200, UNTIL))], thing("A")))
 
-    assert uncovered(missed, spans=[Span(HOUR, None)]) == ()
+    assert uncovered(missed, spans=[OpenInterval(HOUR, None)]) == ()
     assert uncovered(missed, spans=()) == missed
-    parts = uncovered(missed, spans=[Span(at(0), at(700)), Span(at(800), at(1100))])
+    parts = uncovered(missed, spans=[OpenInterval(at(0), at(700)), OpenInterval(at(800), at(1100))])
     assert [(one.begin_at, one.end_at, one.seconds) for one in parts] == [
         (at(700), at(800), 100),
         (at(1100), at(1185), 85),
@@ -238,7 +238,7 @@ def test_the_rest_of_a_hole_over_the_edge_counts_whole(
     watched: tuple[int, int], seconds: int
 ) -> None:
     over = Hole(at(1800), at(3600), 3600, is_bounded=True, after_seconds=1800)
-    span = Span(at(watched[0]), at(watched[1]))
+    span = OpenInterval(at(watched[0]), at(watched[1]))
 
     found = uncovered([over], spans=[span])
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.corrections.correction import (
-    Comparison,
-    Difference,
     Held,
     Known,
+    RecheckComparison,
+    UsageDifference,
     UsageKey,
     compare,
     digest_of_lines,
@@ -22,7 +22,7 @@ P1: UsageKey = ("p1", "claim/c1/gpu.nvidia.com")
 P2: UsageKey = ("p2", "claim/c1/gpu.nvidia.com")
 NOBODYS: UsageKey = ("c1", "claim/c1/gpu.nvidia.com")
 OTHER: UsageKey = ("p1", "claim/c1/mig.nvidia.com")
-NOTHING = Comparison(differences=(), unproven_unit_seconds=0, unseen=0)
+NOTHING = RecheckComparison(differences=(), unproven_unit_seconds=0, unseen=0)
 
 
 def test_what_is_the_same_needs_no_correction() -> None:
@@ -34,19 +34,19 @@ def test_what_the_ledger_lacks_is_added_by_key() -> None:
     found = compare({B: Known(10), A: Known(60)}, {A: Held(50)})
 
     assert found.differences == (
-        Difference(A, 10, wants_person=False),
-        Difference(B, 10, wants_person=False),
+        UsageDifference(A, 10, wants_person=False),
+        UsageDifference(B, 10, wants_person=False),
     )
 
 
 def test_a_little_more_of_an_estimated_end_is_no_news() -> None:
-    def more(unit_seconds: int, held: Held) -> Comparison:
+    def more(unit_seconds: int, held: Held) -> RecheckComparison:
         return compare({A: Known(unit_seconds, jitter_unit_seconds=60)}, {A: held})
 
     assert more(660, Held(600)) == NOTHING
-    assert more(661, Held(600)).differences == (Difference(A, 61, wants_person=False),)
-    assert more(60, Held(0)).differences == (Difference(A, 60, wants_person=False),)
-    assert more(590, Held(600)) == Comparison((), 10, 0)
+    assert more(661, Held(600)).differences == (UsageDifference(A, 61, wants_person=False),)
+    assert more(60, Held(0)).differences == (UsageDifference(A, 60, wants_person=False),)
+    assert more(590, Held(600)) == RecheckComparison((), 10, 0)
 
 
 def test_the_parts_of_a_claim_do_not_jitter() -> None:
@@ -61,33 +61,33 @@ def test_less_is_proposed_only_when_the_api_told_a_better_end() -> None:
     proof, exact = Known(40, is_proof=True), Held(60, is_exact=True)
 
     assert compare({A: proof}, {A: Held(60)}).differences == (
-        Difference(A, -20, wants_person=True),
+        UsageDifference(A, -20, wants_person=True),
     )
-    assert compare({A: Known(40)}, {A: Held(60)}) == Comparison((), 20, 0)
-    assert compare({A: proof}, {A: exact}) == Comparison((), 20, 0)
+    assert compare({A: Known(40)}, {A: Held(60)}) == RecheckComparison((), 20, 0)
+    assert compare({A: proof}, {A: exact}) == RecheckComparison((), 20, 0)
 
 
 def test_less_is_proposed_when_a_person_accepted_the_evidence() -> None:
     decided = Known(0, is_decided=True)
 
     assert compare({A: decided}, {A: Held(60, is_exact=True)}).differences == (
-        Difference(A, -60, wants_person=True),
+        UsageDifference(A, -60, wants_person=True),
     )
 
 
 def test_what_nobody_tells_any_more_stays() -> None:
-    assert compare({}, {A: Held(60), B: Held(5)}) == Comparison((), 0, 2)
+    assert compare({}, {A: Held(60), B: Held(5)}) == RecheckComparison((), 0, 2)
 
 
 def test_what_a_person_corrected_is_left_to_persons() -> None:
     settled = Held(60, is_settled_by_person=True)
 
     assert compare({A: Known(70)}, {A: settled}).differences == (
-        Difference(A, 10, wants_person=True),
+        UsageDifference(A, 10, wants_person=True),
     )
 
 
-def by_key(found: Comparison) -> list[tuple[str, int, bool]]:
+def by_key(found: RecheckComparison) -> list[tuple[str, int, bool]]:
     return [(d.key[0], d.unit_seconds, d.wants_person) for d in found.differences]
 
 
@@ -105,8 +105,8 @@ def test_a_claim_that_held_less_needs_a_proof_like_a_pod() -> None:
     less = {P1: Known(1000), P2: Known(1000)}
     proven = {key: Known(1000, is_proof=True) for key in less}
 
-    assert compare(less, held) == Comparison((), 1600, 0)
-    assert compare(proven, {P1: Held(3600, is_exact=True)}) == Comparison((), 1600, 0)
+    assert compare(less, held) == RecheckComparison((), 1600, 0)
+    assert compare(proven, {P1: Held(3600, is_exact=True)}) == RecheckComparison((), 1600, 0)
     assert by_key(compare(proven, held)) == [("p1", -2600, True), ("p2", 1000, True)]
 
 
@@ -121,11 +121,11 @@ def test_a_person_who_corrected_a_part_is_asked_about_the_whole_claim() -> None:
 def test_each_class_of_a_claim_is_judged_by_itself() -> None:
     found = compare({P1: Known(3600), OTHER: Known(10)}, {P1: Held(3600), OTHER: Held(20)})
 
-    assert found == Comparison((), 10, 0)
+    assert found == RecheckComparison((), 10, 0)
 
 
 def test_a_claim_nobody_tells_of_any_more_stays() -> None:
-    assert compare({}, {P1: Held(1800), P2: Held(1800)}) == Comparison((), 0, 2)
+    assert compare({}, {P1: Held(1800), P2: Held(1800)}) == RecheckComparison((), 0, 2)
 
 
 PARTS = st.sampled_from([P1, P2, NOBODYS])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.corrections.exceptions import held_part_words, held_pods_words, held_words
+from metering.domain.corrections.exceptions import held_part_text, held_pods_text, held_text
 
 
 @pytest.mark.parametrize(
@@ -25,15 +25,15 @@ from metering.domain.corrections.exceptions import held_part_words, held_pods_wo
 def test_one_exception_says_what_it_holds(
     held: int, details: dict[str, object], words: str
 ) -> None:
-    assert held_words(held, details=details) == words
+    assert held_text(held, details=details) == words
 
 
 @pytest.mark.parametrize(
     ("size", "words"), [("large", "Large 1,038.17"), ("", "Size unknown 1,038.17")]
 )
 def test_many_say_what_they_hold_of_a_size(size: str, words: str) -> None:
-    assert held_part_words(size=size, unit_seconds=3_737_412) == words
+    assert held_part_text(size=size, unit_seconds=3_737_412) == words
 
 
 def test_what_is_no_gpu_is_told_by_the_time_of_its_pods() -> None:
-    assert held_pods_words(4_481_856) == "1,244.96 h of pods, not in GPUs"
+    assert held_pods_text(4_481_856) == "1,244.96 h of pods, not in GPUs"

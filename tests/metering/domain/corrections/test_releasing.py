@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.corrections.correction import NOTHING_HELD, Holding, Release, release_of
+from metering.domain.corrections.correction import NOTHING_HELD, DisputedUsage, Release, release_of
 
-DISPUTED = Holding(is_disputed=True)
+DISPUTED = DisputedUsage(is_disputed=True)
 
 
 @pytest.mark.parametrize(
@@ -18,14 +18,14 @@ DISPUTED = Holding(is_disputed=True)
         pytest.param(1800, DISPUTED, True, Release(1800, wants_person=False), id="both tell"),
         pytest.param(
             1800,
-            Holding(left_off_unit_seconds=1800),
+            DisputedUsage(left_off_unit_seconds=1800),
             True,
             Release(0, wants_person=True),
             id="left off by a person",
         ),
         pytest.param(
             1860,
-            Holding(left_off_unit_seconds=1800),
+            DisputedUsage(left_off_unit_seconds=1800),
             True,
             Release(60, wants_person=True),
             id="more than was left off",
@@ -33,7 +33,7 @@ DISPUTED = Holding(is_disputed=True)
     ],
 )
 def test_what_is_disputed_or_left_off_is_not_billed_by_a_machine(
-    unit_seconds: int, holding: Holding, *, is_vouched_for: bool, release: Release
+    unit_seconds: int, holding: DisputedUsage, *, is_vouched_for: bool, release: Release
 ) -> None:
     found = release_of(
         unit_seconds, holding=holding, is_vouched_for=is_vouched_for, wants_person=False
@@ -44,12 +44,12 @@ def test_what_is_disputed_or_left_off_is_not_billed_by_a_machine(
 
 @given(
     unit_seconds=st.integers(-7200, 7200),
-    holding=st.builds(Holding, st.booleans(), st.integers(0, 7200)),
+    holding=st.builds(DisputedUsage, st.booleans(), st.integers(0, 7200)),
     is_vouched_for=st.booleans(),
     wants_person=st.booleans(),
 )
 def test_a_release_is_never_more_than_the_difference_and_never_turns_its_sign(
-    unit_seconds: int, holding: Holding, *, is_vouched_for: bool, wants_person: bool
+    unit_seconds: int, holding: DisputedUsage, *, is_vouched_for: bool, wants_person: bool
 ) -> None:
     release = release_of(
         unit_seconds, holding=holding, is_vouched_for=is_vouched_for, wants_person=wants_person

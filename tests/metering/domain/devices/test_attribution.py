@@ -13,7 +13,7 @@ from metering.domain.devices.attribution import (
     place_of,
     profile_in,
 )
-from metering.domain.devices.figures import Attribution, Holding
+from metering.domain.devices.figures import Attribution, PodDeviceUse
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 END = HOUR + timedelta(hours=1)
@@ -51,12 +51,12 @@ def holding(
     end: int = 3600,
     units: int = 1,
     node: str = NODE,
-) -> Holding:
-    return Holding("team", pod, mode, at(begin), at(end), units * (end - begin), node)
+) -> PodDeviceUse:
+    return PodDeviceUse("team", pod, mode, at(begin), at(end), units * (end - begin), node)
 
 
 def told(
-    *devices: ShownDevice, holdings: tuple[Holding, ...] = (), kind: Kind | None = WHOLE
+    *devices: ShownDevice, holdings: tuple[PodDeviceUse, ...] = (), kind: Kind | None = WHOLE
 ) -> list[tuple[str, int | None]]:
     """Return whom each device speaks of where the node hands everything out as one kind."""
     kinds = {} if kind is None else {(NODE, ""): kind, (NODE, "1g.10gb"): kind}
@@ -165,7 +165,9 @@ def test_a_short_pod_that_was_never_named_is_not_overlooked() -> None:
     ],
     ids=["another node", "an instance", "a share", "another hour"],
 )
-def test_a_pod_that_held_something_else_says_nothing_of_a_whole_gpu(elsewhere: Holding) -> None:
+def test_a_pod_that_held_something_else_says_nothing_of_a_whole_gpu(
+    elsewhere: PodDeviceUse,
+) -> None:
     assert told(ShownDevice(), holdings=(elsewhere,)) == [("idle", None)]
 
 

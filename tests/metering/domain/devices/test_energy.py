@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.devices.energy import EnergySplit, Part, share_out, split_device
+from metering.domain.devices.energy import EnergyPart, EnergySplit, share_out, split_device
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 SLICES = 7
@@ -33,12 +33,12 @@ def took(*taken: int, seconds: int = 3600, idle: int | None = None) -> Energy:
 
 def part(
     slices: int, activity: str | None = "0", begin: int = 0, end: int = 3600, *, held: bool = True
-) -> Part:
+) -> EnergyPart:
     told = None if activity is None else Decimal(activity)
-    return Part(at(begin), at(end), slices, told, held)
+    return EnergyPart(at(begin), at(end), slices, told, held)
 
 
-def split(energy: Energy, *parts: Part, slices: int = SLICES) -> EnergySplit:
+def split(energy: Energy, *parts: EnergyPart, slices: int = SLICES) -> EnergySplit:
     return split_device(energy, parts=parts, slices=slices)
 
 
@@ -171,7 +171,7 @@ def test_whatever_the_parts_nothing_is_lost_or_made(
         taken.append(taken[-1] + step)
     energy = Energy(tuple(at(index * 600) for index in range(len(taken))), tuple(taken), idle)
     parts = [
-        Part(at(begin * 600), at(max(begin + 1, end) * 600), slices, activity, held)
+        EnergyPart(at(begin * 600), at(max(begin + 1, end) * 600), slices, activity, held)
         for slices, activity, begin, end, held in told
     ]
 

@@ -23,7 +23,12 @@ from metering.domain.devices.error_tables import (
     EventSeverity,
     severity_of_xid,
 )
-from metering.domain.devices.events import DeviceEventFact, LevelKey, Sight, device_events
+from metering.domain.devices.events import (
+    DeviceEventFact,
+    DeviceObservations,
+    LevelKey,
+    device_events,
+)
 from metering.protocols.health import HealthRun, HealthSignal
 
 GPU = "GPU-1"
@@ -49,13 +54,13 @@ def signal(metric: str, *runs: tuple[int, int, int], code: str = "", **place: st
     )
 
 
-def sight(
+def observation(
     *,
     seen: tuple[tuple[int, int], ...] = ((-60, 3660),),
     known: dict[LevelKey, Decimal] | None = None,
-) -> Sight:
+) -> DeviceObservations:
     """Return the eyes of the hour, by default open all the time."""
-    return Sight(
+    return DeviceObservations(
         start_at=HOUR,
         end_at=moment(3600),
         step_seconds=STEP,
@@ -64,11 +69,13 @@ def sight(
     )
 
 
-def told(*signals: HealthSignal, eyes: Sight | None = None) -> list[tuple[str, str, str, int]]:
+def told(
+    *signals: HealthSignal, eyes: DeviceObservations | None = None
+) -> list[tuple[str, str, str, int]]:
     """Return kind, code, severity and second of the hour of each event."""
     return [
         (event.kind.value, event.code, event.severity.value, second(event.begin_at))
-        for event in device_events(signals, sight=eyes or sight())
+        for event in device_events(signals, observed=eyes or observation())
     ]
 
 
@@ -105,7 +112,9 @@ def test_an_xid_first_seen_after_the_hour_belongs_to_the_next() -> None:
 
 
 def test_another_xid_is_another_change() -> None:
-    found = device_events([signal(XID_ERRORS, (13, -60, 570), (79, 600, 3660))], sight=sight())
+    found = device_events(
+        [signal(XID_ERRORS, (13, -60, 570), (79, 600, 3660))], observed=observation()
+    )
 
     assert [(event.code, event.before, event.after) for event in found] == [
         ("79", Decimal(13), Decimal(79))
@@ -117,21 +126,21 @@ def test_the_same_xid_after_a_hole_is_no_change() -> None:
 
 
 def test_an_old_xid_that_comes_back_with_the_scrapes_is_known_already() -> None:
-    blind = sight(seen=((1800, 3660),), known={(GPU, "", XID_ERRORS): Decimal(48)})
+    blind = observation(seen=((1800, 3660),), known={(GPU, "", XID_ERRORS): Decimal(48)})
 
     assert told(signal(XID_ERRORS, (48, 1800, 3660)), eyes=blind) == []
 
 
 def test_an_xid_that_nobody_knew_is_told_although_its_begin_was_not_seen() -> None:
-    blind = sight(seen=((1800, 3660),))
+    blind = observation(seen=((1800, 3660),))
 
-    (event,) = device_events([signal(XID_ERRORS, (48, 1800, 3660))], sight=blind)
+    (event,) = device_events([signal(XID_ERRORS, (48, 1800, 3660))], observed=blind)
 
     assert (event.before, event.after, event.end_at) == (None, Decimal(48), None)
 
 
 def test_a_device_that_nobody_else_told_of_is_judged_by_what_is_known() -> None:
-    eyes = sight(known={("GPU-9", "", XID_ERRORS): Decimal(31)})
+    eyes = observation(known={("GPU-9", "", XID_ERRORS): Decimal(31)})
 
     assert told(signal(XID_ERRORS, (31, 60, 90), uuid="GPU-9"), eyes=eyes) == []
     assert told(signal(XID_ERRORS, (79, 60, 90), uuid="GPU-9"), eyes=eyes) == [
@@ -206,7 +215,9 @@ def test_a_rate_is_counted_over_the_time_between_two_sights() -> None:
 
 
 def test_a_counter_that_began_anew_counts_from_zero() -> None:
-    found = device_events([signal(ECC_VOLATILE, (5, -60, 300), (2, 330, 900))], sight=sight())
+    found = device_events(
+        [signal(ECC_VOLATILE, (5, -60, 300), (2, 330, 900))], observed=observation()
+    )
 
     assert [(event.before, event.after) for event in found] == [(Decimal(5), Decimal(2))]
 
@@ -219,7 +230,9 @@ def test_a_metric_that_no_table_knows_is_left_out() -> None:
 
 
 def test_a_failed_health_status_lasts_until_its_last_sight() -> None:
-    (event,) = device_events([signal(HEALTH_STATUS, (20, 600, 1170), code="MEM")], sight=sight())
+    (event,) = device_events(
+        [signal(HEALTH_STATUS, (20, 600, 1170), code="MEM")], observed=observation()
+    )
 
     assert (event.kind, event.code, event.severity) == (EventKind.HEALTH, "MEM", EventSeverity.FAIL)
     assert (event.begin_at, event.end_at) == (moment(600), moment(1200))
@@ -232,7 +245,7 @@ def test_a_status_too_short_too_low_or_elsewhere_says_nothing(run: tuple[int, in
 
 
 def test_a_status_that_stands_over_the_hour_is_cut_and_goes_on() -> None:
-    (event,) = device_events([signal(HEALTH_STATUS, (10, -60, 3660))], sight=sight())
+    (event,) = device_events([signal(HEALTH_STATUS, (10, -60, 3660))], observed=observation())
 
     assert (event.begin_at, event.end_at) == (HOUR, moment(3600))
     assert (event.code, event.severity, event.is_continued) == ("ALL", EventSeverity.WARN, True)
@@ -250,7 +263,7 @@ def violation(metric: str, *percent: int) -> HealthSignal:
 def test_clocks_held_down_for_ten_minutes_are_told() -> None:
     held = violation(POWER_VIOLATION, 0, *[6] * 10, 0)
 
-    (event,) = device_events([held], sight=sight())
+    (event,) = device_events([held], observed=observation())
 
     assert (event.kind, event.code) == (EventKind.THROTTLE, "power")
     assert (event.begin_at, event.end_at) == (moment(60), moment(660))
@@ -280,10 +293,10 @@ def test_events_lie_in_the_window_and_two_windows_tell_of_a_change_once(
         spans.append((value, at, at + steps * STEP))
         at += (steps + 1) * STEP
     gauge = signal(XID_ERRORS, *spans)
-    second_hour = Sight(moment(3600), moment(7200), STEP, sight().seen, {})
+    second_hour = DeviceObservations(moment(3600), moment(7200), STEP, observation().seen, {})
 
-    first = device_events([gauge], sight=sight())
-    second = device_events([gauge], sight=second_hour)
+    first = device_events([gauge], observed=observation())
+    second = device_events([gauge], observed=second_hour)
 
     assert all(HOUR <= event.begin_at < moment(3600) for event in first)
     keys = [(event.code, event.begin_at) for event in (*first, *second)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.catalogue.units import SharingMode
-from metering.domain.devices.figures import NOTHING_KNOWN, Activity, Holding, activities
+from metering.domain.devices.figures import NOTHING_KNOWN, Activity, PodDeviceUse, activities
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 
@@ -36,8 +36,8 @@ class Device:
     is_shared: bool = False
 
 
-def holding(begin: int = 0, end: int = 3600, units: int = 1, **fields: object) -> Holding:
-    return Holding(
+def holding(begin: int = 0, end: int = 3600, units: int = 1, **fields: object) -> PodDeviceUse:
+    return PodDeviceUse(
         **{  # type: ignore[arg-type]
             "namespace": "team",
             "pod_name": "train-0",
@@ -50,12 +50,12 @@ def holding(begin: int = 0, end: int = 3600, units: int = 1, **fields: object) -
     )
 
 
-def known(holdings: Sequence[Holding], *devices: Device) -> tuple[Activity, ...]:
+def known(holdings: Sequence[PodDeviceUse], *devices: Device) -> tuple[Activity, ...]:
     energies = [device.energy_millijoules for device in devices]
     return activities(holdings, devices=devices, energies=energies)
 
 
-def activity(held: Holding, *devices: Device) -> Activity:
+def activity(held: PodDeviceUse, *devices: Device) -> Activity:
     [found] = known([held], *devices)
     return found
 

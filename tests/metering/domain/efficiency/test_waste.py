@@ -18,7 +18,7 @@ from metering.domain.efficiency.waste import (
     Spell,
     Suggestion,
     Tenure,
-    Verdict,
+    WasteVerdict,
     judge,
     waste_account,
 )
@@ -77,7 +77,7 @@ def tenure(**fields: object) -> Tenure:
     return Tenure(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
-def verdict(spell: Spell | None, held: Tenure | None = None, **only: Spell) -> Verdict | None:
+def verdict(spell: Spell | None, held: Tenure | None = None, **only: Spell) -> WasteVerdict | None:
     """Return the verdict about a spell that every rule sees, or only the rules named."""
     spells = {} if spell is None else dict.fromkeys(WasteRule, spell)
     spells |= {WasteRule(name): one for name, one in only.items()}
@@ -95,7 +95,7 @@ def test_a_busy_pod_is_not_accused() -> None:
 
 
 def test_an_idle_pod_is_to_give_its_gpu_back() -> None:
-    assert verdict(SLEEPING) == Verdict(
+    assert verdict(SLEEPING) == WasteVerdict(
         WasteRule.IDLE, HOUR, NOTHING, activity=Decimal(0), memory_peak_mebibytes=4
     )
 
@@ -141,7 +141,7 @@ def test_parked_memory_that_is_not_half_of_the_device_is_no_park() -> None:
 
 
 def test_low_use_over_four_hours_is_offered_a_smaller_instance() -> None:
-    assert verdict(LOW) == Verdict(
+    assert verdict(LOW) == WasteVerdict(
         WasteRule.LOW_USE,
         END - timedelta(hours=4),
         Suggestion(1, "medium", "H100/2g.20gb", Fraction(2, 7)),
@@ -252,7 +252,7 @@ def waiting(**fields: object) -> Tenure:
 
 
 def test_a_pod_bound_a_quarter_hour_ago_that_never_ran_is_told() -> None:
-    assert verdict(None, waiting()) == Verdict(
+    assert verdict(None, waiting()) == WasteVerdict(
         WasteRule.NOT_RUNNING, END - timedelta(minutes=15), NOTHING
     )
 

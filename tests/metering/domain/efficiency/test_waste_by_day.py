@@ -16,7 +16,7 @@ from metering.domain.efficiency.waste import (
     NOTHING,
     Spell,
     Suggestion,
-    Verdict,
+    WasteVerdict,
     judge,
     rules_asked,
     waits_for_its_day,
@@ -53,8 +53,8 @@ def test_an_idle_rule_over_two_days_is_left_to_the_day() -> None:
 # ---------------------------------------------------------------- what stands meanwhile
 
 
-def said(rule: WasteRule) -> Verdict:
-    return Verdict(rule, END, NOTHING)
+def said(rule: WasteRule) -> WasteVerdict:
+    return WasteVerdict(rule, END, NOTHING)
 
 
 def test_what_is_judged_every_hour_never_waits() -> None:
@@ -88,7 +88,7 @@ def test_a_daily_word_that_is_stronger_outlasts_a_weaker_one_of_the_hour() -> No
 # ---------------------------------------------------------------- bands of a kind of work
 
 
-def by_day(activity: str, work: Work) -> Verdict | None:
+def by_day(activity: str, work: Work) -> WasteVerdict | None:
     """Return the verdict about a day's mean."""
     return verdict(
         None, replace(tenure(), work=work), low_use_day=replace(LOW, activity=Decimal(activity))

@@ -15,7 +15,7 @@ from metering.protocols.watch import (
     WatchExpiredError,
     WatchTarget,
 )
-from metering.services.allocations.batches import OPEN_MIN, DoubtfulListError
+from metering.services.allocations.batches import OPEN_MIN, ImplausibleListError
 from tenants.models import Cluster
 from tests.support.metering.allocations.stage import Stage, turn_until
 from tests.support.metering.allocations.told import (
@@ -41,7 +41,7 @@ def open_rows() -> int:
 def test_a_list_that_lacks_more_than_half_ends_nothing(watching: Watching, left: int) -> None:
     watching.list(5, *PODS)
 
-    with pytest.raises(DoubtfulListError) as told:
+    with pytest.raises(ImplausibleListError) as told:
         watching.list(600, *PODS[:left], version="200")
 
     assert told.value.reason == "doubtful_list"
@@ -59,7 +59,7 @@ def test_a_list_that_lacks_half_is_believed(watching: Watching) -> None:
 def test_pods_of_another_cluster_do_not_outvote_ours(watching: Watching) -> None:
     watching.list(5, *PODS)
 
-    with pytest.raises(DoubtfulListError):
+    with pytest.raises(ImplausibleListError):
         watching.list(600, *(told_pod(f"strange-{number}") for number in range(40)))
 
     assert open_rows() == 20
@@ -86,7 +86,7 @@ def test_nodes_and_claims_are_doubted_alike(watching: Watching) -> None:
     watching.list(6, *(told_node(f"node-{number}") for number in range(OPEN_MIN)))
 
     for kind in (WatchedKind.CLAIMS, WatchedKind.NODES):
-        with pytest.raises(DoubtfulListError):
+        with pytest.raises(ImplausibleListError):
             watching.list(600, kind=kind)
 
     assert open_rows() == 20
@@ -180,5 +180,5 @@ def test_a_list_that_says_the_same_a_minute_later_is_believed(filtered: Filtered
     loop.abandon()
 
     first, last = filtered.lists[1], filtered.lists[-1]
-    assert last - first >= stage.pace.doubt_seconds
+    assert last - first >= stage.pace.suspicion_seconds
     assert {row[3] for row in ends()} == {"vanished_in_gap"}

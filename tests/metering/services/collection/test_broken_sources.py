@@ -15,7 +15,7 @@ from metering.adapters.prometheus import PrometheusUsageSource
 from metering.domain.collection.policy import DEFAULT_POLICY
 from metering.models import MeteringException, MeteringWindow, UsageRecord
 from metering.services.collection.collecting import Collection, collect_window
-from metering.services.collection.sweeping import Sweep, Worker, meter_due
+from metering.services.collection.sweeping import CollectionSweep, Worker, meter_due
 from metering.services.collection.windows import claim_windows, open_due_windows
 from metering.services.devices.collection import DeviceSweep, collect_due_devices
 from tenants.models import Cluster, NamespaceBinding
@@ -127,7 +127,7 @@ def test_an_hour_whose_device_queries_are_refused_is_billed_and_its_devices_foll
     setattr(world, query, Reply(b"query processing would load too many samples", 422))
     worker = Worker(name="w", source=PrometheusUsageSource(), actor=ACTOR)
 
-    assert meter_due(worker=worker, at=DUE) == Sweep(opened=1, sealed=1)
+    assert meter_due(worker=worker, at=DUE) == CollectionSweep(opened=1, sealed=1)
     assert collect_due_devices(worker=worker, at=DUE) == DeviceSweep(retried=1)
 
     window = MeteringWindow.objects.select_related("devices").get()

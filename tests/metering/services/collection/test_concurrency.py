@@ -11,7 +11,7 @@ from django.db import connections
 from metering import tasks
 from metering.models import MeteringWindow, UsageRecord
 from metering.selectors import locks
-from metering.services.collection.sweeping import Sweep, meter_due
+from metering.services.collection.sweeping import CollectionSweep, meter_due
 from metering.services.collection.windows import claim_windows, open_due_windows
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker
@@ -72,7 +72,7 @@ def test_sweeps_at_once_over_the_same_pods_bill_every_hour_once() -> None:
         for h in hours
     ]
     at = DUE + timedelta(hours=23)
-    sweeps: list[Sweep] = []
+    sweeps: list[CollectionSweep] = []
 
     def work(name: str) -> None:
         sweeps.append(meter_due(worker=worker(*seen, name=name), at=at))

@@ -201,7 +201,7 @@ def test_what_nobody_saw_makes_the_hour_wait_and_is_bounded(watching: Watching) 
     )
     meter()
 
-    # Who lived in the hole alone left no trace; who died in it is billed to the last sight.
+    # Who lived in the hole alone left no trace; who died in it is billed to the last observation.
     assert errors() == {"u5": -300, "u7": -330}
     assert kinds()["u5"] == ["uncertain_end"]
     found = MeteringException.objects.get(kind="uncertain_end")

@@ -19,7 +19,13 @@ from metering.protocols import ClusterTarget, Observation
 from metering.selectors.collection.windows import sealable_window_ids
 from metering.services.collection import sweeping
 from metering.services.collection.sealing import seal_window
-from metering.services.collection.sweeping import Sweep, Worker, meter_due, meter_next, seal_settled
+from metering.services.collection.sweeping import (
+    CollectionSweep,
+    Worker,
+    meter_due,
+    meter_next,
+    seal_settled,
+)
 from metering.services.collection.windows import open_due_windows
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
@@ -124,7 +130,7 @@ def test_an_hour_that_crashes_the_source_stops_no_other() -> None:
 
     sweep = meter_due(worker=broken, at=DUE + timedelta(hours=2))
 
-    assert sweep == Sweep(opened=3, sealed=2, failed=1)
+    assert sweep == CollectionSweep(opened=3, sealed=2, failed=1)
     assert crashes_by_event() == {"metering.window.failed": 1}
     first = MeteringWindow.objects.get(start_at=HOUR)
     assert (first.state, first.attempt) == ("collecting", 1)
@@ -134,7 +140,7 @@ def test_an_overtaken_worker_leaves_the_window_to_the_other() -> None:
     bind(make_cluster(metered_from=HOUR), "team-nlp", make_project(make_organization()))
     slow = Worker(name="w", source=OvertakenSource({HOUR: observation(pod())}), actor=ACTOR)
 
-    assert meter_due(worker=slow, at=DUE) == Sweep(opened=1)
+    assert meter_due(worker=slow, at=DUE) == CollectionSweep(opened=1)
 
     assert MeteringWindow.objects.get().state == "collecting"
     assert not UsageRecord.objects.exists()
@@ -160,7 +166,7 @@ def test_a_cluster_whose_waive_fails_stops_no_seal_and_no_other_waive() -> None:
     with connection.execute_wrapper(fail_to_waive):
         swept = seal_settled(worker=worker(), at=DUE)
 
-    assert swept == Sweep(sealed=2)
+    assert swept == CollectionSweep(sealed=2)
     hours = MeteringWindow.objects.filter(start_at=HOUR)
     states = dict(hours.values_list("cluster__slug", "state"))
     assert states == {"broken": "open", "ended": "sealed", "whole": "sealed"}
@@ -191,7 +197,7 @@ def test_the_oldest_due_window_is_metered_next_and_none_that_is_not_due() -> Non
     make_cluster(metered_from=HOUR)
     open_due_windows(at=DUE + timedelta(hours=1))
 
-    assert meter_next(worker=worker(), at=DUE) == Sweep(sealed=1)
+    assert meter_next(worker=worker(), at=DUE) == CollectionSweep(sealed=1)
     assert meter_next(worker=worker(), at=DUE) is None
 
     states = MeteringWindow.objects.order_by("start_at").values_list("state", flat=True)
@@ -246,7 +252,7 @@ def test_windows_that_are_quarantined_keep_none_behind_them_waiting() -> None:
     attempts = DEFAULT_POLICY.attempts_max
     MeteringWindow.objects.filter(id__in=list(deadly)).update(attempt=attempts)
 
-    assert meter_next(worker=worker(), at=DUE + timedelta(hours=2)) == Sweep(sealed=1)
+    assert meter_next(worker=worker(), at=DUE + timedelta(hours=2)) == CollectionSweep(sealed=1)
 
     states = MeteringWindow.objects.order_by("start_at").values_list("state", flat=True)
     assert list(states) == ["quarantined", "quarantined", "sealed"]
@@ -263,9 +269,9 @@ def test_a_window_somebody_else_sealed_meanwhile_is_passed_over(
     seal_window(window_id=made.id, actor=ACTOR, at=DUE)
     monkeypatch.setattr(sweeping, "sealable_window_ids", lambda **_: told)
 
-    assert seal_settled(worker=worker(), at=DUE) == Sweep()
+    assert seal_settled(worker=worker(), at=DUE) == CollectionSweep()
 
 
 def test_idle_means_that_nothing_was_done() -> None:
-    assert Sweep().is_idle
-    assert not Sweep(retried=1).is_idle
+    assert CollectionSweep().is_idle
+    assert not CollectionSweep(retried=1).is_idle

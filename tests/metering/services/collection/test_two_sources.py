@@ -19,7 +19,7 @@ from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.collecting import collect_window
 from metering.services.collection.composed import hour_of
 from metering.services.collection.composition import compose_window
-from metering.services.collection.observing import basis_of, given_of, look_at
+from metering.services.collection.observing import basis_of, given_of, observe_hour
 from tenants.models import Cluster, Project
 from tests.support.metering.allocations.watched import UNSIZED, ledgered, offered, queued, watched
 from tests.support.metering.collecting import DUE, claim, collect, exceptions, usage
@@ -278,11 +278,11 @@ def test_a_size_that_was_not_settled_yet_is_composed_with_the_catalogue_given(
     ledgered(cluster, "a", **UNSIZED, price_group="", sharing_mode="", product="")
     window = MeteringWindow.objects.select_related("cluster").get()
     source = worker(observation(pod("a"))).source
-    sight = look_at(hour=hour_of(window), source=source, as_of=DUE, actor=ACTOR, at=DUE)
-    basis = basis_of(sight, policy=DEFAULT_POLICY)
+    observed = observe_hour(hour=hour_of(window), source=source, as_of=DUE, actor=ACTOR, at=DUE)
+    basis = basis_of(observed, policy=DEFAULT_POLICY)
     catalogue = ensure_catalogue(actor=ACTOR, at=DUE)
 
-    composed = compose_window(given_of(sight, basis=basis, catalogue=catalogue))
+    composed = compose_window(given_of(observed, basis=basis, catalogue=catalogue))
 
     [row] = composed.usage
     assert (row.fact.size, row.fact.price_group, row.unit_seconds) == ("large", "H100/whole", 3600)
@@ -344,9 +344,9 @@ def test_composing_again_writes_nothing_and_tells_the_same(cluster: Cluster) -> 
     catalogue, source = ensure_catalogue(actor=ACTOR, at=DUE), worker(seen).source
 
     with CaptureQueriesContext(connection) as queries:
-        sight = look_at(hour=hour_of(window), source=source, as_of=DUE, actor=ACTOR, at=DUE)
-        basis = basis_of(sight, policy=DEFAULT_POLICY)
-        composed = compose_window(given_of(sight, basis=basis, catalogue=catalogue))
+        observed = observe_hour(hour=hour_of(window), source=source, as_of=DUE, actor=ACTOR, at=DUE)
+        basis = basis_of(observed, policy=DEFAULT_POLICY)
+        composed = compose_window(given_of(observed, basis=basis, catalogue=catalogue))
 
     assert [(row.key, row.unit_seconds) for row in composed.usage] == [
         (("a", "nvidia.com/gpu"), 1000)

@@ -7,7 +7,7 @@ import pytest
 
 from metering.protocols import DeviceFigures, Observation
 from metering.services.collection.collecting import collect_window
-from metering.services.collection.composed import undisturbed
+from metering.services.collection.composed import repeatable_read
 from tenants.domain.errors import SourceUnavailableError
 from tests.support.metering.collecting import DUE, claim
 from tests.support.metering.seen import ACTOR
@@ -42,14 +42,14 @@ class Watching:
 
 
 def test_nothing_searches_for_cycles_inside_and_everything_does_afterwards() -> None:
-    with undisturbed():
+    with repeatable_read():
         assert not gc.isenabled()
 
     assert gc.isenabled()
 
 
 def test_a_block_that_fails_gives_the_search_back_too() -> None:
-    with pytest.raises(ValueError, match="broken"), undisturbed():
+    with pytest.raises(ValueError, match="broken"), repeatable_read():
         raise ValueError("broken")
 
     assert gc.isenabled()
@@ -58,7 +58,7 @@ def test_a_block_that_fails_gives_the_search_back_too() -> None:
 def test_who_searches_for_no_cycles_still_does_not_afterwards() -> None:
     gc.disable()
 
-    with undisturbed():
+    with repeatable_read():
         assert not gc.isenabled()
 
     assert not gc.isenabled()

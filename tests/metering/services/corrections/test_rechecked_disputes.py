@@ -217,7 +217,7 @@ def test_a_difference_that_is_found_later_holds_nothing_that_is_billed(cluster: 
     assert (sums(), corrections()) == ({"a": 3600}, [])
     assert ("differs", "a nvidia_com_gpu", 0) in exceptions()
     assert MeteringException.objects.get(kind="differs").summary == (
-        "pod-a is told of otherwise than when the hour was sealed: 3600 unit-seconds are billed "
+        "pod-a is reported otherwise than when the hour was sealed: 3600 unit-seconds are billed "
         "and 0 are held."
     )
 

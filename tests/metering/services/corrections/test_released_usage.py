@@ -277,7 +277,7 @@ class TestTheApisWord:
 
         assert corrections() == [("late_data", "proposed", 1, 1200 - billed)]
         assert sums() == {"a": billed}
-        assert UsageCorrection.objects.get().reason.startswith("The cluster's API told an exact")
+        assert UsageCorrection.objects.get().reason.startswith("The cluster's API reported an")
         recheck(metering, SECOND)
         assert len(corrections()) == 1
 

@@ -148,9 +148,9 @@ def test_a_window_names_the_figures_that_nobody_exports() -> None:
 
 
 def test_activity_in_doubt_is_told_as_such_and_nobody_is_accused() -> None:
-    doubtful = device(busy_ratio=Decimal(0), is_busy_doubtful=True)
+    uncertain = device(busy_ratio=Decimal(0), is_busy_doubtful=True)
 
-    measure(observation(pod("uid-1"), devices=(doubtful,)))
+    measure(observation(pod("uid-1"), devices=(uncertain,)))
 
     row = DeviceUsage.objects.get()
     assert (row.is_busy_doubtful, row.busy_ratio) == (True, None)

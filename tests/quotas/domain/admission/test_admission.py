@@ -3,7 +3,7 @@
 import pytest
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.admission.values import Blocker, Verdict, VerdictCode, verdict_of
+from quotas.domain.admission.values import AdmissionVerdict, Blocker, VerdictCode, verdict_of
 
 TOLD = {
     "scope": "project",
@@ -34,29 +34,29 @@ BLOCKER = Blocker(
 @pytest.mark.parametrize(
     ("answer", "verdict"),
     [
-        ({"code": "allowed"}, Verdict(VerdictCode.ALLOWED)),
+        ({"code": "allowed"}, AdmissionVerdict(VerdictCode.ALLOWED)),
         (
             {"code": "allowed", "blocker": None, "nearly_full": [TOLD]},
-            Verdict(VerdictCode.ALLOWED, nearly_full=(BLOCKER,)),
+            AdmissionVerdict(VerdictCode.ALLOWED, nearly_full=(BLOCKER,)),
         ),
         (
             {"code": "limit_reached", "blocker": TOLD},
-            Verdict(VerdictCode.LIMIT_REACHED, blocker=BLOCKER),
+            AdmissionVerdict(VerdictCode.LIMIT_REACHED, blocker=BLOCKER),
         ),
         (
             {"code": "suspended", "reason": "The budget is used up."},
-            Verdict(VerdictCode.SUSPENDED, reason="The budget is used up."),
+            AdmissionVerdict(VerdictCode.SUSPENDED, reason="The budget is used up."),
         ),
     ],
 )
 def test_a_verdict_says_what_the_ledger_answered(
-    answer: dict[str, object], verdict: Verdict
+    answer: dict[str, object], verdict: AdmissionVerdict
 ) -> None:
     assert verdict_of(answer) == verdict
 
 
 def test_only_what_begins_with_allowed_lets_a_pod_in() -> None:
-    allowed = {code for code in VerdictCode if Verdict(code).is_allowed}
+    allowed = {code for code in VerdictCode if AdmissionVerdict(code).is_allowed}
 
     assert allowed == {
         VerdictCode.ALLOWED,

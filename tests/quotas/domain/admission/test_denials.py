@@ -4,9 +4,9 @@ import pytest
 
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.admission import denials
-from quotas.domain.admission.values import Blocker, Verdict, VerdictCode
+from quotas.domain.admission.values import AdmissionVerdict, Blocker, VerdictCode
 
-PLACE = denials.Place(
+PLACE = denials.PodNamespace(
     cluster="hopper",
     namespace="team-llm",
     organization="acme",
@@ -25,15 +25,17 @@ def blocker(scope: str = "project", holder: str = "llm", **more: object) -> Bloc
     ("verdict", "sentence"),
     [
         (
-            Verdict(VerdictCode.LIMIT_REACHED, blocker()),
+            AdmissionVerdict(VerdictCode.LIMIT_REACHED, blocker()),
             f"Project llm of acme requests 4 Large, limit 8, used 6, reserved 1: {ASK}.",
         ),
         (
-            Verdict(VerdictCode.LIMIT_REACHED, blocker("organization", "acme", model_group="H100")),
+            AdmissionVerdict(
+                VerdictCode.LIMIT_REACHED, blocker("organization", "acme", model_group="H100")
+            ),
             f"Organization acme requests 4 Large (H100), limit 8, used 6, reserved 1: {ASK}.",
         ),
         (
-            Verdict(
+            AdmissionVerdict(
                 VerdictCode.LIMIT_REACHED,
                 blocker("user", "alice", cluster="hopper", is_burst=True),
             ),
@@ -43,48 +45,48 @@ def blocker(scope: str = "project", holder: str = "llm", **more: object) -> Bloc
             ),
         ),
         (
-            Verdict(VerdictCode.NOTHING_GRANTED, blocker(limit_units=0)),
+            AdmissionVerdict(VerdictCode.NOTHING_GRANTED, blocker(limit_units=0)),
             f"Project llm of acme is granted no Large, asked 4 Large: {ASK}.",
         ),
         (
-            Verdict(VerdictCode.ALLOWANCE_USED, blocker()),
+            AdmissionVerdict(VerdictCode.ALLOWANCE_USED, blocker()),
             f"Project llm of acme has used its Large unit-hours of this month: {ASK}.",
         ),
-        (Verdict(VerdictCode.LIMIT_REACHED), f"Refused (limit_reached): {ASK}."),
+        (AdmissionVerdict(VerdictCode.LIMIT_REACHED), f"Refused (limit_reached): {ASK}."),
         (
-            Verdict(VerdictCode.SUSPENDED, reason="budget exhausted"),
+            AdmissionVerdict(VerdictCode.SUSPENDED, reason="budget exhausted"),
             (
                 "Project llm of acme may start nothing new (budget exhausted): what runs stays; "
                 "ask an administrator of the organization."
             ),
         ),
         (
-            Verdict(VerdictCode.SUSPENDED),
+            AdmissionVerdict(VerdictCode.SUSPENDED),
             (
                 "Project llm of acme may start nothing new: what runs stays; "
                 "ask an administrator of the organization."
             ),
         ),
         (
-            Verdict(VerdictCode.CLOSED),
+            AdmissionVerdict(VerdictCode.CLOSED),
             (
                 "Project llm is closed: nothing starts in it any more, nor in any other project "
                 "if all of acme is; ask a platform administrator."
             ),
         ),
         (
-            Verdict(VerdictCode.REPLAYED_OTHERWISE),
+            AdmissionVerdict(VerdictCode.REPLAYED_OTHERWISE),
             (
                 "This uid was admitted before as another pod, or as one that is over: delete the "
                 "pod and create it anew."
             ),
         ),
         (
-            Verdict(VerdictCode.DEMAND_TOO_LARGE),
+            AdmissionVerdict(VerdictCode.DEMAND_TOO_LARGE),
             "More than 1000000 devices are counted of no pod: ask for what it needs.",
         ),
         (
-            Verdict(VerdictCode.NAMESPACE_UNBOUND),
+            AdmissionVerdict(VerdictCode.NAMESPACE_UNBOUND),
             (
                 "Namespace team-llm of cluster hopper belongs to no project: "
                 "have a platform administrator bind it."
@@ -97,7 +99,7 @@ def blocker(scope: str = "project", holder: str = "llm", **more: object) -> Bloc
     ],
 )
 def test_a_refusal_names_whose_limit_the_numbers_and_the_remedy(
-    verdict: Verdict, sentence: str
+    verdict: AdmissionVerdict, sentence: str
 ) -> None:
     assert PLACE.refusal(verdict) == sentence
 

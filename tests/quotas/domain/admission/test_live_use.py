@@ -2,11 +2,18 @@
 
 from uuid import uuid4
 
-from quotas.domain.admission.live_use import Bypass, Repair, Sweep, repairs_of, sweep_of, together
+from quotas.domain.admission.live_use import (
+    Bypass,
+    LiveUseSweep,
+    Repair,
+    repairs_of,
+    sweep_of,
+    together,
+)
 
 
 def test_an_empty_answer_is_an_idle_sweep() -> None:
-    assert sweep_of({}) == Sweep()
+    assert sweep_of({}) == LiveUseSweep()
     assert sweep_of({}).touched == 0
 
 
@@ -15,7 +22,7 @@ def test_a_sweep_tells_what_it_touched_and_who_went_around() -> None:
 
     swept = sweep_of({"released": 1, "changed": 2, "found": 3, "bypasses": [told]})
 
-    assert swept == Sweep(1, 2, 3, (Bypass("hopper", "llm", "large", 2, 5),))
+    assert swept == LiveUseSweep(1, 2, 3, (Bypass("hopper", "llm", "large", 2, 5),))
     assert swept.touched == 6
 
 
@@ -25,15 +32,15 @@ def test_turns_together_are_one_sweep() -> None:
 
     swept = together(
         [
-            Sweep(1, 2, 3, (vision, llm)),
-            Sweep(turns_left=1),
-            Sweep(turns_crashed=1),
-            Sweep(4, 5, 6, (llm, small)),
-            Sweep(turns_crashed=1),
+            LiveUseSweep(1, 2, 3, (vision, llm)),
+            LiveUseSweep(turns_left=1),
+            LiveUseSweep(turns_crashed=1),
+            LiveUseSweep(4, 5, 6, (llm, small)),
+            LiveUseSweep(turns_crashed=1),
         ]
     )
 
-    assert swept == Sweep(
+    assert swept == LiveUseSweep(
         5,
         7,
         9,
@@ -42,7 +49,7 @@ def test_turns_together_are_one_sweep() -> None:
         turns_crashed=2,
     )
     assert swept.touched == 21
-    assert together([]) == Sweep()
+    assert together([]) == LiveUseSweep()
 
 
 def test_a_repair_names_the_limit_and_how_far_it_was_off() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from quotas.domain.admission.ownership import (
-    Identity,
+    KnownRequester,
     controlling_kind,
     identity_of,
     is_forged,
@@ -20,11 +20,11 @@ from simulator.kubernetes_api.patches import json_patch
 from tests.support.quotas.reviews import JOB_CONTROLLER, job, pod
 
 OWNER = "gpu-ledger.io/owner"
-ALICE = Identity(person="alice", is_trusted=False)
-BOB = Identity(person="bob", is_trusted=False)
-CONTROLLER = Identity(person="", is_trusted=True)
+ALICE = KnownRequester(person="alice", is_trusted=False)
+BOB = KnownRequester(person="bob", is_trusted=False)
+CONTROLLER = KnownRequester(person="", is_trusted=True)
 CONTROLLED = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
-ROBOT = Identity(person="", is_trusted=False)
+ROBOT = KnownRequester(person="", is_trusted=False)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ ROBOT = Identity(person="", is_trusted=False)
         ("system:node:n1", ROBOT),
     ],
 )
-def test_who_asks_is_told_from_the_user_name(username: str, identity: Identity) -> None:
+def test_who_asks_is_told_from_the_user_name(username: str, identity: KnownRequester) -> None:
     trusted = frozenset({"system:serviceaccount:kubeflow:training-operator"})
 
     assert identity_of(Requester(username), prefix="oidc:", trusted=trusted) == identity
@@ -69,7 +69,7 @@ def test_who_asks_is_told_from_the_user_name(username: str, identity: Identity) 
     ],
 )
 def test_kube_system_carries_on_what_a_stamped_kind_asked_for(
-    username: str, made_by: tuple[str, str] | None, identity: Identity
+    username: str, made_by: tuple[str, str] | None, identity: KnownRequester
 ) -> None:
     assert identity_of(Requester(username), prefix="oidc:", made_by=made_by) == identity
 
@@ -106,7 +106,7 @@ def test_without_a_prefix_the_name_is_ours() -> None:
 )
 def test_only_controllers_may_name_somebody_else(
     owner: str,
-    identity: Identity,
+    identity: KnownRequester,
     forged: bool,  # noqa: FBT001 - A table.
     whose: str,
 ) -> None:

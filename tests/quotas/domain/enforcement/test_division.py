@@ -4,37 +4,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotas.domain.enforcement.division import (
-    Part,
-    Place,
+    ClusterNamespace,
+    NamespaceShare,
     divide_limit,
     settle_shares,
     share_units,
     split_largest_remainder,
 )
 
-A, B, C = (Place("hopper", name) for name in ("a", "b", "c"))
+A, B, C = (ClusterNamespace("hopper", name) for name in ("a", "b", "c"))
 PLACES = st.builds(
-    Place, st.sampled_from(["ampere", "hopper"]), st.sampled_from(["a", "b", "c", "d"])
+    ClusterNamespace, st.sampled_from(["ampere", "hopper"]), st.sampled_from(["a", "b", "c", "d"])
 )
 UNITS = st.integers(min_value=0, max_value=40)
-PARTS = st.dictionaries(PLACES, st.builds(Part, UNITS, UNITS, UNITS), max_size=6)
+PARTS = st.dictionaries(PLACES, st.builds(NamespaceShare, UNITS, UNITS, UNITS), max_size=6)
 
 
-def arrived(parts: dict[Place, Part], told: dict[Place, int]) -> dict[Place, Part]:
+def arrived(
+    parts: dict[ClusterNamespace, NamespaceShare], told: dict[ClusterNamespace, int]
+) -> dict[ClusterNamespace, NamespaceShare]:
     """Return the parts once the cluster was read and says what it was told."""
-    return {p: Part(part.used_units, told[p], told[p]) for p, part in parts.items()}
+    return {p: NamespaceShare(part.used_units, told[p], told[p]) for p, part in parts.items()}
 
 
-def sent(parts: dict[Place, Part], told: dict[Place, int]) -> dict[Place, Part]:
+def sent(
+    parts: dict[ClusterNamespace, NamespaceShare], told: dict[ClusterNamespace, int]
+) -> dict[ClusterNamespace, NamespaceShare]:
     """Return the parts while nothing that was told has been seen to arrive."""
     return {
-        p: Part(part.used_units, told[p], max(part.ceiling_units, told[p]))
+        p: NamespaceShare(part.used_units, told[p], max(part.ceiling_units, told[p]))
         for p, part in parts.items()
     }
 
 
 def test_one_namespace_gets_the_whole_limit() -> None:
-    assert divide_limit(8, {A: Part(used_units=3)}) == {A: 8}
+    assert divide_limit(8, {A: NamespaceShare(used_units=3)}) == {A: 8}
 
 
 def test_no_namespace_gets_nothing() -> None:
@@ -55,7 +59,7 @@ def test_a_lowered_limit_is_shared_in_proportion_to_use() -> None:
 
 @given(limit=UNITS, used=st.dictionaries(PLACES, UNITS, min_size=1))
 def test_shares_add_up_to_the_limit_and_cover_use_while_they_can(
-    limit: int, used: dict[Place, int]
+    limit: int, used: dict[ClusterNamespace, int]
 ) -> None:
     shares = share_units(limit, used)
 
@@ -70,7 +74,7 @@ def test_shares_add_up_to_the_limit_and_cover_use_while_they_can(
     weights=st.dictionaries(PLACES, UNITS, min_size=1).filter(lambda w: sum(w.values()) > 0),
 )
 def test_each_part_lies_within_one_unit_of_its_exact_share(
-    total: int, weights: dict[Place, int]
+    total: int, weights: dict[ClusterNamespace, int]
 ) -> None:
     parts = split_largest_remainder(total, weights)
     weight_sum = sum(weights.values())
@@ -81,13 +85,13 @@ def test_each_part_lies_within_one_unit_of_its_exact_share(
 
 
 def test_a_division_with_room_everywhere_does_not_follow_every_pod() -> None:
-    parts = {A: Part(3, 5, 5), B: Part(1, 3, 3)}
+    parts = {A: NamespaceShare(3, 5, 5), B: NamespaceShare(1, 3, 3)}
 
     assert divide_limit(8, parts) == {A: 5, B: 3}
 
 
 def test_a_full_namespace_gets_what_another_can_spare_once_that_has_been_lowered() -> None:
-    parts = {A: Part(5, 5, 5), B: Part(0, 3, 3)}
+    parts = {A: NamespaceShare(5, 5, 5), B: NamespaceShare(0, 3, 3)}
 
     first = divide_limit(8, parts)
     second = divide_limit(8, arrived(parts, first))
@@ -97,14 +101,14 @@ def test_a_full_namespace_gets_what_another_can_spare_once_that_has_been_lowered
 
 
 def test_a_raise_that_was_sent_and_not_seen_counts_as_said() -> None:
-    parts = {A: Part(0, 2, 6), B: Part(0, 2, 2)}
+    parts = {A: NamespaceShare(0, 2, 6), B: NamespaceShare(0, 2, 2)}
 
     assert divide_limit(8, parts) == {A: 4, B: 2}
 
 
 @given(limit=UNITS, parts=PARTS)
 def test_dividing_never_lets_the_ceilings_add_up_to_more_because_of_it(
-    limit: int, parts: dict[Place, Part]
+    limit: int, parts: dict[ClusterNamespace, NamespaceShare]
 ) -> None:
     told = divide_limit(limit, parts)
     before = sum(part.ceiling_units for part in parts.values())
@@ -116,7 +120,7 @@ def test_dividing_never_lets_the_ceilings_add_up_to_more_because_of_it(
 
 @given(limit=UNITS, parts=PARTS.filter(bool))
 def test_once_everything_arrives_the_limit_is_divided_in_full_and_stays_so(
-    limit: int, parts: dict[Place, Part]
+    limit: int, parts: dict[ClusterNamespace, NamespaceShare]
 ) -> None:
     for _ in range(3):
         told = divide_limit(limit, parts)
@@ -128,7 +132,7 @@ def test_once_everything_arrives_the_limit_is_divided_in_full_and_stays_so(
 
 @given(limit=UNITS, parts=PARTS)
 def test_the_order_in_which_places_are_known_does_not_matter(
-    limit: int, parts: dict[Place, Part]
+    limit: int, parts: dict[ClusterNamespace, NamespaceShare]
 ) -> None:
     turned = dict(reversed(list(parts.items())))
 
@@ -146,7 +150,7 @@ def test_a_cap_gives_the_rest_to_the_others_and_what_is_held_beyond_to_nobody() 
 
 
 def test_a_division_above_a_cap_does_not_stay_although_it_adds_up() -> None:
-    parts = {A: Part(0, 3, 3, cap_units=2), B: Part(0, 3, 3)}
+    parts = {A: NamespaceShare(0, 3, 3, cap_units=2), B: NamespaceShare(0, 3, 3)}
 
     assert settle_shares(6, parts) == {A: 2, B: 4}
     assert divide_limit(6, parts) == {A: 2, B: 3}

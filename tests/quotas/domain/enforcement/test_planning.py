@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.enforcement.division import Place
+from quotas.domain.enforcement.division import ClusterNamespace
 from quotas.domain.enforcement.planning import (
+    CapFacts,
     GrantedLimit,
     PlaceFacts,
-    Selector,
-    WallFacts,
+    PoolSelector,
     ceiling_of,
     plan_quotas,
 )
@@ -29,8 +29,8 @@ SIZES = {
 GPU, MIG, ODD = (f"requests.{name}" for name in OFFERED)
 
 
-def held(units: int, size: GPUSize = GPUSize.LARGE, model: str = "H100") -> WallFacts:
-    return WallFacts(used={(size, model): units})
+def held(units: int, size: GPUSize = GPUSize.LARGE, model: str = "H100") -> CapFacts:
+    return CapFacts(used={(size, model): units})
 
 
 def place_of(
@@ -43,7 +43,7 @@ def place_of(
 ) -> PlaceFacts:
     defaults: dict[str, object] = {"offered": OFFERED, "sizes": SIZES}
     return PlaceFacts(
-        place=Place(cluster, name),
+        place=ClusterNamespace(cluster, name),
         project_id=project,
         organization_id=organization,
         **{**defaults, **further},  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ def limit_of(
     burst: int = 0,
     percent: int = 100,
 ) -> GrantedLimit:
-    return GrantedLimit(ACME, project, Selector(size, model, cluster), units, burst, percent)
+    return GrantedLimit(ACME, project, PoolSelector(size, model, cluster), units, burst, percent)
 
 
 def plan(facts: list[PlaceFacts], limits: list[GrantedLimit]) -> dict[str, dict[str, int]]:
@@ -83,13 +83,13 @@ def test_a_namespace_nobody_decided_about_is_left_alone() -> None:
 
 
 def test_a_namespace_whose_last_limit_was_taken_away_is_open_again() -> None:
-    facts = [place_of("a", nominal=WallFacts(desired={GPU: 8}))]
+    facts = [place_of("a", nominal=CapFacts(desired={GPU: 8}))]
 
     assert plan(facts, []) == {"a": dict.fromkeys((GPU, MIG, ODD), OPEN_UNITS)}
 
 
 def test_a_namespace_whose_binding_ended_falls_to_zero() -> None:
-    facts = [place_of("a", None, None, nominal=WallFacts(desired={GPU: 8}))]
+    facts = [place_of("a", None, None, nominal=CapFacts(desired={GPU: 8}))]
 
     assert plan(facts, [limit_of(LLM, 8)]) == {"a": {GPU: 0, MIG: 0, ODD: 0}}
 
@@ -131,9 +131,9 @@ def test_sizes_are_divided_apart() -> None:
     assert [(hard[GPU], hard[MIG]) for hard in told.values()] == [(4, 1), (0, 3)]
 
 
-def said(units: int, used: int = 0) -> WallFacts:
+def said(units: int, used: int = 0) -> CapFacts:
     """Return the wall of a place that was told units, and that may be saying so."""
-    return WallFacts(
+    return CapFacts(
         used={(GPUSize.LARGE, "H100"): used}, desired={GPU: units}, ceiling={GPU: units}
     )
 
@@ -177,7 +177,7 @@ def test_a_suspended_namespace_is_shut_and_what_it_holds_is_given_to_nobody() ->
 
 def test_a_suspended_tenant_without_any_limit_is_shut_and_open_again_when_resumed() -> None:
     shut = place_of("a", is_suspended=True)
-    resumed = place_of("a", nominal=WallFacts(desired={GPU: 0}))
+    resumed = place_of("a", nominal=CapFacts(desired={GPU: 0}))
 
     assert gpus([shut], []) == [0]
     assert gpus([resumed], []) == [OPEN_UNITS]
@@ -237,7 +237,7 @@ def test_burst_is_a_wall_of_its_own() -> None:
 
 
 def test_burst_is_not_spoken_of_where_nobody_may_and_falls_to_zero_where_somebody_could() -> None:
-    once = place_of("a", burst=WallFacts(desired={GPU: 4}))
+    once = place_of("a", burst=CapFacts(desired={GPU: 4}))
 
     assert burst_of(place_of("a"), [limit_of(LLM, 8)]) == {}
     assert burst_of(once, [limit_of(LLM, 8)]) == {GPU: 0, MIG: 0, ODD: 0}
@@ -279,7 +279,7 @@ def test_no_limit_is_ever_admitted_twice_over_its_namespaces(
         place_of(
             f"n{i}",
             project,
-            nominal=WallFacts(
+            nominal=CapFacts(
                 used={(GPUSize.LARGE, "H100"): used[i], (GPUSize.SMALL, "H100"): used[-i]}
             ),
         )

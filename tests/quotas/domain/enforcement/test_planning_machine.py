@@ -7,19 +7,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.enforcement.division import Place
+from quotas.domain.enforcement.division import ClusterNamespace
 from quotas.domain.enforcement.planning import (
+    CapFacts,
     GrantedLimit,
     PlaceFacts,
-    Selector,
-    WallFacts,
+    PoolSelector,
     ceiling_of,
     plan_quotas,
 )
 
 ACME, LLM = UUID(int=1), UUID(int=11)
 RESOURCE, KEY = "nvidia.com/gpu", "requests.nvidia.com/gpu"
-PLACES = tuple(Place("hopper", name) for name in "abcd")
+PLACES = tuple(ClusterNamespace("hopper", name) for name in "abcd")
 CHOICES = st.sampled_from(PLACES)
 UNITS = st.integers(min_value=0, max_value=12)
 
@@ -32,10 +32,10 @@ class PlanningMachine(RuleBasedStateMachine):
         self.limit = 8
         self.allowed = 8
         self.used = dict.fromkeys(PLACES, 0)
-        self.desired: dict[Place, dict[str, int]] = {}
-        self.ceiling: dict[Place, dict[str, int]] = {place: {} for place in PLACES}
-        self.said: dict[Place, int] = dict.fromkeys(PLACES, 0)
-        self.sent: dict[Place, list[int]] = {place: [] for place in PLACES}
+        self.desired: dict[ClusterNamespace, dict[str, int]] = {}
+        self.ceiling: dict[ClusterNamespace, dict[str, int]] = {place: {} for place in PLACES}
+        self.said: dict[ClusterNamespace, int] = dict.fromkeys(PLACES, 0)
+        self.sent: dict[ClusterNamespace, list[int]] = {place: [] for place in PLACES}
 
     @rule(units=UNITS)
     def change_the_limit(self, units: int) -> None:
@@ -43,7 +43,7 @@ class PlanningMachine(RuleBasedStateMachine):
         self.allowed = max(units, sum(self.most(place) for place in PLACES))
 
     @rule(place=CHOICES, units=UNITS)
-    def use(self, place: Place, units: int) -> None:
+    def use(self, place: ClusterNamespace, units: int) -> None:
         self.used[place] = units
 
     @rule()
@@ -55,7 +55,7 @@ class PlanningMachine(RuleBasedStateMachine):
                 organization_id=ACME,
                 offered=(RESOURCE,),
                 sizes={RESOURCE: GPUSize.LARGE},
-                nominal=WallFacts(
+                nominal=CapFacts(
                     used={(GPUSize.LARGE, "H100"): self.used[place]},
                     desired=self.desired.get(place),
                     ceiling=self.ceiling[place],
@@ -63,7 +63,7 @@ class PlanningMachine(RuleBasedStateMachine):
             )
             for place in PLACES
         ]
-        limits = [GrantedLimit(ACME, LLM, Selector(GPUSize.LARGE), self.limit)]
+        limits = [GrantedLimit(ACME, LLM, PoolSelector(GPUSize.LARGE), self.limit)]
         for place, quota in plan_quotas(facts, limits).items():
             hard = quota.hard
             self.ceiling[place] = ceiling_of(self.ceiling[place], hard)
@@ -71,24 +71,24 @@ class PlanningMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.desired)
     @rule(place=CHOICES)
-    def send(self, place: Place) -> None:
+    def send(self, place: ClusterNamespace) -> None:
         self.sent[place].append(self.desired[place][KEY])
 
     @rule(place=CHOICES)
-    def arrive(self, place: Place) -> None:
+    def arrive(self, place: ClusterNamespace) -> None:
         """The cluster takes the newest of what was sent; older ones are refused as stale."""
         if self.sent[place]:
             self.said[place] = self.sent[place][-1]
             self.sent[place] = []
 
     @rule(place=CHOICES)
-    def read_back(self, place: Place) -> None:
+    def read_back(self, place: ClusterNamespace) -> None:
         """Nothing is under way and the cluster says what is desired: the ceiling comes down."""
         desired = self.desired.get(place)
         if desired and not self.sent[place] and self.said[place] == desired[KEY]:
             self.ceiling[place] = dict(desired)
 
-    def most(self, place: Place) -> int:
+    def most(self, place: ClusterNamespace) -> int:
         return self.ceiling[place].get(KEY, 0)
 
     @invariant()

@@ -15,7 +15,7 @@ hours = st.integers(min_value=1, max_value=14).map(lambda hour: AT + hour * HOUR
 courses = st.lists(
     st.builds(
         LimitCourse,
-        room_units=st.none() | st.integers(min_value=-6, max_value=6),
+        headroom_units=st.none() | st.integers(min_value=-6, max_value=6),
         changes=st.lists(st.tuples(hours, st.integers(min_value=-4, max_value=4)), max_size=3).map(
             lambda changes: tuple(sorted(changes))
         ),
@@ -45,8 +45,8 @@ def fits(
 ) -> bool:
     """Say again, the naive way, whether there is room at a time."""
     return all(
-        limit.room_units is None
-        or limit.room_units
+        limit.headroom_units is None
+        or limit.headroom_units
         + sum(gain for at, gain in limit.changes if at <= when)
         + sum(end.units for end in found if end.at <= when and place in end.limits)
         >= units

@@ -12,14 +12,14 @@ from quotas.domain.headroom.start import (
     StartCode,
     StartVerdict,
     judge_start,
-    start_words,
+    start_text,
     visible_free_units,
 )
 
 ROOM = LimitHeadroom(UUID(int=1), "project", "llm", "", "", 8, 4, 2)
 FULL = replace(ROOM, limit_id=UUID(int=2), scope="organization", holder="acme", limit_units=6)
 counts = st.integers(min_value=0, max_value=20)
-rooms = st.lists(
+headrooms = st.lists(
     st.builds(
         LimitHeadroom,
         limit_id=st.uuids(),
@@ -57,7 +57,7 @@ def test_the_first_limit_without_room_is_named() -> None:
 def test_an_exceeded_limit_has_no_room_rather_than_less() -> None:
     over = replace(ROOM, limit_units=3)
 
-    assert (over.room_units, over.free_units) == (-3, 0)
+    assert (over.headroom_units, over.free_units) == (-3, 0)
 
 
 def test_a_used_up_allowance_blocks_although_there_is_room() -> None:
@@ -73,7 +73,7 @@ def test_a_tenant_nobody_decided_about_is_let_in_and_a_governed_one_is_not() -> 
     assert ask(ROOM, is_suspended=True) == StartVerdict(StartCode.SUSPENDED, 0)
 
 
-@given(limits=rooms, units=st.integers(min_value=1, max_value=20))
+@given(limits=headrooms, units=st.integers(min_value=1, max_value=20))
 def test_exactly_the_free_units_fit(limits: list[LimitHeadroom], units: int) -> None:
     verdict = ask(*limits, units=units)
 
@@ -102,7 +102,7 @@ def test_exactly_the_free_units_fit(limits: list[LimitHeadroom], units: int) -> 
     ],
 )
 def test_the_answer_is_told_in_a_sentence(verdict: StartVerdict, words: str) -> None:
-    assert start_words(verdict, size="medium", units=2) == words
+    assert start_text(verdict, size="medium", units=2) == words
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_answer_is_told_in_a_sentence(verdict: StartVerdict, words: str) -> 
     ],
 )
 def test_a_hidden_scope_is_named_without_its_figures(limit: LimitHeadroom, words: str) -> None:
-    told = start_words(ask(limit), size="medium", units=2, hidden_scopes={"organization"})
+    told = start_text(ask(limit), size="medium", units=2, hidden_scopes={"organization"})
 
     assert told == words
 
@@ -141,7 +141,7 @@ def test_free_units_are_told_where_no_hidden_scope_decides_them(
     assert told == expected
 
 
-@given(limits=rooms, units=st.integers(min_value=1, max_value=20))
+@given(limits=headrooms, units=st.integers(min_value=1, max_value=20))
 def test_who_reads_every_scope_is_told_the_free_units(
     limits: list[LimitHeadroom], units: int
 ) -> None:

@@ -36,8 +36,8 @@ def violations(*limits: TreeLimit) -> tuple[Violation, ...]:
     return find_violations({one.key: one for one in limits}, from_at=AT)
 
 
-def told(sight: LimitVisibility, *limits: TreeLimit) -> list[str]:
-    return [seen(one, sight).message for one in violations(*limits)]
+def told(observation: LimitVisibility, *limits: TreeLimit) -> list[str]:
+    return [seen(one, observation).message for one in violations(*limits)]
 
 
 LOST = GrantSpan(-5, AT, AT + timedelta(days=1))

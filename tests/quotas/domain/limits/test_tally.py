@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.limits.tally import Taken, Tally, TallyKey, UnitsNow
+from quotas.domain.limits.tally import Taken, TallyKey, UnitsNow, UseByLimit
 
 ACME, LLM, VISION, HOPPER, AMPERE = (UUID(int=number) for number in range(1, 6))
 LARGE, SMALL = GPUSize.LARGE, GPUSize.SMALL
@@ -58,7 +58,7 @@ def test_every_limit_counts_what_it_matches_and_nothing_else(
     matching = [use for use in held if counts(use, key)]
     assert matching == [use for use in held if key.counts(use)]
 
-    taken = Tally(held).taken(key)
+    taken = UseByLimit(held).taken(key)
 
     nominal = [use for use in matching if not use.is_burst]
     assert taken == Taken(
@@ -72,11 +72,11 @@ def test_holders_are_the_organization_the_project_and_whoever_is_known() -> None
     nobody = UnitsNow(ACME, VISION, "", LARGE, HOPPER, 1)
     carol = UnitsNow(ACME, LLM, "carol", SMALL, HOPPER, 1, ("H100",))
 
-    assert Tally([nobody, carol]).holders() == {
+    assert UseByLimit([nobody, carol]).holders() == {
         TallyKey(ACME, None, None, LARGE),
         TallyKey(ACME, VISION, None, LARGE),
         TallyKey(ACME, None, None, SMALL),
         TallyKey(ACME, LLM, None, SMALL),
         TallyKey(ACME, LLM, "carol", SMALL),
     }
-    assert Tally([]).holders() == set()
+    assert UseByLimit([]).holders() == set()

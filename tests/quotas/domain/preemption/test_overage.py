@@ -3,7 +3,7 @@
 import pytest
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.preemption.overage import Holding, OverageKind, counts, overages_of
+from quotas.domain.preemption.overage import OverageKind, PodUnits, counts, overages_of
 from tests.support.quotas.overages import allowance, holding, over
 
 
@@ -73,7 +73,7 @@ def test_every_level_tells_of_itself() -> None:
         (holding(is_burst=True), False),
     ],
 )
-def test_a_limit_counts_what_its_selector_says(held: Holding, *, is_counted: bool) -> None:
+def test_a_limit_counts_what_its_selector_says(held: PodUnits, *, is_counted: bool) -> None:
     limit = allowance(0, 9, project="llm", username="carol", model_group="H100", cluster="hopper")
 
     assert counts(OverageKind.NOMINAL, limit.selector, held) is is_counted

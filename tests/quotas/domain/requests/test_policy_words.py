@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quotas.domain.requests.labels import band_words, days_words, escalation_words, steps_words
+from quotas.domain.requests.labels import band_text, days_text, escalation_text, steps_text
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from quotas.domain.requests.labels import band_words, days_words, escalation_wor
 def test_steps_are_told_with_what_they_take_part_from(
     steps: list[dict[str, Any]], expected: str
 ) -> None:
-    assert steps_words(steps, currency="EUR") == expected
+    assert steps_text(steps, currency="EUR") == expected
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_steps_are_told_with_what_they_take_part_from(
 def test_a_band_is_told_with_its_cost(
     units: dict[str, int], cost: Decimal | None, expected: str
 ) -> None:
-    assert band_words(units, cost, currency="USD") == expected
+    assert band_text(units, cost, currency="USD") == expected
 
 
 def test_times_are_told_with_their_unit() -> None:
-    assert [escalation_words(hours) for hours in (None, 1, 24)] == [
+    assert [escalation_text(hours) for hours in (None, 1, 24)] == [
         "never",
         "after 1 hour",
         "after 24 hours",
     ]
-    assert [days_words(days) for days in (1, 30)] == ["1 day", "30 days"]
+    assert [days_text(days) for days in (1, 30)] == ["1 day", "30 days"]

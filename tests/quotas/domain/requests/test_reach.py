@@ -10,8 +10,8 @@ from quotas.domain.limits.selectors import LimitSelector
 from quotas.domain.limits.tree import GrantSpan, LimitKey, TreeLimit
 from quotas.domain.requests.reach import (
     HeldLimit,
-    Reach,
-    Span,
+    HoldableUnits,
+    TermInterval,
     lowest_units,
     missing_spans,
     peak_units,
@@ -21,7 +21,7 @@ from quotas.domain.requests.reach import (
 from tests.support.builders import AT
 
 DAYS = [AT + timedelta(days=number) for number in range(12)]
-ALWAYS = Span(AT)
+ALWAYS = TermInterval(AT)
 
 
 def limit(
@@ -41,7 +41,7 @@ def test_what_is_missing_is_told_for_each_stretch_and_equal_ones_are_one() -> No
     swapped = (GrantSpan(1, DAYS[7], DAYS[8]), GrantSpan(1, DAYS[8], DAYS[9]))
     base = limit(2, lent, given_then, *swapped)
 
-    missing = missing_spans(base, total=4, span=Span(DAYS[2], DAYS[10]))
+    missing = missing_spans(base, total=4, span=TermInterval(DAYS[2], DAYS[10]))
 
     assert missing == (
         GrantSpan(3, DAYS[2], DAYS[3]),
@@ -68,7 +68,7 @@ def test_totals_one_after_another_come_to_the_largest_of_them_at_every_instant(
     for total, begin, days in wishes:
         end = None if days is None else begin + days
         end_at = None if end is None else AT + timedelta(days=end)
-        span = Span(DAYS[begin], end_at)
+        span = TermInterval(DAYS[begin], end_at)
         base = base.with_grants(*missing_spans(base, total=total, span=span))
         for number in range(begin, len(DAYS) if end is None else min(end, len(DAYS))):
             wanted[number] = max(wanted[number], total)
@@ -83,10 +83,10 @@ def test_models_and_users_add_up_unless_a_wider_limit_holds_them_together() -> N
     narrow = held(2, user="carol", group="A100")
     around = [hopper, carol, below, narrow]
 
-    assert raised_reach([], around, ALWAYS) == Reach(7, 1)
-    assert raised_reach(around, [*around, held(20)], ALWAYS) == Reach(20, 0)
-    assert raised_reach(around, [*around, held(6)], ALWAYS) == Reach()
-    assert raised_reach(around, [*around, held(None)], ALWAYS) == Reach()
+    assert raised_reach([], around, ALWAYS) == HoldableUnits(7, 1)
+    assert raised_reach(around, [*around, held(20)], ALWAYS) == HoldableUnits(20, 0)
+    assert raised_reach(around, [*around, held(6)], ALWAYS) == HoldableUnits()
+    assert raised_reach(around, [*around, held(None)], ALWAYS) == HoldableUnits()
     assert raised_reach([], [], ALWAYS).units == 0
 
 
@@ -95,6 +95,6 @@ def test_only_instants_count_at_which_more_may_be_held() -> None:
     base = limit(2, group="H100")
     more = HeldLimit(base.with_grants(GrantSpan(2, DAYS[3], DAYS[5])))
 
-    raised = raised_reach([other, HeldLimit(base)], [other, more], Span(DAYS[0], DAYS[9]))
+    raised = raised_reach([other, HeldLimit(base)], [other, more], TermInterval(DAYS[0], DAYS[9]))
 
-    assert raised == Reach(5, 0)
+    assert raised == HoldableUnits(5, 0)

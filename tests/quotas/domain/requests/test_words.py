@@ -7,10 +7,10 @@ import pytest
 
 from quotas.domain.requests.labels import (
     Allowed,
-    WishWords,
-    deed_words,
-    money_words,
-    price_words,
+    RequestFigures,
+    action_text,
+    money_text,
+    price_text,
 )
 from tests.support.builders import AT
 
@@ -30,18 +30,18 @@ DAY = timedelta(days=1)
 def test_money_is_told_with_its_currency_and_thousands(
     amount: Decimal | str | None, expected: str
 ) -> None:
-    assert money_words(amount, "EUR") == expected
+    assert money_text(amount, "EUR") == expected
 
 
 @pytest.mark.parametrize(
     ("amount", "expected"), [("5840.00", "+5,840.00 EUR"), ("0.00", "0.00 EUR"), (None, "unknown")]
 )
 def test_a_change_of_money_is_told_with_its_sign(amount: str | None, expected: str) -> None:
-    assert money_words(amount, "EUR", is_change=True) == expected
+    assert money_text(amount, "EUR", is_change=True) == expected
 
 
 def test_the_price_of_any_group_is_the_general_one() -> None:
-    assert [price_words(group) for group in ("*", "H100/whole and */burst", "")] == [
+    assert [price_text(group) for group in ("*", "H100/whole and */burst", "")] == [
         "general price",
         "H100/whole and general burst price",
         "",
@@ -49,8 +49,8 @@ def test_the_price_of_any_group_is_the_general_one() -> None:
 
 
 def test_deeds_are_told_in_words() -> None:
-    assert deed_words("quotas:request:approve_step") == "approved a step"
-    assert deed_words("quotas:request:burn") == "quotas:request:burn"
+    assert action_text("quotas:request:approve_step") == "approved a step"
+    assert action_text("quotas:request:burn") == "quotas:request:burn"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_deeds_are_told_in_words() -> None:
 def test_a_wish_tells_what_holds_without_it(
     units_before: int | None, *, is_unlimited: bool, expected: str
 ) -> None:
-    words = WishWords("LLM", "large", 8, units_before, is_unlimited_before=is_unlimited)
+    words = RequestFigures("LLM", "large", 8, units_before, is_unlimited_before=is_unlimited)
 
     assert words.sentence == (
         f"LLM may hold 8 large in all ({expected}), from the approval on, without end."
@@ -78,7 +78,7 @@ def test_a_wish_tells_what_holds_without_it(
 def test_an_approved_wish_tells_what_held_until_then(
     units_before: int | None, *, is_unlimited: bool, expected: str
 ) -> None:
-    words = WishWords("LLM", "large", 8, units_before, is_unlimited_before=is_unlimited)
+    words = RequestFigures("LLM", "large", 8, units_before, is_unlimited_before=is_unlimited)
 
     assert words.sentence_approved == (
         f"LLM may hold 8 large in all ({expected}), from the approval on, without end."
@@ -111,7 +111,7 @@ def test_what_may_be_held_is_told_in_words(allowed: Allowed, expected: str) -> N
     ],
 )
 def test_an_open_wish_tells_what_would_be_and_what_is_now(now: Allowed, expected: str) -> None:
-    words = WishWords("LLM", "large", 8, 5, end_at=AT)
+    words = RequestFigures("LLM", "large", 8, 5, end_at=AT)
 
     assert words.would_be(now=now) == (
         "Once approved, LLM is allowed 8 large in all, from the approval on, until 2 November "
@@ -126,7 +126,7 @@ def test_an_open_wish_tells_what_would_be_and_what_is_now(now: Allowed, expected
 def test_an_approved_wish_tells_what_was_and_what_is_now(
     begin_at: datetime | None, expected: str
 ) -> None:
-    words = WishWords("LLM", "large", 8, 2, begin_at=begin_at)
+    words = RequestFigures("LLM", "large", 8, 2, begin_at=begin_at)
 
     told = words.was_approved(before=Allowed(2), now=Allowed(6), decided_at=AT)
 
@@ -137,6 +137,6 @@ def test_an_approved_wish_tells_what_was_and_what_is_now(
 
 
 def test_a_wish_in_vain_tells_what_would_have_been_and_no_number_of_now() -> None:
-    assert WishWords("LLM", "large", 8, 5).sentence_in_vain == (
+    assert RequestFigures("LLM", "large", 8, 5).sentence_in_vain == (
         "LLM would have been allowed 8 large in all, from the approval on, without end."
     )

@@ -50,7 +50,9 @@ def test_every_limit_is_told_and_the_first_without_room_is_named(
 
     answer = ask(cast, username="carol")
 
-    assert [(room.scope, room.holder, room.free_units) for room in answer.limits] == [
+    assert [
+        (headroom.scope, headroom.holder, headroom.free_units) for headroom in answer.limits
+    ] == [
         ("organization", "acme", 15),
         ("project", "llm", 3),
         ("user", "carol", 0),
@@ -179,19 +181,19 @@ def test_nodes_that_are_full_are_told_beside_the_quota(hopper: Cluster, cast: Ca
     seen = see_size(hopper, "nvidia_com_gpu", "large", at=AT - 2 * HOUR)
     run(hopper, cast.llm, units=5)
 
-    (room,) = ask(cast).clusters
+    (headroom,) = ask(cast).clusters
 
-    assert room == ClusterHeadroom(hopper.pk, "hopper", seen.window_start, 8, 5)
-    assert room.free_units == 3
+    assert headroom == ClusterHeadroom(hopper.pk, "hopper", seen.window_start, 8, 5)
+    assert headroom.free_units == 3
     assert ask(cast, model_group="A100").clusters[0].offered_units == 0
 
 
 def test_a_cluster_not_seen_lately_tells_nothing_of_its_room(hopper: Cluster, cast: Cast) -> None:
     see_size(hopper, "nvidia_com_gpu", "large", at=AT - DAY)
 
-    (room,) = ask(cast).clusters
+    (headroom,) = ask(cast).clusters
 
-    assert (room.offered_units, room.free_units, room.seen_at) == (None, None, None)
+    assert (headroom.offered_units, headroom.free_units, headroom.seen_at) == (None, None, None)
 
 
 def test_an_answer_costs_at_most_seven_statements_however_much_runs(

@@ -7,11 +7,11 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.enforcement.caps import Wall
+from quotas.domain.enforcement.caps import NamespaceCap
 from quotas.domain.enforcement.resource_quota import OPEN_UNITS
 from quotas.domain.headroom.start import StartCode
 from quotas.models import EnforcementTarget, QuotaCounter, QuotaLimit
-from quotas.selectors.enforcement.namespaces import walls_of_projects
+from quotas.selectors.enforcement.namespaces import caps_of_projects
 from quotas.selectors.headroom.headroom import (
     StartAnswer,
     StartQuestion,
@@ -57,7 +57,7 @@ def test_a_quota_that_pending_pods_fill_is_told_as_full(
     assert (answer.verdict.code, answer.verdict.free_units) == (StartCode.CLUSTER_QUOTA_FULL, 0)
     assert answer.verdict.full is not None
     assert answer.verdict.full.waiting_units == 6
-    assert answer.verdict.full.walls == (Wall("llm", 0, 0, 12, 16),)
+    assert answer.verdict.full.quota_caps == (NamespaceCap("llm", 0, 0, 12, 16),)
     assert (answer.when, answer.is_uncertain) == (None, False)
 
 
@@ -95,7 +95,7 @@ def test_a_reading_bounds_for_25_minutes(
     answer = ask(cast)
 
     assert answer.verdict.free_units == free_units
-    unread = Wall("llm", None, None, unread_since=read_at)
+    unread = NamespaceCap("llm", None, None, unread_since=read_at)
     assert answer.unread == (() if minutes == 25 else (unread,))
 
 
@@ -205,12 +205,12 @@ def test_walls_cost_three_statements_however_many_there_are(
 ) -> None:
     projects = [cast.llm.pk, cast.vision.pk]
     with django_assert_num_queries(1):
-        assert walls_of_projects(projects, at=AT) == {}
+        assert caps_of_projects(projects, at=AT) == {}
     for number in range(4):
         bind(hopper, f"vision-{number}", cast.vision)
         make_wall(hopper, cast.vision, hard=2, used=1, namespace=f"vision-{number}")
 
     with django_assert_num_queries(3):
-        found = walls_of_projects(projects, at=AT)
+        found = caps_of_projects(projects, at=AT)
 
     assert [len(found[project, hopper.pk]) for project in projects] == [1, 4]

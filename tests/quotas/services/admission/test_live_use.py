@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from metering.models import PodAllocation
-from quotas.domain.admission.live_use import Bypass, Sweep
+from quotas.domain.admission.live_use import Bypass, LiveUseSweep
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.admission.live_use import repair_counters
 from tenants.domain.actors import system_actor
@@ -40,8 +40,8 @@ def test_a_pod_that_was_not_seen_in_time_expires(cluster: Cluster, limit: QuotaL
     beat(cluster, LATER)
     late = sweep()
 
-    assert (early, kept) == (Sweep(), (0, 1, 0, 0))
-    assert late == Sweep(released=1)
+    assert (early, kept) == (LiveUseSweep(), (0, 1, 0, 0))
+    assert late == LiveUseSweep(released=1)
     assert (state(), counted(limit)) == (("released", "expired"), (0, 0, 0, 0))
 
 
@@ -51,8 +51,8 @@ def test_a_pod_that_was_seen_waits_for_ever(cluster: Cluster, limit: QuotaLimit)
 
     swept = sweep()
 
-    assert swept == Sweep(changed=1)
-    assert sweep(LATER + timedelta(days=30)) == Sweep()
+    assert swept == LiveUseSweep(changed=1)
+    assert sweep(LATER + timedelta(days=30)) == LiveUseSweep()
     assert (state(), counted(limit)) == (("reserved", ""), (0, 1, 0, 0))
 
 
@@ -75,7 +75,7 @@ def test_a_bound_pod_holds_what_it_really_got(cast: Cast, cluster: Cluster) -> N
 
     swept = sweep()
 
-    assert swept == Sweep(changed=1)
+    assert swept == LiveUseSweep(changed=1)
     assert [counted(row) for row in (large, small, hopper)] == [
         (0, 0, 0, 0),
         (2, 0, 0, 0),
@@ -95,7 +95,7 @@ def test_an_ended_pod_gives_its_units_back(cluster: Cluster, limit: QuotaLimit, 
     end(allocation)
 
     if how == "sweep":
-        assert sweep() == Sweep(released=1)
+        assert sweep() == LiveUseSweep(released=1)
     else:
         assert ask(cluster, "llm", "pod-2", demand(8), at=LATER).is_allowed
 
@@ -135,7 +135,7 @@ def test_a_bound_pod_that_nobody_let_in_is_found_even_above_the_limit(
 
     swept = sweep()
 
-    assert swept == Sweep(found=2, bypasses=(Bypass("hopper", "llm", "large", 2, 5),))
+    assert swept == LiveUseSweep(found=2, bypasses=(Bypass("hopper", "llm", "large", 2, 5),))
     assert counted(limit) == (5, 0, 0, 0)
     row = Reservation.objects.get(pod_uid="pod-1")
     assert (row.origin, row.state, row.username, row.project) == ("found", "held", "bob", cast.llm)
@@ -152,7 +152,7 @@ def test_in_a_cluster_that_does_not_admit_finding_is_no_bypass(
     Cluster.objects.update(admission_mode="off")
     start(cluster)
 
-    assert sweep() == Sweep(found=1)
+    assert sweep() == LiveUseSweep(found=1)
     assert counted(limit) == (1, 0, 0, 0)
     assert audit_actions() == []
 
@@ -177,7 +177,7 @@ def test_an_expired_pod_that_turns_up_counts_again(cluster: Cluster, limit: Quot
 
     swept = sweep(LATER + timedelta(minutes=1))
 
-    assert swept == Sweep(changed=2, bypasses=(Bypass("hopper", "llm", "large", 2, 2),))
+    assert swept == LiveUseSweep(changed=2, bypasses=(Bypass("hopper", "llm", "large", 2, 2),))
     assert audit_actions() == ["quotas:admission:bypassed"]
     assert (state("waiting"), state("bound")) == (("reserved", ""), ("held", ""))
     assert counted(limit) == (1, 1, 0, 0)
@@ -212,7 +212,7 @@ def test_a_namespace_that_moves_takes_its_pods_along(cast: Cast, cluster: Cluste
     swept = sweep()
 
     assert before == [(2, 1, 0, 0), (0, 0, 0, 0), (0, 0, 0, 0)]
-    assert swept == Sweep(changed=2)
+    assert swept == LiveUseSweep(changed=2)
     assert [counted(limit) for limit in (acme, umbrella, virus)] == [
         (0, 0, 0, 0),
         (2, 1, 0, 0),
@@ -232,8 +232,13 @@ def test_a_namespace_of_nobody_counts_for_nobody_until_it_is_bound_again(
     NamespaceBinding.objects.filter(pk=binding.pk).update(valid=DateTimeTZRange(AT, None))
     again = (sweep(), counted(limit), state())
 
-    assert nobodys == (Sweep(released=1), (0, 0, 0, 0), ("released", "unbound"), Sweep())
-    assert again == (Sweep(changed=1), (1, 0, 0, 0), ("held", ""))
+    assert nobodys == (
+        LiveUseSweep(released=1),
+        (0, 0, 0, 0),
+        ("released", "unbound"),
+        LiveUseSweep(),
+    )
+    assert again == (LiveUseSweep(changed=1), (1, 0, 0, 0), ("held", ""))
 
 
 def test_a_new_default_owner_takes_over_what_no_label_claims(cast: Cast, cluster: Cluster) -> None:
@@ -295,5 +300,5 @@ def test_a_counter_that_drifted_below_stops_nobody(cluster: Cluster, limit: Quot
     beat(cluster, LATER)
     QuotaCounter.objects.update(reserved_units=0)
 
-    assert sweep() == Sweep(released=1)
+    assert sweep() == LiveUseSweep(released=1)
     assert counted(limit) == (0, 0, 0, 0)

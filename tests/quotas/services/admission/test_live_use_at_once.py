@@ -7,7 +7,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 from structlog.testing import capture_logs
 
-from quotas.domain.admission.live_use import Sweep, sweep_of
+from quotas.domain.admission.live_use import LiveUseSweep, sweep_of
 from quotas.models import Reservation
 from quotas.services.admission import live_use
 from tenants.models import Cluster, Organization, SweepCrash
@@ -93,7 +93,7 @@ def test_two_sweeps_at_once_do_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     told = at_once(sweep, sweep)
 
-    assert sum(swept.found for swept in told if isinstance(swept, Sweep)) == 12
+    assert sum(swept.found for swept in told if isinstance(swept, LiveUseSweep)) == 12
     assert [counted(limit) for limit in limits] == [(4, 0, 0, 0), (8, 0, 0, 0)]
     assert sum(entry.facts["pods"] for entry in audit_entries()) == 12
     assert drifted() == []
@@ -135,8 +135,8 @@ def test_a_claim_whose_turn_was_left_stays_with_its_pod(
         left = sweep()
         kept = counted(limit)
 
-    assert (left, kept) == (Sweep(turns_left=2), (0, 1, 0, 0))
-    assert sweep() == Sweep(found=1, released=1)
+    assert (left, kept) == (LiveUseSweep(turns_left=2), (0, 1, 0, 0))
+    assert sweep() == LiveUseSweep(found=1, released=1)
     assert counted(limit) == (1, 0, 0, 0)
 
 
@@ -162,7 +162,7 @@ def test_a_turn_that_crashes_every_time_is_counted_and_keeps_no_other_from_its_t
     last = sweep()
 
     assert (swept.found, swept.turns_crashed, swept.turns_left) == (2, 2, 0)
-    assert again == Sweep(turns_crashed=2)
+    assert again == LiveUseSweep(turns_crashed=2)
     assert half == ({"pod-3", "pod-4"}, 2)
     assert counts == [(1, 0, 0, 0), (1, 0, 0, 0)]
     assert [(log["event"], log["log_level"], log["key"]) for log in logs] == [
@@ -186,7 +186,7 @@ def test_a_sweep_that_is_cut_off_loses_no_bypass_and_tells_none_twice(
     start(cluster, "pod-2")
     answers = iter([sweep_of])
 
-    def answer_once(told: dict[str, object]) -> Sweep:
+    def answer_once(told: dict[str, object]) -> LiveUseSweep:
         for read in answers:
             return read(told)
         raise SoftTimeLimitExceeded

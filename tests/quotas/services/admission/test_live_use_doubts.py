@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from metering.models import ClaimConsumer
-from quotas.domain.admission.live_use import Bypass, Sweep
+from quotas.domain.admission.live_use import Bypass, LiveUseSweep
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.admission.live_use import repair_counters
 from quotas.services.limits.places import open_counter
@@ -45,7 +45,7 @@ def test_nobody_expires_while_the_watch_is_blind(
     beat(cluster, LATER)
     heard = ask(cluster, uid="pod-2", at=late).code
 
-    assert (blind, heard) == ((Sweep(), "limit_reached"), "allowed")
+    assert (blind, heard) == ((LiveUseSweep(), "limit_reached"), "allowed")
     assert (state(), counted(limit)) == (("released", "expired"), (0, 1, 0, 0))
 
 
@@ -67,7 +67,7 @@ def test_a_claim_counts_once_for_all_pods_that_share_it(
     end(claim)
     sweep()
 
-    assert swept == Sweep(released=2, found=1)
+    assert swept == LiveUseSweep(released=2, found=1)
     assert (shared, counted(limit)) == ((0, 0, 1, 0), (0, 0, 0, 0))
     assert state("pod-1") == ("released", "handed_over")
     row = Reservation.objects.get(pod_uid="claim-1")
@@ -109,8 +109,8 @@ def test_a_claim_does_not_expire_while_a_pod_waits_for_it(
     start(cluster, "claim-1", resource=CLAIM, units=8)
     bound = sweep(late)
 
-    assert waiting == (Sweep(), "limit_reached", (0, 8, 0, 0))
-    assert bound == Sweep(changed=1)
+    assert waiting == (LiveUseSweep(), "limit_reached", (0, 8, 0, 0))
+    assert bound == LiveUseSweep(changed=1)
     assert counted(limit) == (8, 0, 0, 0)
     assert Reservation.objects.get(pod_uid="claim-1").origin == "admission"
 
@@ -130,7 +130,7 @@ def test_a_claim_that_nobody_waits_for_expires(
     see(cluster, "pod-1", **fields)
     beat(cluster, LATER)
 
-    assert sweep() == Sweep(released=1)
+    assert sweep() == LiveUseSweep(released=1)
     assert state("claim-1") == ("released", "expired")
     assert counted(limit) == (0, 0, 0, 0)
 
@@ -143,7 +143,7 @@ def test_what_a_claim_did_not_get_of_its_alternatives_expires(
     start(cluster, "claim-1", resource=CLAIM)
     beat(cluster, LATER)
 
-    assert sweep() == Sweep(released=1, changed=1)
+    assert sweep() == LiveUseSweep(released=1, changed=1)
     assert counted(limit) == (1, 0, 0, 0)
 
 
@@ -157,7 +157,7 @@ def test_a_claim_that_expired_counts_again_as_a_bypass_once_a_pod_waits_for_it(
 
     swept, again = sweep(), sweep()
 
-    assert swept == Sweep(changed=1, bypasses=(Bypass("hopper", "llm", "large", 1, 8),))
-    assert again == Sweep()
+    assert swept == LiveUseSweep(changed=1, bypasses=(Bypass("hopper", "llm", "large", 1, 8),))
+    assert again == LiveUseSweep()
     assert counted(limit) == (0, 8, 0, 0)
     assert Reservation.objects.get().origin == "found"

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metering.models import PodAllocation
-from quotas.domain.admission.live_use import Bypass, Sweep
+from quotas.domain.admission.live_use import Bypass, LiveUseSweep
 from quotas.models import QuotaLimit, Reservation
 from quotas.services.admission import live_use
 from tenants.models import AuditEntry, Cluster, NamespaceBinding, Organization
@@ -124,7 +124,7 @@ def test_a_namespace_that_moved_locks_whose_it_was_and_whose_it_is(
     NamespaceBinding.objects.filter(namespace="llm").update(project=cast.virus)
     (turn,) = turns(1)
 
-    assert take(turn) == Sweep(changed=1)
+    assert take(turn) == LiveUseSweep(changed=1)
     assert locked(cast.acme)
     assert locked(cast.umbrella)
     assert (counted(acme), counted(umbrella)) == ((0, 0, 0, 0), (1, 0, 0, 0))
@@ -141,7 +141,7 @@ def test_whose_organization_comes_up_only_under_the_locks_waits_for_the_next_swe
     left = take(turn), Reservation.objects.count(), locked(cast.umbrella)
     swept = sweep()
 
-    assert left == (Sweep(), 0, False)
+    assert left == (LiveUseSweep(), 0, False)
     assert swept.found == 1
     assert (counted(acme), counted(umbrella)) == ((0, 0, 0, 0), (1, 0, 0, 0))
 
@@ -163,14 +163,14 @@ def test_a_turn_decides_by_what_is_so_under_the_locks(cluster: Cluster, what: st
     took = take(found), take(expired)
 
     assert {
-        "ended": (Sweep(), Sweep(released=1)),
+        "ended": (LiveUseSweep(), LiveUseSweep(released=1)),
         "sized": (
-            Sweep(found=1, bypasses=(Bypass("hopper", "llm", "large", 1, 1),)),
-            Sweep(released=1),
+            LiveUseSweep(found=1, bypasses=(Bypass("hopper", "llm", "large", 1, 1),)),
+            LiveUseSweep(released=1),
         ),
         "seen": (
-            Sweep(found=1, bypasses=(Bypass("hopper", "llm", "", 1, 1),)),
-            Sweep(changed=1),
+            LiveUseSweep(found=1, bypasses=(Bypass("hopper", "llm", "", 1, 1),)),
+            LiveUseSweep(changed=1),
         ),
     }[what] == took
     assert drifted() == []
@@ -203,10 +203,10 @@ def test_a_claim_is_never_counted_by_neither_its_pod_nor_itself(
     added = take(adding), counted(limit)
     released = take(releasing), counted(limit)
 
-    assert too_early == (Sweep(changed=1), (0, 1, 0, 0))
-    assert added == (Sweep(found=1), (1, 1, 0, 0))
-    assert released == (Sweep(released=1), (1, 0, 0, 0))
-    assert sweep() == Sweep()
+    assert too_early == (LiveUseSweep(changed=1), (0, 1, 0, 0))
+    assert added == (LiveUseSweep(found=1), (1, 1, 0, 0))
+    assert released == (LiveUseSweep(released=1), (1, 0, 0, 0))
+    assert sweep() == LiveUseSweep()
 
 
 def test_a_pod_keeps_its_claim_until_somebody_knows_the_claims_size(
@@ -228,8 +228,8 @@ def test_a_pod_keeps_its_claim_until_somebody_knows_the_claims_size(
     PodAllocation.objects.update(size="large", price_group="H100/whole", catalogue_version=1)
     swept = sweep()
 
-    assert unsized == (Sweep(found=1, changed=1), (0, 2, 0, 0), Sweep())
-    assert swept == Sweep(changed=1, released=1)
+    assert unsized == (LiveUseSweep(found=1, changed=1), (0, 2, 0, 0), LiveUseSweep())
+    assert swept == LiveUseSweep(changed=1, released=1)
     assert (state("pod-1"), state("claim-1")) == (("released", "handed_over"), ("held", ""))
     assert counted(limit) == (2, 0, 0, 0)
     assert not AuditEntry.objects.exists()
@@ -246,13 +246,13 @@ def test_a_sweep_of_many_turns_tells_all_it_did_and_each_bypass_once(
     swept = sweep()
     turn_of.undo()
 
-    assert swept == Sweep(
+    assert swept == LiveUseSweep(
         found=4,
         bypasses=(Bypass("hopper", "llm", "large", 3, 6), Bypass("hopper", "virus", "large", 1, 1)),
     )
     assert sum(entry.facts["pods"] for entry in AuditEntry.objects.all()) == 4
     assert set(AuditEntry.objects.values_list("object_id", flat=True)) == {LATER.isoformat()}
-    assert sweep() == Sweep()
+    assert sweep() == LiveUseSweep()
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from metering.models import PodAllocation
-from quotas.domain.admission.live_use import Bypass, Sweep
+from quotas.domain.admission.live_use import Bypass, LiveUseSweep
 from quotas.models import QuotaLimit, Reservation
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
 from tests.support.builders import AT
@@ -40,11 +40,11 @@ def test_it_is_told_once_and_counted_nowhere(cluster: Cluster, limit: QuotaLimit
     swept = sweep(), sweep()
 
     assert swept == (
-        Sweep(
+        LiveUseSweep(
             found=2,
             bypasses=(Bypass("hopper", "llm", "", 1, 2), Bypass("hopper", "llm", "large", 1, 3)),
         ),
-        Sweep(),
+        LiveUseSweep(),
     )
     assert AuditEntry.objects.get().facts == {
         "pods": 2,
@@ -65,7 +65,7 @@ def test_once_its_size_is_known_it_counts_and_is_not_told_again(
     sweep(AT)
     settle()
 
-    assert sweep() == Sweep(changed=1)
+    assert sweep() == LiveUseSweep(changed=1)
     row = Reservation.objects.get()
     assert (row.size, row.model_groups, row.origin) == ("large", ["H100"], "found")
     assert (state(), row.held_at, row.released_at) == (("held", ""), LATER, None)
@@ -82,9 +82,9 @@ def test_one_that_ended_or_lost_its_namespace_is_left_alone(cluster: Cluster) ->
     end(ended)
     NamespaceBinding.objects.update(valid=DateTimeTZRange(empty=True))
 
-    assert (first.found, sweep()) == (2, Sweep())
+    assert (first.found, sweep()) == (2, LiveUseSweep())
     settle()
-    assert sweep() == Sweep()
+    assert sweep() == LiveUseSweep()
     assert [state("pod-2"), state("pod-3")] == [("released", "unsized")] * 2
 
 
@@ -92,7 +92,7 @@ def test_where_nobody_is_let_in_it_is_no_bypass(cluster: Cluster) -> None:
     Cluster.objects.update(admission_mode="off")
     start(cluster, **UNSIZED)
 
-    assert (sweep(), sweep()) == (Sweep(found=1), Sweep())
+    assert (sweep(), sweep()) == (LiveUseSweep(found=1), LiveUseSweep())
     assert not AuditEntry.objects.exists()
 
 
@@ -102,7 +102,7 @@ def test_what_was_let_in_counts_by_the_size_it_was_let_in_for(
     ask(cluster)
     start(cluster, **UNSIZED)
 
-    assert sweep() == Sweep(changed=1)
+    assert sweep() == LiveUseSweep(changed=1)
     assert (state(), counted(limit)) == (("held", ""), (1, 0, 0, 0))
 
 
@@ -114,7 +114,7 @@ def test_what_expired_and_turns_up_counts_by_the_size_it_was_let_in_for(
     sweep()
     start(cluster, **UNSIZED)
 
-    assert sweep() == Sweep(changed=1, bypasses=(Bypass("hopper", "llm", "large", 1, 1),))
+    assert sweep() == LiveUseSweep(changed=1, bypasses=(Bypass("hopper", "llm", "large", 1, 1),))
     assert counted(limit) == (1, 0, 0, 0)
 
 

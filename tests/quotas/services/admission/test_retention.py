@@ -11,10 +11,14 @@ from structlog.testing import capture_logs
 
 from metering.models import ClaimConsumer, QueuedPod
 from quotas import tasks
-from quotas.domain.admission.live_use import Sweep
+from quotas.domain.admission.live_use import LiveUseSweep
 from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
 from quotas.selectors.gauges import refusals_by_code
-from quotas.services.admission.retention import Forgotten, fold_refusals, forget_reservations
+from quotas.services.admission.retention import (
+    PurgedReservations,
+    fold_refusals,
+    purge_reservations,
+)
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
 from tenants.services.notifications import retention
@@ -53,8 +57,8 @@ def left() -> list[str]:
     return list(Reservation.objects.order_by("pk").values_list("pod_uid", flat=True))
 
 
-def forget(at: datetime = AT) -> int:
-    return forget_reservations(kept=KEPT, actor=ACTOR, at=at)
+def purge(at: datetime = AT) -> int:
+    return purge_reservations(kept=KEPT, actor=ACTOR, at=at)
 
 
 def test_what_was_released_is_forgotten_after_its_days(cluster: Cluster, cast: Cast) -> None:
@@ -64,20 +68,20 @@ def test_what_was_released_is_forgotten_after_its_days(cluster: Cluster, cast: C
     young = released(cluster, cast, AT - KEPT)
 
     with capture_logs() as lines:
-        forgotten = forget()
+        forgotten = purge()
 
     assert (forgotten, left()) == (5, [young.pod_uid])
     assert [(line["event"], line["reservations"]) for line in lines] == [
         ("quotas.retention.purged", 5)
     ]
-    entry = AuditEntry.objects.get(action="quotas:reservation:forgotten")
+    entry = AuditEntry.objects.get(action="quotas:reservation:purged")
     assert entry.facts == {
         "reservations": 5,
         "released_before": (AT - KEPT).isoformat(),
     }
     assert (entry.organization_id, entry.actor_label) == (None, ACTOR.label)
-    assert forget() == 0
-    assert audit_actions().count("quotas:reservation:forgotten") == 1
+    assert purge() == 0
+    assert audit_actions().count("quotas:reservation:purged") == 1
 
 
 def test_what_counts_is_kept_however_old_it_is(cluster: Cluster, limit: QuotaLimit) -> None:
@@ -88,7 +92,7 @@ def test_what_counts_is_kept_however_old_it_is(cluster: Cluster, limit: QuotaLim
     sweep(AT)
     before = counted(limit)
 
-    assert forget(AT + 10 * KEPT) == 0
+    assert purge(AT + 10 * KEPT) == 0
 
     assert left() == ["pod-1", "pod-2"]
     assert counted(limit) == before == (1, 1, 0, 0)
@@ -111,13 +115,13 @@ def test_a_released_reservation_of_a_living_pod_is_kept_until_the_pod_is_gone(
         begin_at=AT,
     )
 
-    kept = forget()
+    kept = purge()
     end(allocation, AT)
-    first = forget()
+    first = purge()
     QueuedPod.objects.update(gone_at=AT)
-    second = forget()
+    second = purge()
     end(claim, AT)
-    third = forget()
+    third = purge()
 
     assert (kept, first, second, third) == (0, 1, 1, 1)
     assert left() == []
@@ -128,9 +132,9 @@ def test_a_device_claim_that_a_pod_waits_for_is_kept(cluster: Cluster, cast: Cas
     claim = released(cluster, cast, old, "expired", resource="claim/gpu")
     see(cluster, "waits", requests={f"claim/{claim.pod_name}": 1})
 
-    assert forget() == 0
+    assert purge() == 0
     QueuedPod.objects.update(gone_at=AT)
-    assert forget() == 1
+    assert purge() == 1
 
 
 def test_a_namespace_that_comes_back_brings_no_bypass_after_the_days(
@@ -140,9 +144,9 @@ def test_a_namespace_that_comes_back_brings_no_bypass_after_the_days(
     start(cluster)
     sweep(AT)
     NamespaceBinding.objects.update(valid=(AT - SECOND, AT + SECOND))
-    assert sweep(AT + SECOND) == Sweep(released=1)
+    assert sweep(AT + SECOND) == LiveUseSweep(released=1)
 
-    forget(LONG_AFTER)
+    purge(LONG_AFTER)
     bind(cluster, "llm", cast.llm, begin_at=LONG_AFTER)
     swept = sweep(LONG_AFTER)
 
@@ -160,7 +164,7 @@ def test_a_uid_is_refused_after_its_end_for_as_long_as_it_is_kept(
     beat(cluster)
     sweep(AT)
 
-    forget(AT + KEPT)
+    purge(AT + KEPT)
     again = ask(cluster, at=AT + KEPT)
 
     assert again.code.value == "replayed_otherwise"
@@ -175,12 +179,12 @@ def test_batches_are_bounded_and_leave_an_entry_each(
         released(cluster, cast, AT - KEPT - timedelta(hours=5 - number))
     times = iter([True, True, False])
 
-    forgotten = forget_reservations(kept=KEPT, has_time=lambda: next(times), actor=ACTOR, at=AT)
-    entries = AuditEntry.objects.filter(action="quotas:reservation:forgotten")
+    forgotten = purge_reservations(kept=KEPT, has_time=lambda: next(times), actor=ACTOR, at=AT)
+    entries = AuditEntry.objects.filter(action="quotas:reservation:purged")
     told = [entry.facts["reservations"] for entry in entries]
 
     assert (forgotten, left(), told) == (4, ["let-in-4"], [2, 2])
-    assert forget() == 1
+    assert purge() == 1
 
 
 def test_living_pods_at_the_front_hold_up_no_batch(
@@ -191,7 +195,7 @@ def test_living_pods_at_the_front_hold_up_no_batch(
     for row in rows[:3]:
         start(cluster, row.pod_uid)
 
-    assert forget() == 3
+    assert purge() == 3
     assert left() == [row.pod_uid for row in rows[:3]]
 
 
@@ -215,15 +219,15 @@ def test_released_reservations_are_found_by_index() -> None:
     assert "Index Scan using admission_refusal_last" in refused_plan
 
 
-@pytest.mark.parametrize("forget_them", [forget_reservations, fold_refusals])
+@pytest.mark.parametrize("purge_them", [purge_reservations, fold_refusals])
 def test_only_the_service_itself_forgets(
-    cluster: Cluster, cast: Cast, forget_them: Callable[..., int]
+    cluster: Cluster, cast: Cast, purge_them: Callable[..., int]
 ) -> None:
     released(cluster, cast, AT - 2 * KEPT)
     make_refusal(cluster, cast.llm)
 
     with pytest.raises(ValueError, match="only the service itself"):
-        forget_them(kept=KEPT, actor=actor_of(cast.frank), at=LONG_AFTER)
+        purge_them(kept=KEPT, actor=actor_of(cast.frank), at=LONG_AFTER)
 
     assert (Reservation.objects.count(), AdmissionRefusal.objects.count()) == (1, 1)
 
@@ -318,7 +322,7 @@ def test_the_tick_keeps_what_the_settings_say(cluster: Cluster, cast: Cast) -> N
     refused(cluster, cast, AT - timedelta(days=50, seconds=1))
     refused(cluster, cast, AT - timedelta(days=50))
 
-    assert tasks.forget(AT) == Forgotten(reservations=1, refusals=1)
+    assert tasks.purge(AT) == PurgedReservations(reservations=1, refusals=1)
 
     assert left() == [kept.pod_uid]
     assert AdmissionRefusal.objects.exclude(namespace="").count() == 1
@@ -329,5 +333,5 @@ def test_the_tick_begins_nothing_after_a_minute(cluster: Cluster, cast: Cast) ->
     released(cluster, cast, AT - timedelta(days=400))
     nanoseconds = iter([0, 60_000_000_000, 60_000_000_000])
 
-    assert tasks.forget(AT, clock_ns=lambda: next(nanoseconds)) == Forgotten()
+    assert tasks.purge(AT, clock_ns=lambda: next(nanoseconds)) == PurgedReservations()
     assert left() == ["let-in-0"]

@@ -7,11 +7,11 @@ import pytest
 
 from embedded.postgres import APP, EmbeddedPostgres
 from quotas.models import Reservation
-from quotas.services.admission.retention import forget_reservations
+from quotas.services.admission.retention import purge_reservations
 from tenants.domain.actors import system_actor
 from tenants.models import Notification, NotificationDelivery
 from tenants.services.notifications import retention
-from tenants.services.notifications.retention import forget_notifications
+from tenants.services.notifications.retention import purge_notifications
 from tests.support.builders import AT, make_cluster
 from tests.support.cast import make_cast
 from tests.support.quotas.builders import make_reservation
@@ -35,9 +35,9 @@ def test_what_somebody_is_at_is_passed_over_and_forgotten_later(
             " release_reason = '' WHERE id = %s",
             [rows[1].pk],
         )
-        meanwhile = forget_reservations(kept=KEPT, actor=ACTOR, at=AT)
+        meanwhile = purge_reservations(kept=KEPT, actor=ACTOR, at=AT)
         other.commit()
-        after = forget_reservations(kept=KEPT, actor=ACTOR, at=AT)
+        after = purge_reservations(kept=KEPT, actor=ACTOR, at=AT)
 
     assert (meanwhile, after) == (2, 0)
     assert list(Reservation.objects.values_list("pk", "state")) == [(rows[1].pk, "reserved")]
@@ -60,13 +60,13 @@ def test_between_two_batches_what_is_gone_is_told_already(
             row = other.execute(
                 "SELECT (SELECT count(*) FROM quotas_reservation),"
                 " (SELECT COALESCE(sum((facts->>'reservations')::int), 0) FROM tenants_auditentry"
-                "   WHERE action = 'quotas:reservation:forgotten')"
+                "   WHERE action = 'quotas:reservation:purged')"
             ).fetchone()
             assert row is not None
             seen.append((int(row[0]), int(row[1])))
             return True
 
-        forgotten = forget_reservations(kept=KEPT, has_time=has_time, actor=ACTOR, at=AT)
+        forgotten = purge_reservations(kept=KEPT, has_time=has_time, actor=ACTOR, at=AT)
 
     assert (forgotten, seen) == (5, [(5, 0), (3, 2), (1, 4)])
     assert not Reservation.objects.exists()
@@ -100,7 +100,7 @@ def test_notifications_and_deliveries_go_together_and_the_commit_holds() -> None
     )
 
     # The foreign key is checked at the commit, which a test that rolls back never comes to.
-    assert forget_notifications(kept=KEPT, actor=ACTOR, at=AT) == 1
+    assert purge_notifications(kept=KEPT, actor=ACTOR, at=AT) == 1
 
     assert list(Notification.objects.values_list("subject", flat=True)) == ["young"]
     assert NotificationDelivery.objects.count() == 2

@@ -4,7 +4,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from quotas.protocols import LiveQuota
-from quotas.services.enforcement.asking import Answer, ask_all
+from quotas.services.enforcement.asking import ClusterAnswer, ask_all
 from tests.support.builders import AT
 from tests.support.quotas.enforcing import SYSTEM
 
@@ -16,7 +16,7 @@ def test_what_goes_wrong_at_one_cluster_stands_beside_its_question() -> None:
         raise fault
 
     assert list(ask_all(["llm"], ask, slug_of=str, actor=SYSTEM, at=AT)) == [
-        Answer("llm", error=fault)
+        ClusterAnswer("llm", error=fault)
     ]
 
 

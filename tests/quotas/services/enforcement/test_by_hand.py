@@ -4,7 +4,7 @@ import pytest
 
 from quotas.models import EnforcementTarget
 from quotas.services.enforcement.applying import apply_again, read_again
-from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
+from simulator.adapters.quota_enforcer import ReceivingCluster, SimulatedQuotaEnforcer
 from tenants.models import AuditEntry
 from tests.support.builders import AT
 from tests.support.quotas.builders import audit_actions
@@ -42,7 +42,7 @@ def test_an_applied_namespace_is_told_again_and_it_is_written_down() -> None:
     }
 
 
-def test_a_credential_that_is_refused_at_reading_again_is_audited(live: SimulatedCluster) -> None:
+def test_a_credential_that_is_refused_at_reading_again_is_audited(live: ReceivingCluster) -> None:
     refresh()
     live.failure = "credentials_forbidden"
 
@@ -52,7 +52,7 @@ def test_a_credential_that_is_refused_at_reading_again_is_audited(live: Simulate
     assert entry.facts == {"code": "credentials_forbidden", "cluster": "hopper"}
 
 
-def test_a_failed_one_does_not_wait_for_its_turn(live: SimulatedCluster) -> None:
+def test_a_failed_one_does_not_wait_for_its_turn(live: ReceivingCluster) -> None:
     live.failure = "timeout"
     refresh()
     apply()
@@ -64,7 +64,7 @@ def test_a_failed_one_does_not_wait_for_its_turn(live: SimulatedCluster) -> None
     assert (target_of().state, target_of().attempt) == ("applied", 0)
 
 
-def test_who_is_still_in_the_way_is_told_again(live: SimulatedCluster) -> None:
+def test_who_is_still_in_the_way_is_told_again(live: ReceivingCluster) -> None:
     live.edit_by_hand("llm", {GPU: 99}, manager="kubectl-edit")
     refresh()
     apply()
@@ -75,7 +75,7 @@ def test_who_is_still_in_the_way_is_told_again(live: SimulatedCluster) -> None:
     assert live.quotas["llm"].hard == {GPU: 99}
 
 
-def test_reading_again_repairs_drift(live: SimulatedCluster) -> None:
+def test_reading_again_repairs_drift(live: ReceivingCluster) -> None:
     refresh()
     apply()
     live.delete_by_hand("llm")
@@ -86,7 +86,7 @@ def test_reading_again_repairs_drift(live: SimulatedCluster) -> None:
     assert target_of().drifts_repaired == 1
 
 
-def test_reading_what_is_not_applied_only_shows_it(live: SimulatedCluster) -> None:
+def test_reading_what_is_not_applied_only_shows_it(live: ReceivingCluster) -> None:
     live.edit_by_hand("llm", {GPU: 99}, manager="kubectl-edit")
     refresh()
     before = audit_actions()
@@ -98,7 +98,7 @@ def test_reading_what_is_not_applied_only_shows_it(live: SimulatedCluster) -> No
     assert audit_actions() == before
 
 
-def test_a_cluster_that_cannot_be_read_changes_nothing(live: SimulatedCluster) -> None:
+def test_a_cluster_that_cannot_be_read_changes_nothing(live: ReceivingCluster) -> None:
     refresh()
     live.failure = "timeout"
 

@@ -7,7 +7,7 @@ import pytest
 from quotas.models import QuotaLimit
 from quotas.selectors.enforcement.targets import DRIFT_CHECK_EVERY, unread_target_ids
 from quotas.services.enforcement.applying import check_target
-from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
+from simulator.adapters.quota_enforcer import ReceivingCluster, SimulatedQuotaEnforcer
 from tenants.models import AuditEntry
 from tests.support.builders import AT
 from tests.support.quotas.builders import audit_actions
@@ -24,7 +24,7 @@ def check(*, at: datetime = LATER) -> str:
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_quota_that_holds_is_only_looked_at(live: SimulatedCluster) -> None:
+def test_a_quota_that_holds_is_only_looked_at(live: ReceivingCluster) -> None:
     refresh()
     apply()
     live.use("llm", {GPU: 5})
@@ -44,7 +44,7 @@ def test_a_quota_that_holds_is_only_looked_at(live: SimulatedCluster) -> None:
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_deleted_quota_is_restored_with_an_audit_entry(live: SimulatedCluster) -> None:
+def test_a_deleted_quota_is_restored_with_an_audit_entry(live: ReceivingCluster) -> None:
     refresh()
     apply()
     live.delete_by_hand("llm")
@@ -60,7 +60,7 @@ def test_a_deleted_quota_is_restored_with_an_audit_entry(live: SimulatedCluster)
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_quota_edited_by_hand_is_reported_with_its_editor(live: SimulatedCluster) -> None:
+def test_a_quota_edited_by_hand_is_reported_with_its_editor(live: ReceivingCluster) -> None:
     refresh()
     apply()
     live.edit_by_hand("llm", {GPU: 64}, manager="kubectl-edit")
@@ -75,7 +75,7 @@ def test_a_quota_edited_by_hand_is_reported_with_its_editor(live: SimulatedClust
 
 @pytest.mark.usefixtures("hopper")
 def test_a_cluster_that_cannot_be_read_keeps_its_state_and_says_why(
-    live: SimulatedCluster,
+    live: ReceivingCluster,
 ) -> None:
     refresh()
     apply()
@@ -87,7 +87,7 @@ def test_a_cluster_that_cannot_be_read_keeps_its_state_and_says_why(
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_try_that_failed_is_no_reading_and_waits_as_long_again(live: SimulatedCluster) -> None:
+def test_a_try_that_failed_is_no_reading_and_waits_as_long_again(live: ReceivingCluster) -> None:
     refresh()
     apply()
     live.failure = "unreachable"
@@ -101,7 +101,7 @@ def test_a_try_that_failed_is_no_reading_and_waits_as_long_again(live: Simulated
 
 
 @pytest.mark.usefixtures("hopper")
-def test_what_is_in_conflict_was_not_read(live: SimulatedCluster) -> None:
+def test_what_is_in_conflict_was_not_read(live: ReceivingCluster) -> None:
     refresh()
     apply()
     live.edit_by_hand("llm", {GPU: 64}, manager="kubectl-edit")
@@ -113,7 +113,7 @@ def test_what_is_in_conflict_was_not_read(live: SimulatedCluster) -> None:
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_target_that_is_not_applied_is_not_checked(live: SimulatedCluster) -> None:
+def test_a_target_that_is_not_applied_is_not_checked(live: ReceivingCluster) -> None:
     refresh()
     live.failure = "unreachable"
 
@@ -123,7 +123,7 @@ def test_a_target_that_is_not_applied_is_not_checked(live: SimulatedCluster) -> 
 
 
 @pytest.mark.usefixtures("hopper")
-def test_whoever_changed_it_stands_in_the_trail_once_it_is_repaired(live: SimulatedCluster) -> None:
+def test_whoever_changed_it_stands_in_the_trail_once_it_is_repaired(live: ReceivingCluster) -> None:
     refresh()
     apply()
     live.edit_by_hand("llm", {GPU: 64}, manager="kubectl-edit")
@@ -141,7 +141,7 @@ def test_whoever_changed_it_stands_in_the_trail_once_it_is_repaired(live: Simula
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_quota_of_another_name_is_shown_and_no_drift(live: SimulatedCluster) -> None:
+def test_a_quota_of_another_name_is_shown_and_no_drift(live: ReceivingCluster) -> None:
     refresh()
     apply()
     live.add_foreign("llm", "team-made", {GPU: 1})
@@ -153,7 +153,7 @@ def test_a_quota_of_another_name_is_shown_and_no_drift(live: SimulatedCluster) -
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_burst_wall_that_was_taken_down_is_drift(live: SimulatedCluster) -> None:
+def test_a_burst_wall_that_was_taken_down_is_drift(live: ReceivingCluster) -> None:
     QuotaLimit.objects.update(burst_units=2)
     refresh()
     apply()
@@ -167,7 +167,7 @@ def test_a_burst_wall_that_was_taken_down_is_drift(live: SimulatedCluster) -> No
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_credential_that_is_refused_at_use_is_audited_once_a_day(live: SimulatedCluster) -> None:
+def test_a_credential_that_is_refused_at_use_is_audited_once_a_day(live: ReceivingCluster) -> None:
     refresh()
     live.failure = "credentials_forbidden"
     apply()

@@ -8,7 +8,7 @@ from quotas.models import EnforcementTarget
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota
 from quotas.selectors.enforcement.targets import due_target_ids
 from quotas.services.enforcement.applying import apply_target
-from simulator.adapters.quota_enforcer import SimulatedCluster, SimulatedQuotaEnforcer
+from simulator.adapters.quota_enforcer import ReceivingCluster, SimulatedQuotaEnforcer
 from tenants.models import AuditEntry
 from tests.support.builders import AT
 from tests.support.quotas.builders import audit_actions
@@ -16,7 +16,7 @@ from tests.support.quotas.enforcing import GPU, LATER, MIG, SYSTEM, apply, refre
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_target_is_applied_when_the_cluster_says_so(live: SimulatedCluster) -> None:
+def test_a_target_is_applied_when_the_cluster_says_so(live: ReceivingCluster) -> None:
     live.use("llm", {GPU: 2})
     refresh()
 
@@ -34,7 +34,7 @@ def test_a_target_is_applied_when_the_cluster_says_so(live: SimulatedCluster) ->
 
 
 @pytest.mark.usefixtures("hopper")
-def test_applying_again_asks_nobody(live: SimulatedCluster) -> None:
+def test_applying_again_asks_nobody(live: ReceivingCluster) -> None:
     refresh()
     apply()
     live.failure = "timeout"
@@ -45,7 +45,7 @@ def test_applying_again_asks_nobody(live: SimulatedCluster) -> None:
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_status_that_stays_behind_is_not_called_applied(live: SimulatedCluster) -> None:
+def test_a_status_that_stays_behind_is_not_called_applied(live: ReceivingCluster) -> None:
     refresh()
     live.is_status_late = True
 
@@ -62,7 +62,7 @@ def test_a_status_that_stays_behind_is_not_called_applied(live: SimulatedCluster
 
 @pytest.mark.usefixtures("hopper")
 def test_a_cluster_that_does_not_answer_is_asked_again_with_growing_waits(
-    live: SimulatedCluster,
+    live: ReceivingCluster,
 ) -> None:
     live.failure = "timeout"
     refresh()
@@ -83,7 +83,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again_with_growing_waits(
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_missing_namespace_is_a_failure_that_says_so(live: SimulatedCluster) -> None:
+def test_a_missing_namespace_is_a_failure_that_says_so(live: ReceivingCluster) -> None:
     live.missing_namespaces.add("llm")
     refresh()
 
@@ -93,7 +93,7 @@ def test_a_missing_namespace_is_a_failure_that_says_so(live: SimulatedCluster) -
 
 
 @pytest.mark.usefixtures("hopper")
-def test_another_manager_is_named_and_never_overruled(live: SimulatedCluster) -> None:
+def test_another_manager_is_named_and_never_overruled(live: ReceivingCluster) -> None:
     live.edit_by_hand("llm", {GPU: 99}, manager="kubectl-edit")
     refresh()
 
@@ -109,7 +109,7 @@ def test_another_manager_is_named_and_never_overruled(live: SimulatedCluster) ->
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_conflict_ends_when_the_other_steps_aside(live: SimulatedCluster) -> None:
+def test_a_conflict_ends_when_the_other_steps_aside(live: ReceivingCluster) -> None:
     live.edit_by_hand("llm", {GPU: 99}, manager="kubectl-edit")
     refresh()
     apply()
@@ -131,7 +131,7 @@ class OvertakenEnforcer(SimulatedQuotaEnforcer):
 
 
 @pytest.mark.usefixtures("hopper")
-def test_an_older_worker_cannot_overwrite_a_newer_quota(live: SimulatedCluster) -> None:
+def test_an_older_worker_cannot_overwrite_a_newer_quota(live: ReceivingCluster) -> None:
     refresh()
 
     late = apply_target(target_id=target_of().pk, enforcer=OvertakenEnforcer(), actor=SYSTEM, at=AT)
@@ -164,7 +164,7 @@ def test_an_answer_to_an_older_wish_is_not_called_applied() -> None:
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_ledger_behind_its_cluster_counts_on_from_there(live: SimulatedCluster) -> None:
+def test_a_ledger_behind_its_cluster_counts_on_from_there(live: ReceivingCluster) -> None:
     refresh()
     apply()
     live.quotas["llm"].generation = 41
@@ -178,7 +178,7 @@ def test_a_ledger_behind_its_cluster_counts_on_from_there(live: SimulatedCluster
 
 
 @pytest.mark.usefixtures("hopper")
-def test_what_cannot_be_written_keeps_nobody_else_waiting(live: SimulatedCluster) -> None:
+def test_what_cannot_be_written_keeps_nobody_else_waiting(live: ReceivingCluster) -> None:
     """A generation that no column holds is told by the cluster."""
     refresh()
     apply()

@@ -188,13 +188,13 @@ def test_a_limit_of_a_model_binds_where_metering_saw_that_model_only(
 ) -> None:
     make_limit(cast.acme, cast.llm, units=3, model_group="H100")
     refresh()
-    doubtful = target_of().desired_hard[GPU]
+    uncertain = target_of().desired_hard[GPU]
     seen = see_size(hopper, "nvidia.com/gpu", "large")
     CapacityRecord.objects.filter(pk=seen.pk).update(price_group="H100/whole")
 
     refresh()
 
-    assert (doubtful, target_of().desired_hard[GPU]) == (8, 3)
+    assert (uncertain, target_of().desired_hard[GPU]) == (8, 3)
 
 
 def test_preemptible_pods_use_burst_units_and_no_nominal_ones(hopper: Cluster, cast: Cast) -> None:

@@ -14,7 +14,7 @@ from simulator.cluster.exporters.exporter import (
     LiveExporter,
 )
 from simulator.cluster.exporters.exposition import ClusterExposition
-from simulator.cluster.exporters.object_series import QuotaSight
+from simulator.cluster.exporters.object_series import QuotaStatus
 from simulator.cluster.scenario import Scenario
 from tests.simulator.conftest import MONTH, SEED
 from tests.support.simulator.parsing import named
@@ -53,8 +53,8 @@ def worlds() -> Worlds:
 
 @pytest.fixture
 def exporter(clock: Clock, worlds: Worlds) -> Iterator[LiveExporter]:
-    def quotas(slug: str) -> tuple[QuotaSight, ...]:
-        return (QuotaSight(slug, "gpus", {"requests.nvidia.com/gpu": 8}, {}),)
+    def quotas(slug: str) -> tuple[QuotaStatus, ...]:
+        return (QuotaStatus(slug, "gpus", {"requests.nvidia.com/gpu": 8}, {}),)
 
     with LiveExporter(GrowingScenario(worlds.make), clock=clock, quotas=quotas) as running:
         yield running

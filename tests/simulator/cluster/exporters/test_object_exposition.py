@@ -8,7 +8,7 @@ import pytest
 
 from simulator.cluster.demo_lanes import HOPPER_NODES
 from simulator.cluster.exporters.exposition import ClusterExposition
-from simulator.cluster.exporters.object_series import FAMILIES, QuotaSight
+from simulator.cluster.exporters.object_series import FAMILIES, QuotaStatus
 from simulator.cluster.exporters.prometheus_text import go_number
 from simulator.cluster.incidents import PENDING_NAME, REFUSED_NAME
 from simulator.cluster.scenario import (
@@ -197,7 +197,9 @@ def test_namespaces_tell_their_labels() -> None:
 
 
 def test_quotas_are_not_sanitised(hopper: SimulatedCluster) -> None:
-    quota = QuotaSight("ns", "gpus", {"requests.nvidia.com/gpu": 8}, {"requests.nvidia.com/gpu": 6})
+    quota = QuotaStatus(
+        "ns", "gpus", {"requests.nvidia.com/gpu": 8}, {"requests.nvidia.com/gpu": 6}
+    )
 
     text = ClusterExposition(hopper).kube_state_metrics_text(MONTH, [quota])
 

@@ -130,13 +130,13 @@ def test_history_and_live_exposition_tell_the_same(world: Scenario, lines: list[
 
 def test_a_series_ends_with_its_object(world: Scenario, lines: list[Line]) -> None:
     cluster = world.cluster("ampere")
-    sights: defaultdict[str, list[int]] = defaultdict(list)
+    observations: defaultdict[str, list[int]] = defaultdict(list)
     for line in lines:
         if line.name == "kube_pod_info":
-            sights[line["uid"]].append(line.second or 0)
+            observations[line["uid"]].append(line.second or 0)
     ticks = cluster.ticks(PART.begin_at, PART.end_at)
     for pod in cluster.pods:
-        assert sorted(set(sights[pod.uid])) == [seconds(at) for at in ticks if pod.exists(at)]
+        assert sorted(set(observations[pod.uid])) == [seconds(at) for at in ticks if pod.exists(at)]
 
 
 def test_device_series_carry_the_exporters_names_and_the_workloads_as_exported(

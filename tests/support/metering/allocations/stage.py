@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from metering.protocols.watch import ClusterWatch, WatchTarget
+from metering.protocols.watch import ClusterWatchSource, WatchTarget
 from metering.services.allocations.heartbeats import WatchPace
 from metering.services.allocations.leading import Leader, Watcher
 from metering.services.allocations.leases import Lease, take_lease
@@ -46,7 +46,7 @@ class Stage:
     target: WatchTarget = TARGET
     pace: WatchPace = field(default_factory=lambda: WatchPace(quiet_seconds=0, batch_seconds=0))
     history_seconds: int = 0
-    watch: ClusterWatch | None = None
+    watch: ClusterWatchSource | None = None
     ahead_seconds: int = 0
 
     def watcher(self) -> Watcher:

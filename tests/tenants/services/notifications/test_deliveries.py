@@ -31,9 +31,9 @@ HOOK = "https://acme.test/hook"
 
 @pytest.fixture(autouse=True)
 def nobody_told() -> Iterator[None]:
-    SimulatedSender.forget()
+    SimulatedSender.purge()
     yield
-    SimulatedSender.forget()
+    SimulatedSender.purge()
 
 
 def make_hooks(count: int = 1) -> None:

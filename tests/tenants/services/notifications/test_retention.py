@@ -14,15 +14,15 @@ from tenants import tasks
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, IdempotencyRecord, Notification, NotificationDelivery
 from tenants.selectors.actors import actor_of_user
-from tenants.services.idempotency import forget_answers
+from tenants.services.idempotency import purge_responses
 from tenants.services.notifications import retention
 from tenants.services.notifications.outbox import notify
 from tenants.services.notifications.retention import (
     NOTIFICATIONS,
-    Forgotten,
-    forget_and_tell,
-    forget_notifications,
+    PurgedNotifications,
     in_batches,
+    purge_and_record,
+    purge_notifications,
 )
 from tests.support.builders import AT
 from tests.support.cast import Cast, make_cast
@@ -30,7 +30,7 @@ from tests.support.cast import Cast, make_cast
 KEPT = timedelta(days=90)
 SECOND = timedelta(seconds=1)
 ACTOR = system_actor("tests")
-FORGOTTEN = "tenants:notification:forgotten"
+FORGOTTEN = "tenants:notification:purged"
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def told() -> list[AuditEntry]:
     return list(AuditEntry.objects.filter(action=FORGOTTEN))
 
 
-def forget(at: datetime = AT) -> int:
-    return forget_notifications(kept=KEPT, actor=ACTOR, at=at)
+def purge(at: datetime = AT) -> int:
+    return purge_notifications(kept=KEPT, actor=ACTOR, at=at)
 
 
 def test_what_is_over_is_forgotten_after_its_days_and_what_waits_is_not(cast: Cast) -> None:
@@ -76,7 +76,7 @@ def test_what_is_over_is_forgotten_after_its_days_and_what_waits_is_not(cast: Ca
     tell(cast, "young", "sent", "sent", at=AT - KEPT)
 
     with capture_logs() as lines:
-        forgotten = forget()
+        forgotten = purge()
 
     assert forgotten == 3
     assert left() == [("half on its way", 2), ("young", 2)]
@@ -88,17 +88,17 @@ def test_what_is_over_is_forgotten_after_its_days_and_what_waits_is_not(cast: Ca
     assert entry.facts == {"notifications": 3, "occurred_before": (AT - KEPT).isoformat()}
     assert (entry.object_kind, entry.object_id) == ("notification", AT.isoformat())
     assert (entry.organization_id, entry.actor_label) == (None, ACTOR.label)
-    assert forget() == 0
+    assert purge() == 0
     assert AuditEntry.objects.filter(action=FORGOTTEN).count() == 1
 
 
 def test_what_arrived_late_is_forgotten_at_the_next_tick(cast: Cast) -> None:
     tell(cast, "slow", "pending", at=AT - KEPT - SECOND)
-    assert forget() == 0
+    assert purge() == 0
 
     NotificationDelivery.objects.update(state="sent", sent_at=AT)
 
-    assert forget() == 1
+    assert purge() == 1
     assert left() == []
 
 
@@ -110,7 +110,7 @@ def test_batches_are_made_until_one_is_not_full_and_each_is_told(
         tell(cast, f"{number}", "sent", at=AT - KEPT - timedelta(hours=5 - number))
 
     with CaptureQueriesContext(connection) as statements:
-        forgotten = forget()
+        forgotten = purge()
 
     # Each batch is one statement and its entry, between a savepoint and its end.
     assert (forgotten, left(), len(statements)) == (5, [], 3 * 4)
@@ -126,7 +126,7 @@ def test_the_oldest_go_first_and_no_batch_begins_when_time_is_up(
         tell(cast, f"{number}", "sent", at=AT - KEPT - timedelta(hours=5 - number))
     times = iter([True, True, False])
 
-    forgotten = forget_notifications(kept=KEPT, has_time=lambda: next(times), actor=ACTOR, at=AT)
+    forgotten = purge_notifications(kept=KEPT, has_time=lambda: next(times), actor=ACTOR, at=AT)
 
     assert (forgotten, left()) == (4, [("4", 1)])
     assert [entry.facts["notifications"] for entry in told()] == [2, 2]
@@ -137,11 +137,11 @@ def test_a_tick_makes_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(retention, "BATCHES_MAX", 3)
     asked: list[int] = []
 
-    def forget_batch(most: int) -> int:
+    def purge_batch(most: int) -> int:
         asked.append(most)
         return most
 
-    done = in_batches(forget_batch, has_time=lambda: True)
+    done = in_batches(purge_batch, has_time=lambda: True)
 
     assert (asked, done) == ([retention.BATCH] * 3, 3 * retention.BATCH)
 
@@ -152,7 +152,7 @@ def test_nothing_is_told_where_nothing_is_forgotten(counts: list[int], entries: 
     has_time = bool(counts)
 
     with capture_logs() as lines:
-        forget_and_tell(
+        purge_and_record(
             lambda _before, _most: counts.pop(0),
             telling=NOTIFICATIONS,
             kept=KEPT,
@@ -179,7 +179,7 @@ def test_whatever_ends_a_sweep_the_batches_before_are_told(
         raise SystemExit
 
     with pytest.raises(SystemExit):
-        forget_notifications(kept=KEPT, has_time=has_time, actor=ACTOR, at=AT)
+        purge_notifications(kept=KEPT, has_time=has_time, actor=ACTOR, at=AT)
 
     assert left() == [("2", 1)]
     assert [entry.facts["notifications"] for entry in told()] == [1, 1]
@@ -189,12 +189,12 @@ def test_a_batch_whose_entry_cannot_be_written_is_not_forgotten(cast: Cast) -> N
     tell(cast, "old", "sent", at=AT - KEPT - SECOND)
     unwritable = replace(NOTIFICATIONS, object_kind="x" * 1_000)
 
-    def forget_batch(_before: datetime, _most: int) -> int:
+    def purge_batch(_before: datetime, _most: int) -> int:
         return NotificationDelivery.objects.all().delete()[0]
 
     with pytest.raises(DataError):
-        forget_and_tell(
-            forget_batch,
+        purge_and_record(
+            purge_batch,
             telling=unwritable,
             kept=KEPT,
             has_time=lambda: True,
@@ -209,7 +209,7 @@ def test_only_the_service_itself_forgets(cast: Cast) -> None:
     tell(cast, "old", "sent", at=AT - KEPT - SECOND)
 
     with pytest.raises(ValueError, match="only the service itself"):
-        forget_notifications(kept=KEPT, actor=actor_of_user(cast.frank), at=AT)
+        purge_notifications(kept=KEPT, actor=actor_of_user(cast.frank), at=AT)
 
     assert left() == [("old", 1)]
 
@@ -251,7 +251,7 @@ def test_the_tick_keeps_what_the_setting_says_and_forgets_stored_answers(cast: C
     store("last week", AT - timedelta(days=8))
     store("today", AT)
 
-    assert tasks.forget(AT) == Forgotten(notifications=1, answers=1)
+    assert tasks.purge(AT) == PurgedNotifications(notifications=1, answers=1)
     assert left() == [("old", 1)]
     assert IdempotencyRecord.objects.get().key == "today"
 
@@ -266,8 +266,8 @@ def test_stored_answers_are_forgotten_until_nothing_older_is_left(
     store("young", AT)
     times = iter([True, False])
 
-    first = forget_answers(has_time=lambda: next(times), actor=ACTOR, at=AT)
-    rest = forget_answers(actor=ACTOR, at=AT)
+    first = purge_responses(has_time=lambda: next(times), actor=ACTOR, at=AT)
+    rest = purge_responses(actor=ACTOR, at=AT)
 
     assert (first, rest) == (2, 3)
     assert IdempotencyRecord.objects.get().key == "young"
@@ -279,6 +279,6 @@ def test_the_tick_begins_nothing_after_a_minute(cast: Cast) -> None:
     store("last week", AT - timedelta(days=8))
     seconds = iter([0, *[60] * 4])
 
-    assert tasks.forget(AT, clock=lambda: next(seconds)) == Forgotten()
+    assert tasks.purge(AT, clock=lambda: next(seconds)) == PurgedNotifications()
     assert left() == [("older", 1)]
     assert IdempotencyRecord.objects.count() == 1

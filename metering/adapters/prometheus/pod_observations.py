@@ -51,7 +51,7 @@ class SeenPod:
         return min(found, default=self.last)
 
 
-def read_sights(sights: Iterable[Series], names: Names) -> dict[str, SeenPod]:
+def read_observations(observations: Iterable[Series], names: Names) -> dict[str, SeenPod]:
     """Return the pods that requested a GPU, by uid.
 
     A request without a uid is skipped where another exporter shows the same pod with one; else it
@@ -62,7 +62,7 @@ def read_sights(sights: Iterable[Series], names: Names) -> dict[str, SeenPod]:
     """
     pods: dict[str, SeenPod] = {}
     nameless: dict[str, SeenPod] = {}
-    for one in sights:
+    for one in observations:
         if one.metric in REQUEST_METRICS:
             uid = one.labels.get("uid", "")
             _merge(pods if uid else nameless, uid or _made_uid(one, names), one, names)

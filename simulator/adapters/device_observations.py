@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from metering.protocols import DeviceObservation, EnergyObservation, Figure
-from simulator.adapters.sights import Window
+from simulator.adapters.observations import Window
 from simulator.cluster.exporters.device_series import DeviceTimeline
 from simulator.cluster.exporters.exposition import ClusterExposition
 
@@ -52,13 +52,13 @@ def energies_seen(
         marks[one.uuid, one.node] |= {one.begin_at, one.end_at}
     found = []
     for (uuid, node), moments in sorted(marks.items()):
-        told = sorted(moments)
-        taken = [exposition.powers[uuid].millijoules(_second(at)) for at in told]
+        instants = sorted(moments)
+        taken = [exposition.powers[uuid].millijoules(_second(at)) for at in instants]
         found.append(
             EnergyObservation(
                 uuid=uuid,
                 node=node,
-                marks=tuple(told),
+                marks=tuple(instants),
                 taken_millijoules=tuple(one - taken[0] for one in taken),
             )
         )
