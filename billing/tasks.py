@@ -20,9 +20,8 @@ from billing.domain.document import InvoiceTerms
 from billing.domain.errors import PeriodNotReadyError
 from billing.selectors.invoices import undrafted_period_ids
 from billing.selectors.pending import pending_correction_ids, pending_window_ids
-from billing.services.accrual import AccrualResult, accrue_windows
+from billing.services.accrual import AccrualResult, accrue_corrections, accrue_windows
 from billing.services.invoicing import draft_invoice
-from billing.services.late_accrual import accrue_corrections
 from billing.services.periods import open_current_periods
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError

@@ -86,7 +86,7 @@ SWEEPS = {
     "quotas.admission.retention.fold_refusals",
     "quotas.admission.retention.purge_reservations",
     "billing.accrual.accrue_windows",
-    "billing.late_accrual.accrue_corrections",
+    "billing.accrual.accrue_corrections",
     "metering.corrections.rechecking.recheck_window",
     "billing.periods.open_current_periods",
     "quotas.enforcement.applying.apply_target",

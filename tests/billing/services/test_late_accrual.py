@@ -11,8 +11,12 @@ from django.test.utils import CaptureQueriesContext
 from billing.models import AccrualException, AccruedCorrection, BillingPeriod, Charge
 from billing.selectors.gauges import count_unaccrued_corrections
 from billing.selectors.pending import pending_correction_ids
-from billing.services.accrual import WINDOWS_PER_CALL_MAX, AccrualResult, accrue_windows
-from billing.services.late_accrual import accrue_corrections
+from billing.services.accrual import (
+    WINDOWS_PER_CALL_MAX,
+    AccrualResult,
+    accrue_corrections,
+    accrue_windows,
+)
 from billing.services.pricing import set_price
 from billing.tasks import accrue_late as sweep
 from billing.tasks import tick, tick_accrual

@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from billing.models import BillingPeriod, Invoice
+from billing.services.accrual import accrue_corrections
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from billing.services.late_accrual import accrue_corrections
 from metering.domain.corrections.correction import CorrectionCause, CorrectionState
 from metering.models import MeteringWindow, UsageCorrection
 from metering.selectors.corrections.corrections import Line, ledger_of_window
