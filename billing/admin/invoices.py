@@ -20,11 +20,10 @@ from django.views.decorators.http import require_POST, require_safe
 from unfold.decorators import display
 
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
-from billing.adapters.csv_export import render_csv
-from billing.adapters.pdf import render_pdf
+from billing.adapters.documents import render_csv, render_pdf
 from billing.admin.periods import invoice_terms
 from billing.domain.document import file_name_of, invoice_text, number_text
-from billing.domain.invoice_state import InvoiceState
+from billing.domain.invoicing import InvoiceState
 from billing.models import Invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice

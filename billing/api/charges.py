@@ -1,11 +1,13 @@
-"""/api/v1/billing-periods/, charges/ and accrual-exceptions/: what is owed before an invoice."""
+"""/api/v1/charges/, accrual-exceptions/, billing-periods/ and waste-savings/: what use costs."""
 
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers, status
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -19,15 +21,20 @@ from billing.access import (
     charges_visible_to,
     exceptions_visible_to,
     periods_visible_to,
+    savings_visible_to,
 )
-from billing.api.money import UnitPriceField
-from billing.domain.document import unit_hours_text
+from billing.api.money import MoneySerializer, UnitPriceField
+from billing.domain.document import amount_text, unit_hours_text
+from billing.domain.money import Money
 from billing.models import AccrualException, BillingPeriod, Charge, PeriodState
+from billing.selectors.waste import money_of, with_money
 from billing.services.periods import open_period
+from metering.domain.catalogue.units import GPUSize
+from metering.domain.efficiency.rules import WasteRule
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
-from tenants.api.views import ReadingViewSet
+from tenants.api.views import LedgerViewSet, ReadingViewSet
 
 
 class PeriodSerializer(serializers.ModelSerializer[BillingPeriod]):
@@ -219,3 +226,75 @@ class AccrualExceptionViewSet(ReadingViewSet):
     def get_one(self, pk: int) -> AccrualException:
         """Return one exception."""
         return access_exception(self.actor, pk)
+
+
+STATE_CHOICES = [(state, state) for state in ("open", "closed", "dismissed")]
+
+
+class WasteSavingSerializer(serializers.Serializer[Any]):
+    """A waste finding with money at the prices in force; null where nobody can say."""
+
+    finding = serializers.IntegerField(source="pk")
+    cluster = serializers.UUIDField(source="cluster_id")
+    organization = serializers.UUIDField(source="organization_id")
+    project = serializers.UUIDField(source="project_id")
+    owner = serializers.CharField()
+    namespace = serializers.CharField()
+    pod_name = serializers.CharField()
+    rule = serializers.CharField()
+    state = serializers.CharField()
+    from_at = serializers.DateTimeField()
+    until_at = serializers.DateTimeField()
+    units = serializers.IntegerField()
+    size = serializers.CharField()
+    price_group = serializers.CharField()
+    suggested_units = serializers.IntegerField()
+    suggested_size = serializers.CharField()
+    suggested_price_group = serializers.CharField()
+    wasted_unit_seconds = serializers.IntegerField(
+        source="known_wasted_unit_seconds",
+        allow_null=True,
+        help_text="Null where no memory figure says whether something smaller would do.",
+    )
+    lost = serializers.SerializerMethodField()
+    monthly_saving = serializers.SerializerMethodField()
+
+    @extend_schema_field(MoneySerializer(allow_null=True))
+    def get_lost(self, finding: Any) -> dict[str, str] | None:  # noqa: ANN401 - An annotated row.
+        """Return what was paid so far for what the suggestion would not have taken."""
+        return _text(money_of(finding).lost)
+
+    @extend_schema_field(MoneySerializer(allow_null=True))
+    def get_monthly_saving(self, finding: Any) -> dict[str, str] | None:  # noqa: ANN401 - As above.
+        """Return what a month of 730 hours would save."""
+        return _text(money_of(finding).monthly)
+
+
+class WasteSavingFilter(StrictFilterSet):
+    """Which findings are listed."""
+
+    organization = filters.UUIDFilter(field_name="organization_id")
+    project = filters.UUIDFilter(field_name="project_id")
+    cluster = filters.UUIDFilter(field_name="cluster_id")
+    owner = filters.CharFilter()
+    rule = filters.ChoiceFilter(choices=[(rule.value, rule.value) for rule in WasteRule])
+    state = filters.ChoiceFilter(choices=STATE_CHOICES)
+    size = filters.ChoiceFilter(choices=[(size.value, size.value) for size in GPUSize])
+
+
+class WasteSavingViewSet(ListModelMixin, LedgerViewSet):
+    """Waste in money."""
+
+    serializer_class = WasteSavingSerializer
+    filterset_class = WasteSavingFilter
+    ordering = ("-money_order", "-pk")
+
+    def get_queryset(self) -> QuerySet[Any]:
+        """Return the findings of the projects whose usage and charges the caller reaches."""
+        return with_money(savings_visible_to(self.actor), at=self.at)
+
+
+def _text(money: Money | None) -> dict[str, str] | None:
+    if money is None:
+        return None
+    return {"amount": amount_text(money), "currency": money.currency}

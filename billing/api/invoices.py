@@ -21,11 +21,10 @@ from billing.access import (
     access_period,
     invoices_visible_to,
 )
-from billing.adapters.csv_export import render_csv
-from billing.adapters.pdf import render_pdf
+from billing.adapters.documents import render_csv, render_pdf
 from billing.api.money import MoneyField, UnitPriceField
 from billing.domain.document import InvoiceTerms, file_name_of, unit_hours_text
-from billing.domain.invoice_state import InvoiceState
+from billing.domain.invoicing import InvoiceState
 from billing.models import Invoice, InvoiceLine
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice

@@ -2,14 +2,18 @@
 
 from rest_framework.routers import SimpleRouter
 
-from billing.api.charges import AccrualExceptionViewSet, BillingPeriodViewSet, ChargeViewSet
+from billing.api.charges import (
+    AccrualExceptionViewSet,
+    BillingPeriodViewSet,
+    ChargeViewSet,
+    WasteSavingViewSet,
+)
 from billing.api.invoices import InvoiceViewSet
 from billing.api.price_books import (
     PriceBookAssignmentViewSet,
     PriceBookViewSet,
     PriceViewSet,
 )
-from billing.api.waste_savings import WasteSavingViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("price-books", PriceBookViewSet, basename="price-book")

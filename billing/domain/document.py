@@ -16,8 +16,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any, Final, Self
 
-from billing.domain.invoice_state import InvoiceState
-from billing.domain.invoicing import Line, total_of
+from billing.domain.invoicing import InvoiceState, Line, total_of
 from billing.domain.money import SECONDS_PER_HOUR, Money, decimal_of, minor_digits, round_half_up
 from billing.domain.period import HourSpan
 

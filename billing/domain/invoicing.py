@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import StrEnum
 from typing import Final
 
+from billing.domain.errors import InvoiceFinalError
 from billing.domain.money import Money, price_of_more
 from billing.domain.period import Month
 from metering.domain.catalogue.names import is_burst, without_burst
@@ -163,3 +165,37 @@ def _line(key: ChargeSum, *, unit_seconds: int, position: int, currency: str) ->
         service_period_id=key.service_period_id,
         billed_unit_seconds=key.billed_unit_seconds,
     )
+
+
+class InvoiceState(StrEnum):
+    """State of an invoice."""
+
+    DRAFT = "draft"
+    FINAL = "final"
+
+
+class InvoiceMove(StrEnum):
+    """What can be done to an invoice."""
+
+    REDRAFT = "redraft"
+    DISCARD = "discard"
+    FINALIZE = "finalize"
+
+
+MOVES: Final[dict[InvoiceState, frozenset[InvoiceMove]]] = {
+    InvoiceState.DRAFT: frozenset(InvoiceMove),
+    InvoiceState.FINAL: frozenset(),
+}
+
+
+def require_move(state: str, move: InvoiceMove, *, reference: str) -> None:
+    """Refuse what the state does not allow.
+
+    Raises:
+        InvoiceFinalError: The invoice is final.
+    """
+    if move not in MOVES[InvoiceState(state)]:
+        raise InvoiceFinalError(
+            f"Invoice {reference} is final and cannot be changed.",
+            facts={"reference": reference, "move": move.value},
+        )

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from billing.domain.invoice_state import InvoiceState
+from billing.domain.invoicing import InvoiceState
 from billing.models.period import BillingPeriod
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization, Project

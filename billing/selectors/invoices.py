@@ -1,11 +1,13 @@
-"""Invoices as frozen facts, for dashboards and sweeps."""
+"""Invoices as frozen facts, and the unbilled charges that lines are made from."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 
+from billing.domain.invoicing import ChargeSum
 from billing.domain.money import Money
 from billing.models import BillingPeriod, Charge, Invoice, PeriodState
 
@@ -75,3 +77,82 @@ def _fact(invoice: Invoice) -> InvoiceFact:
         drafted_at=invoice.drafted_at,
         finalized_at=invoice.finalized_at,
     )
+
+
+def unbilled_sums(period: BillingPeriod) -> tuple[ChargeSum, ...]:
+    """Return unbilled unit-seconds of a period by project, month of use, size, group and price.
+
+    Charges of hours before the period are grouped by their month. Each sum has the unit-seconds
+    that final invoices billed for the same key. One statement.
+    """
+    given = {"period": period.pk, "organization": period.organization_id}
+    with connection.cursor() as cursor:
+        cursor.execute(_UNBILLED, given)
+        rows = cursor.fetchall()
+    return tuple(
+        ChargeSum(
+            project_id=str(project_id),
+            project=slug,
+            project_name=name,
+            cost_center=cost_center,
+            size=size,
+            price_group=price_group,
+            unit_price=unit_price,
+            unit_seconds=int(total),
+            service_month=month,
+            service_period_id=str(month_id) if month_id else "",
+            billed_unit_seconds=int(billed),
+        )
+        for (
+            project_id,
+            slug,
+            name,
+            cost_center,
+            size,
+            price_group,
+            unit_price,
+            month_id,
+            month,
+            total,
+            billed,
+        ) in rows
+    )
+
+
+# Only the hours of other months are looked up; a month of its own charges is not joined by range.
+_UNBILLED = """
+WITH due AS MATERIALIZED (
+  SELECT c.project_id, c.size, c.price_group, c.unit_price,
+         CASE WHEN p.hours @> c.window_start THEN NULL ELSE c.window_start END AS late_hour,
+         sum(c.unit_seconds) AS unit_seconds
+    FROM billing_charge c JOIN billing_billingperiod p ON p.id = c.period_id
+   WHERE c.period_id = %(period)s AND c.line_id IS NULL
+   GROUP BY 1, 2, 3, 4, 5
+),
+reported AS MATERIALIZED (
+  SELECT d.project_id, d.size, d.price_group, d.unit_price, s.id AS month_id,
+         coalesce(s.label, '') AS month, sum(d.unit_seconds) AS unit_seconds
+    FROM due d
+    LEFT JOIN billing_billingperiod s
+      ON s.organization_id = %(organization)s AND s.hours @> d.late_hour
+   GROUP BY 1, 2, 3, 4, 5, 6
+),
+billed AS MATERIALIZED (
+  SELECT l.project_id, l.size, l.price_group, l.unit_price,
+         coalesce(l.service_period_id, i.period_id) AS period_id,
+         sum(l.unit_seconds) AS unit_seconds
+    FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
+   WHERE i.organization_id = %(organization)s AND i.state = 'final'
+     AND coalesce(l.service_period_id, i.period_id)
+         IN (SELECT coalesce(month_id, %(period)s) FROM reported)
+   GROUP BY 1, 2, 3, 4, 5
+)
+SELECT t.project_id, p.slug, p.name, p.cost_center, t.size, t.price_group, t.unit_price,
+       t.month_id, t.month, t.unit_seconds, coalesce(b.unit_seconds, 0)
+  FROM reported t
+  JOIN tenants_project p ON p.id = t.project_id
+  LEFT JOIN billed b
+    ON (b.project_id, b.size, b.price_group, b.unit_price, b.period_id)
+       = (t.project_id, t.size, t.price_group, t.unit_price, coalesce(t.month_id, %(period)s))
+ ORDER BY p.slug, t.project_id, t.month, t.size, t.price_group, t.unit_price
+"""

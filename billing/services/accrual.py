@@ -22,7 +22,6 @@ from billing.selectors.pending import (
     extents_of,
     sealed_hours,
 )
-from billing.selectors.plans import prefer_hash_joins
 from billing.services.periods import ensure_periods
 from billing.services.rating_statements import (
     CORRECTIONS,
@@ -33,6 +32,7 @@ from billing.services.rating_statements import (
     resolve_exceptions,
     usage_of,
 )
+from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 

@@ -10,11 +10,11 @@ from django.db import connection, transaction
 
 from billing.domain.document import STANDARD_TERMS, InvoiceTerms, digest_of, issue_document
 from billing.domain.errors import DraftStaleError, FourEyesError, InvoiceNegativeError
-from billing.domain.invoice_state import InvoiceMove, InvoiceState, require_move
+from billing.domain.invoicing import InvoiceMove, InvoiceState, require_move
 from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
-from billing.selectors.plans import prefer_hash_joins
 from billing.services.invoicing import require_ready
+from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 from tenants.services.changing import require_version

@@ -17,14 +17,20 @@ from billing.domain.document import (
     compose_document,
 )
 from billing.domain.errors import NothingToInvoiceError, PeriodNotReadyError
-from billing.domain.invoice_state import InvoiceMove, InvoiceState, require_move
-from billing.domain.invoicing import Line, compose_lines, total_of
+from billing.domain.invoicing import (
+    InvoiceMove,
+    InvoiceState,
+    Line,
+    compose_lines,
+    require_move,
+    total_of,
+)
 from billing.domain.period import HourSpan
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
+from billing.selectors.invoices import unbilled_sums
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
-from billing.selectors.plans import prefer_hash_joins
-from billing.selectors.unbilled import unbilled_sums
+from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
 from tenants.models import Organization
 from tenants.services.audit import record

@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from billing.selectors.gauges import count_unaccrued_corrections, count_unaccrued_windows
+from billing.selectors.pending import count_unaccrued_corrections, count_unaccrued_windows
 from metering.selectors.allocations.watch import heartbeat_ages
 from metering.selectors.collection.gauges import (
     oldest_due_window,

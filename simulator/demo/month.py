@@ -20,10 +20,9 @@ from django.db import OperationalError
 from django.db.models import QuerySet
 from rich.progress import Progress
 
-from billing.adapters.csv_export import render_csv
-from billing.adapters.pdf import render_pdf
+from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.document import InvoiceTerms
-from billing.domain.invoice_state import InvoiceState
+from billing.domain.invoicing import InvoiceState
 from billing.models import BillingPeriod, Invoice
 from billing.selectors.pending import pending_window_ids
 from billing.services.finalizing import finalize_invoice

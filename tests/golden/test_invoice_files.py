@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 from rest_framework.test import APIClient
 
-from billing.adapters.csv_export import render_csv
-from billing.adapters.pdf import render_pdf
+from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.document import Document, InvoiceTerms, Party, canonical_bytes, digest_of
 from billing.models import BillingPeriod, Invoice
 from billing.services.finalizing import finalize_invoice

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.adapters.csv_export import COLUMNS, FORMULA_STARTS, render_csv
+from billing.adapters.documents import COLUMNS, FORMULA_STARTS, render_csv
 from billing.domain.document import Party, clean_text
 from tests.support.billing.documents import make_document
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from pypdf import PdfReader
 
-from billing.adapters.csv_export import FORMULA_STARTS, render_csv
-from billing.adapters.pdf import render_pdf
+from billing.adapters.documents import FORMULA_STARTS, render_csv, render_pdf
 from billing.domain.document import Party, canonical_bytes, clean_text, digest_of
 from billing.models import Invoice
 from billing.services.finalizing import finalize_invoice
@@ -55,8 +54,8 @@ PAYLOADS = (
 )
 PROGRAM = """
 import hashlib, json, sys
-from billing.adapters.csv_export import render_csv
-from billing.adapters.pdf import render_pdf
+from billing.adapters.documents import render_csv
+from billing.adapters.documents import render_pdf
 from billing.domain.document import digest_of
 document = json.load(sys.stdin)
 print(*(hashlib.sha256(r(document)).hexdigest() for r in (render_pdf, render_csv)))

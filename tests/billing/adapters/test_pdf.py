@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from billing.adapters.pdf import render_pdf
+from billing.adapters.documents import render_pdf
 from billing.domain.document import Document, Party, digest_of, issue_document
 from tests.support.billing.documents import make_document
 

@@ -3,7 +3,7 @@
 import pytest
 
 from billing.domain.errors import InvoiceFinalError
-from billing.domain.invoice_state import InvoiceMove, require_move
+from billing.domain.invoicing import InvoiceMove, require_move
 
 
 @pytest.mark.parametrize("move", list(InvoiceMove))

@@ -4,10 +4,10 @@ import pytest
 from django.db import connection, transaction
 
 from billing.models import Invoice
-from billing.selectors.gauges import count_unaccrued_windows
 from billing.selectors.locks import lock_invoice
-from billing.selectors.plans import prefer_hash_joins
-from billing.services import accrual
+from billing.selectors.pending import count_unaccrued_windows
+from billing.services.rating_statements import WINDOWS, charge
+from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.identifiers import new_id
 from tests.support.billing.ledger import Use, accrue_everything, make_ledger, sealed_window
 from tests.support.builders import AT, MONTH_START
@@ -38,7 +38,7 @@ def test_usage_is_joined_to_its_prices_by_hash_even_without_statistics() -> None
 
     with connection.cursor() as cursor:
         cursor.execute(
-            f"EXPLAIN {accrual._CHARGE}",  # noqa: SLF001 - The plan of this very statement.
+            f"EXPLAIN {charge(WINDOWS)}",
             {"windows": [window.pk], "hours": [MONTH_START], "at": AT},
         )
         lines = [row[0].strip() for row in cursor.fetchall()]

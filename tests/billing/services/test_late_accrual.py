@@ -9,8 +9,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from billing.models import AccrualException, AccruedCorrection, BillingPeriod, Charge
-from billing.selectors.gauges import count_unaccrued_corrections
-from billing.selectors.pending import pending_correction_ids
+from billing.selectors.pending import count_unaccrued_corrections, pending_correction_ids
 from billing.services.accrual import (
     WINDOWS_PER_CALL_MAX,
     AccrualResult,

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billing.adapters.csv_export import render_csv
+from billing.adapters.documents import render_csv
 from billing.domain.errors import (
     DraftStaleError,
     InvoiceNegativeError,
@@ -18,7 +18,7 @@ from billing.domain.errors import (
 )
 from billing.domain.money import price_of
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine, InvoiceSeries
-from billing.selectors.unbilled import unbilled_sums
+from billing.selectors.invoices import unbilled_sums
 from metering.models import MeteringWindow, UsageRecord
 from tests.support.billing.late import accrue_late, correct, draft, finalize, told
 from tests.support.billing.ledger import (
