@@ -5,12 +5,11 @@ from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from tenants.adapters.account_mail import is_mail_set_up
-from tenants.admin.base import ServiceAdmin, ServiceForm, actor_of_request
+from tenants.admin.base import ServiceAdmin, ServiceForm, actor_of_request, row_action
 from tenants.admin.links import send_address_link
 from tenants.domain.actors import Actor
 from tenants.domain.identity.account_changes import (
@@ -112,26 +111,12 @@ class AccountChangeAdmin(ServiceAdmin):
         send_address_link(change)
         return change
 
-    @admin.action(description="Approve", permissions=["write"])
-    def approve_changes(self, request: HttpRequest, rows: QuerySet[AccountChange]) -> None:
-        """Approve the chosen changes."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: account_changes.approve_change(
-                change_id=row.pk, actor=actor, at=at
-            ),
-            done="is approved",
-        )
+    @row_action("Approve", done="is approved")
+    def approve_changes(self, row: AccountChange, *, actor: Actor, at: datetime) -> None:
+        """Approve a change."""
+        account_changes.approve_change(change_id=row.pk, actor=actor, at=at)
 
-    @admin.action(description="Decline", permissions=["write"])
-    def decline_changes(self, request: HttpRequest, rows: QuerySet[AccountChange]) -> None:
-        """Decline the chosen changes."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: account_changes.decline_change(
-                change_id=row.pk, actor=actor, at=at
-            ),
-            done="is declined",
-        )
+    @row_action("Decline", done="is declined")
+    def decline_changes(self, row: AccountChange, *, actor: Actor, at: datetime) -> None:
+        """Decline a change."""
+        account_changes.decline_change(change_id=row.pk, actor=actor, at=at)

@@ -14,6 +14,7 @@ Pages are for people with a platform role: a role in one organization opens none
 are list actions, which are POSTs with a CSRF token; nothing changes by following a link.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -35,15 +36,17 @@ from tenants.services.audit import note_refusal
 from tenants.services.changing import noun_of
 
 __all__ = [
-    "ClosingAdmin",
     "LedgerAdmin",
     "RowForm",
     "ServiceAdmin",
     "ServiceForm",
     "actor_of_request",
+    "row_action",
 ]
 
 _CACHE = "_ledger_actor"
+RowCall = Callable[..., object]
+Action = Callable[[Any, HttpRequest, QuerySet[Any]], None]
 
 if TYPE_CHECKING:
     RowForm = forms.ModelForm[Model]
@@ -278,30 +281,33 @@ class ServiceAdmin(LedgerAdmin):
         """Do nothing: the form has called the service."""
 
 
-class ClosingAdmin(ServiceAdmin):
-    """Pages of a table whose rows are closed, never deleted."""
+def row_action(description: str, *, done: str) -> Callable[[RowCall], Action]:
+    """Return a decorator that makes a list action of what is done to one row.
 
-    actions = ("close_rows",)
+        @row_action("Close", done="is closed")
+        def close_projects(self, row: Project, *, actor: Actor, at: datetime) -> None: ...
 
-    def close(
-        self,
-        row: Any,  # noqa: ANN401 - The table's row.
-        *,
-        actor: Actor,
-        at: datetime,
-    ) -> Model:
-        """Call the service that closes a row."""
-        raise NotImplementedError
+    It needs `write_capability`; a refusal does not stop the other rows.
 
-    @admin.action(description="Close", permissions=["write"])
-    def close_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
-        """Close the chosen rows."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: self.close(row, actor=actor, at=at),
-            done="is closed",
-        )
+    Args:
+        description: The action in the list's menu.
+        done: What happened to each row, such as "was closed".
+    """
+
+    def decorate(call: RowCall) -> Action:
+        @admin.action(description=description, permissions=["write"])
+        @functools.wraps(call)
+        def act(page: LedgerAdmin, request: HttpRequest, rows: QuerySet[Any]) -> None:
+            page.for_each(
+                request,
+                rows,
+                lambda row, actor, at: call(page, row, actor=actor, at=at),
+                done=done,
+            )
+
+        return act
+
+    return decorate
 
 
 def actor_of_request(request: HttpRequest) -> Actor:

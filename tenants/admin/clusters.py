@@ -6,12 +6,10 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
 from tenants.adapters.cluster_reach import reach_problems, read_secrets
-from tenants.admin.base import ClosingAdmin, ServiceAdmin, ServiceForm
+from tenants.admin.base import ServiceAdmin, ServiceForm, row_action
 from tenants.domain.actors import Actor
 from tenants.domain.hours import floor_hour, hours_text
 from tenants.models import Cluster, NamespaceBinding
@@ -20,7 +18,7 @@ from tenants.services import clusters, namespaces
 
 
 @admin.register(Cluster)
-class ClusterAdmin(ClosingAdmin):
+class ClusterAdmin(ServiceAdmin):
     """Where GPUs are."""
 
     view_capability = "tenants:cluster:read"
@@ -42,6 +40,7 @@ class ClusterAdmin(ClosingAdmin):
     )
     list_filter = ("state", "is_watched")
     search_fields = ("name", "slug")
+    actions = ("close_clusters",)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Cluster:
         """Register a cluster."""
@@ -66,9 +65,10 @@ class ClusterAdmin(ClosingAdmin):
             at=at,
         )
 
-    def close(self, row: Cluster, *, actor: Actor, at: datetime) -> Cluster:
+    @row_action("Close", done="is closed")
+    def close_clusters(self, row: Cluster, *, actor: Actor, at: datetime) -> None:
         """Close a cluster."""
-        return clusters.close_cluster(cluster=row, actor=actor, at=at)
+        clusters.close_cluster(cluster=row, actor=actor, at=at)
 
 
 class BindingForm(ServiceForm):
@@ -109,14 +109,9 @@ class NamespaceBindingAdmin(ServiceAdmin):
         """Bind a namespace."""
         return namespaces.bind_namespace(**fields, actor=actor, at=at)
 
-    @admin.action(description="End with this hour", permissions=["write"])
-    def end_bindings(self, request: HttpRequest, rows: QuerySet[NamespaceBinding]) -> None:
-        """End the chosen bindings when the current UTC hour is over."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: namespaces.close_binding(
-                binding=row, valid_until=floor_hour(at) + timedelta(hours=1), actor=actor, at=at
-            ),
-            done="ends with this hour",
+    @row_action("End with this hour", done="ends with this hour")
+    def end_bindings(self, row: NamespaceBinding, *, actor: Actor, at: datetime) -> None:
+        """End a binding when the current UTC hour is over."""
+        namespaces.close_binding(
+            binding=row, valid_until=floor_hour(at) + timedelta(hours=1), actor=actor, at=at
         )

@@ -14,7 +14,7 @@ from unfold.decorators import display
 
 from tenants.adapters.notification_mail import subject_of, text_of
 from tenants.adapters.notification_webhook import body_of
-from tenants.admin.base import ClosingAdmin, LedgerAdmin
+from tenants.admin.base import LedgerAdmin, ServiceAdmin, row_action
 from tenants.domain.actors import Actor
 from tenants.domain.notifications import EndpointKind, attempts_text, next_attempt_text, result_text
 from tenants.models import NotificationDelivery, NotificationEndpoint
@@ -112,7 +112,7 @@ class MaskedAddresses(Page):
 
 
 @admin.register(NotificationEndpoint)
-class NotificationEndpointAdmin(MaskedAddresses, ClosingAdmin):
+class NotificationEndpointAdmin(MaskedAddresses, ServiceAdmin):
     """Receivers of notifications."""
 
     view_capability = "tenants:notification:read"
@@ -129,6 +129,7 @@ class NotificationEndpointAdmin(MaskedAddresses, ClosingAdmin):
     list_select_related = ("organization",)
     search_fields = ("searched_address",)
     autocomplete_fields = ("organization",)
+    actions = ("close_endpoints",)
 
     def get_exclude(
         self,
@@ -157,11 +158,10 @@ class NotificationEndpointAdmin(MaskedAddresses, ClosingAdmin):
         """Change the events of an endpoint."""
         return change_endpoint(endpoint=row, changes=changes, actor=actor, at=at)
 
-    def close(
-        self, row: NotificationEndpoint, *, actor: Actor, at: datetime
-    ) -> NotificationEndpoint:
+    @row_action("Close", done="is closed")
+    def close_endpoints(self, row: NotificationEndpoint, *, actor: Actor, at: datetime) -> None:
         """Close an endpoint."""
-        return close_endpoint(endpoint=row, actor=actor, at=at)
+        close_endpoint(endpoint=row, actor=actor, at=at)
 
 
 @admin.register(NotificationDelivery)

@@ -6,14 +6,14 @@ from typing import Any
 
 from django.contrib import admin
 
-from tenants.admin.base import ClosingAdmin
+from tenants.admin.base import ServiceAdmin, row_action
 from tenants.domain.actors import Actor
 from tenants.models import Organization, Project
 from tenants.services import organizations
 
 
 @admin.register(Organization)
-class OrganizationAdmin(ClosingAdmin):
+class OrganizationAdmin(ServiceAdmin):
     """Organizations, the billed customers."""
 
     view_capability = "tenants:organization:read"
@@ -30,6 +30,7 @@ class OrganizationAdmin(ClosingAdmin):
     list_display = ("name", "slug", "state", "billing_currency", "time_zone", "cost_center")
     list_filter = ("state", "billing_currency", "time_zone")
     search_fields = ("name", "slug", "cost_center", "tax_id")
+    actions = ("close_organizations",)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Organization:
         """Make an organization."""
@@ -43,13 +44,14 @@ class OrganizationAdmin(ClosingAdmin):
             organization=row, changes=changes, actor=actor, at=at
         )
 
-    def close(self, row: Organization, *, actor: Actor, at: datetime) -> Organization:
+    @row_action("Close", done="is closed")
+    def close_organizations(self, row: Organization, *, actor: Actor, at: datetime) -> None:
         """Close an organization."""
-        return organizations.close_organization(organization=row, actor=actor, at=at)
+        organizations.close_organization(organization=row, actor=actor, at=at)
 
 
 @admin.register(Project)
-class ProjectAdmin(ClosingAdmin):
+class ProjectAdmin(ServiceAdmin):
     """Projects, which divide an organization's usage."""
 
     view_capability = "tenants:project:read"
@@ -62,6 +64,7 @@ class ProjectAdmin(ClosingAdmin):
     list_select_related = ("organization",)
     search_fields = ("name", "slug", "organization__name", "cost_center")
     autocomplete_fields = ("organization",)
+    actions = ("close_projects",)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Project:
         """Make a project."""
@@ -73,6 +76,7 @@ class ProjectAdmin(ClosingAdmin):
         """Change how a project is described."""
         return organizations.update_project(project=row, changes=changes, actor=actor, at=at)
 
-    def close(self, row: Project, *, actor: Actor, at: datetime) -> Project:
+    @row_action("Close", done="is closed")
+    def close_projects(self, row: Project, *, actor: Actor, at: datetime) -> None:
         """Close a project."""
-        return organizations.close_project(project=row, actor=actor, at=at)
+        organizations.close_project(project=row, actor=actor, at=at)

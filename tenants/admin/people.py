@@ -11,7 +11,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from tenants.adapters.account_mail import is_mail_set_up
-from tenants.admin.base import LedgerAdmin, ServiceAdmin
+from tenants.admin.base import LedgerAdmin, ServiceAdmin, row_action
 from tenants.admin.links import send_password_link
 from tenants.domain.actors import Actor
 from tenants.domain.identity.refusals import MailMissingError
@@ -77,25 +77,15 @@ class PersonAdmin(ServiceAdmin):
             done="gets a link, once in five minutes",
         )
 
-    @admin.action(description="Deactivate", permissions=["write"])
-    def deactivate_people(self, request: HttpRequest, rows: QuerySet[User]) -> None:
-        """Keep the chosen people out."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: people.deactivate_user(user=row, actor=actor, at=at),
-            done="is deactivated",
-        )
+    @row_action("Deactivate", done="is deactivated")
+    def deactivate_people(self, row: User, *, actor: Actor, at: datetime) -> None:
+        """Deactivate a person."""
+        people.deactivate_user(user=row, actor=actor, at=at)
 
-    @admin.action(description="Activate", permissions=["write"])
-    def activate_people(self, request: HttpRequest, rows: QuerySet[User]) -> None:
-        """Activate the chosen people."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: people.activate_user(user=row, actor=actor, at=at),
-            done="is active",
-        )
+    @row_action("Activate", done="is active")
+    def activate_people(self, row: User, *, actor: Actor, at: datetime) -> None:
+        """Activate a person."""
+        people.activate_user(user=row, actor=actor, at=at)
 
 
 @admin.register(Group)
@@ -133,12 +123,7 @@ class MembershipAdmin(ServiceAdmin):
             **{**fields, "role": Role(fields["role"])}, actor=actor, at=at
         )
 
-    @admin.action(description="Take the role away", permissions=["write"])
-    def take_roles(self, request: HttpRequest, rows: QuerySet[Membership]) -> None:
-        """Take the chosen roles away."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: memberships.revoke_role(membership=row, actor=actor, at=at),
-            done="was taken away",
-        )
+    @row_action("Take the role away", done="was taken away")
+    def take_roles(self, row: Membership, *, actor: Actor, at: datetime) -> None:
+        """Take a role away."""
+        memberships.revoke_role(membership=row, actor=actor, at=at)

@@ -12,12 +12,11 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin
 from django.core import signing
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.template.response import TemplateResponse
 
-from tenants.admin.base import RowForm, ServiceAdmin, ServiceForm, actor_of_request
+from tenants.admin.base import RowForm, ServiceAdmin, ServiceForm, actor_of_request, row_action
 from tenants.domain.actors import Actor
 from tenants.domain.errors import InvalidInputError
 from tenants.domain.identifiers import new_id
@@ -75,17 +74,10 @@ class ServiceAccountAdmin(ServiceAdmin):
         """Make a service account."""
         return service_accounts.create_service_account(**fields, actor=actor, at=at)
 
-    @admin.action(description="Close, revoking tokens", permissions=["write"])
-    def close_accounts(self, request: HttpRequest, rows: QuerySet[ServiceAccount]) -> None:
-        """Close the chosen service accounts."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: service_accounts.close_service_account(
-                account=row, actor=actor, at=at
-            ),
-            done="is closed",
-        )
+    @row_action("Close, revoking tokens", done="is closed")
+    def close_accounts(self, row: ServiceAccount, *, actor: Actor, at: datetime) -> None:
+        """Close a service account."""
+        service_accounts.close_service_account(account=row, actor=actor, at=at)
 
 
 @admin.register(ApiToken)
@@ -162,12 +154,7 @@ class ApiTokenAdmin(ServiceAdmin):
             headers={"Cache-Control": "no-store"},
         )
 
-    @admin.action(description="Revoke", permissions=["write"])
-    def revoke_tokens(self, request: HttpRequest, rows: QuerySet[ApiToken]) -> None:
-        """Revoke the chosen tokens."""
-        self.for_each(
-            request,
-            rows,
-            lambda row, actor, at: tokens.revoke_token(token=row, actor=actor, at=at),
-            done="is revoked",
-        )
+    @row_action("Revoke", done="is revoked")
+    def revoke_tokens(self, row: ApiToken, *, actor: Actor, at: datetime) -> None:
+        """Revoke a token."""
+        tokens.revoke_token(token=row, actor=actor, at=at)

@@ -72,7 +72,7 @@ def test_others_open_no_page(cast: Cast, name: str) -> None:
 
 
 def test_closing_goes_through_the_service(cast: Cast, endpoint: NotificationEndpoint) -> None:
-    chosen = {"action": "close_rows", "_selected_action": str(endpoint.pk)}
+    chosen = {"action": "close_endpoints", "_selected_action": str(endpoint.pk)}
 
     enter(cast.frank).post("/admin/tenants/notificationendpoint/", chosen)
 

@@ -177,7 +177,7 @@ def test_a_button_tells_what_was_refused_and_does_the_rest(cast: Cast) -> None:
     page = enter(cast.frank).post(
         "/admin/tenants/organization/",
         {
-            "action": "close_rows",
+            "action": "close_organizations",
             "_selected_action": [str(empty.pk), str(cast.acme.pk)],
         },
         follow=True,
