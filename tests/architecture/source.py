@@ -1,8 +1,9 @@
 """The repository's own source, parsed once for the tests that hold its shape."""
 
 import ast
+import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 APPS = ("tenants", "metering", "quotas", "billing")
 PRODUCT = (*APPS, "config")
+COMMENT = re.compile(r"(?:^|  )# .*$", re.MULTILINE)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -19,7 +21,8 @@ class Module:
 
     Attributes:
         path: Below the repository, with slashes.
-        room: The folder or module below the app, such as "services"; "" outside an app.
+        text: Its source.
+        tree: Its source, parsed.
     """
 
     path: str
@@ -32,8 +35,13 @@ class Module:
         return self.path.split("/", maxsplit=1)[0]
 
     @property
-    def headroom(self) -> str:
-        """Return what the file is part of inside its app."""
+    def is_migration(self) -> bool:
+        """Whether it lies among the migrations, whose text stays once it has landed."""
+        return "/migrations/" in self.path
+
+    @property
+    def layer(self) -> str:
+        """Return the folder or module below the top folder, such as "services"."""
         parts = self.path.removesuffix(".py").split("/")
         return parts[1] if len(parts) > 1 else ""
 
@@ -59,6 +67,13 @@ class Module:
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
                 yield value.lineno, value.end_lineno or value.lineno
 
+    @property
+    def prose(self) -> str:
+        """Return its docstrings and comments."""
+        lines = self.text.splitlines()
+        docstrings = [line for first, last in self.docstrings() for line in lines[first - 1 : last]]
+        return "\n".join(docstrings + COMMENT.findall(self.text))
+
     def functions(self) -> Iterator[Function]:
         """Yield every function, methods too."""
         for node in ast.walk(self.tree):
@@ -70,6 +85,11 @@ class Module:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ClassDef):
                 yield node
+
+
+def parse(path: str, text: str) -> Module:
+    """Return a file's module."""
+    return Module(path, text, ast.parse(text, filename=path))
 
 
 @cache
@@ -93,15 +113,15 @@ def modules() -> tuple[Module, ...]:
     for name in tracked_files():
         if name.endswith(".py"):
             text = (ROOT / name).read_text(encoding="utf-8")
-            found.append(Module(name, text, ast.parse(text, filename=name)))
+            found.append(parse(name, text))
     return tuple(found)
 
 
 def product() -> tuple[Module, ...]:
     """Return the modules of the service, without migrations."""
-    return tuple(m for m in modules() if m.app in PRODUCT and "/migrations/" not in m.path)
+    return tuple(m for m in modules() if m.app in PRODUCT and not m.is_migration)
 
 
-def headrooms(*names: str) -> tuple[Module, ...]:
-    """Return the modules of the apps that belong to some rooms."""
-    return tuple(m for m in product() if m.app in APPS and m.headroom in names)
+def in_layers(found: Iterable[Module], *names: str) -> Iterator[Module]:
+    """Yield the modules of the apps that belong to some layers."""
+    return (m for m in found if m.app in APPS and m.layer in names)

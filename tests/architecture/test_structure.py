@@ -121,24 +121,3 @@ def test_hard_words_are_nowhere() -> None:
     templates = [path.read_text() for path in ROOT.glob("*/templates/**/*.html")]
 
     assert hard_words([*(module.text for module in shipped()), *templates]) == {}
-
-
-def tree(text: str) -> ast.Module:
-    return ast.parse(text)
-
-
-def test_planted_offences_are_found() -> None:
-    many = [f"billing/domain/m{number}.py" for number in range(16)]
-    circle = {"a/b.py": tree("from a import c"), "a/c.py": tree("from a.b import x")}
-    twice = {"a/b.py": tree("class Line: ..."), "a/c.py": tree("class Line: ...")}
-
-    assert crowded(many) == {"billing/domain": 16}
-    assert crowded([*many[:15], "billing/domain/__init__.py"]) == {}
-    assert circles(circle) == [["a/b.py", "a/c.py"]]
-    assert circles({**circle, "a/c.py": tree("import json")}) == []
-    assert repeated(twice) == {"Line": ["a/b.py", "a/c.py"]}
-    assert hard_words(["def take_told(): 'Doors.'", "class ToldSight: ..."]) == {
-        "told": 2,
-        "doors": 1,
-        "sight": 1,
-    }
