@@ -79,7 +79,7 @@ def build(*, organizations: int) -> list[Place]:
 
     from metering.models import ClusterWatch  # noqa: PLC0415
     from quotas.models import LimitScope, QuotaLimit  # noqa: PLC0415
-    from quotas.services.limits.places import open_counter  # noqa: PLC0415
+    from quotas.services.limits.changes import open_counter  # noqa: PLC0415
     from tests.support.builders import (  # noqa: PLC0415
         audited,
         bind,

@@ -12,7 +12,7 @@ from django.utils import timezone
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
-from quotas.domain.limits.terms import GrantState, grant_state
+from quotas.domain.limits.input import GrantState, grant_state
 from quotas.models import QuotaGrant, QuotaSuspension
 from quotas.selectors.limits.limits import with_who_asked
 from quotas.services.limits.grants import end_grant, grant_units

@@ -14,8 +14,8 @@ from unfold.decorators import action, display
 from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from quotas.admin.board import board_page
+from quotas.domain.limits.input import KEEP
 from quotas.domain.limits.selectors import format_in_force, format_limit
-from quotas.domain.limits.terms import KEEP
 from quotas.models import QuotaLimit
 from quotas.selectors.limits.in_force import with_units_in_force
 from quotas.services.limits.limits import remove_limit, set_limit

@@ -18,17 +18,16 @@ from unfold.decorators import display
 
 from quotas.access import READ_REQUEST, access_request
 from quotas.adapters import cost_estimator
-from quotas.domain.requests.labels import Allowed, action_text, money_text, price_text
+from quotas.domain.requests.labels import action_text, money_text, price_text
 from quotas.models import QuotaRequest, RequestState
 from quotas.protocols.costs import CostEstimate
 from quotas.selectors.requests import Standing, standing_of
-from quotas.services.requests.comments import comment_request, may_comment
-from quotas.services.requests.costs import CostToday, cost_today
-from quotas.services.requests.deciding import approve_request, reject_request
+from quotas.services.requests.asking import comment_request, may_comment
+from quotas.services.requests.deciding import approve_request, may_decide, reject_request
 from quotas.services.requests.granting import is_dated
-from quotas.services.requests.news import text_of
+from quotas.services.requests.news import Allowed, text_of
 from quotas.services.requests.preview import problems_in_the_way
-from quotas.services.requests.steps import may_decide
+from quotas.services.requests.valuation import CostToday, cost_today
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError

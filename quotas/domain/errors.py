@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tenants.domain.errors import ConflictError, ForbiddenError, InvalidInputError
 
 if TYPE_CHECKING:
-    from quotas.domain.limits.hierarchy import Violation
+    from quotas.domain.limits.tree import Violation
 
 
 class QuotaInputError(InvalidInputError):

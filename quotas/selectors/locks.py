@@ -45,3 +45,12 @@ def lock_request(request_id: UUID) -> QuotaRequest | None:
     )
     (request,) = lock_rows(QuotaRequest.objects.filter(pk=request_id))
     return request
+
+
+def lock_holders_of(request: QuotaRequest) -> None:
+    """Lock the holder of the limit that a request changes, and those above."""
+    lock_limit_path(
+        organization_id=request.organization_id,
+        project_id=request.project_id,
+        user_id=request.user_id,
+    )

@@ -11,9 +11,6 @@ from django.db.models import CharField, Exists, F, Func, OuterRef, Q, Value
 from django.db.models.functions import Cast, Concat
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.limits.selectors import LimitSelector
-from quotas.domain.limits.tree import GrantSpan, LimitKey
-from quotas.domain.requests.reach import HeldLimit
 from quotas.domain.requests.routing import RequestLevel, RoutingRules, StepRule
 from quotas.models import (
     GrantReason,
@@ -25,7 +22,6 @@ from quotas.models import (
     RequestStep,
     StepOutcome,
 )
-from quotas.selectors.limits.limits import grants_from, span_of, tree_limit_of
 from quotas.selectors.limits.use import limit_use
 from tenants.models import Notification
 
@@ -161,37 +157,6 @@ def _rule(step: Mapping[str, Any]) -> StepRule:
 
 def _by_size(units: Mapping[str, int]) -> dict[GPUSize, int]:
     return {GPUSize(size): count for size, count in units.items()}
-
-
-def limits_around(request: QuotaRequest, *, at: datetime) -> dict[LimitKey, HeldLimit]:
-    """Return the limits of a request's project and its users, of the wanted size; two statements.
-
-    Args:
-        request: Saved or not.
-        at: Now, UTC: grants of now and later come along.
-    """
-    rows = list(
-        QuotaLimit.objects.filter(project=request.project_id, size=request.size)
-        .select_related("project", "user", "cluster")
-        .order_by("pk")
-    )
-    spans: dict[UUID, list[GrantSpan]] = {}
-    for grant in grants_from(at).filter(limit__in=[row.pk for row in rows]):
-        spans.setdefault(grant.limit_id, []).append(span_of(grant))  # type: ignore[arg-type] # Filtered.
-    held = (
-        HeldLimit(tree_limit_of(row, grants=spans.get(row.pk, ())), row.burst_units) for row in rows
-    )
-    return {one.key: one for one in held}
-
-
-def key_asked(request: QuotaRequest) -> LimitKey:
-    """Return the key in the tree of the limit that a request changes."""
-    cluster = "" if request.cluster is None else request.cluster.slug
-    return LimitKey(
-        project=request.project.slug,
-        user="" if request.user is None else request.user.username,
-        selector=LimitSelector(GPUSize(request.size), request.model_group, cluster),
-    )
 
 
 @dataclass(frozen=True)

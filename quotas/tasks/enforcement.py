@@ -16,7 +16,7 @@ from quotas.protocols import QuotaEnforcer
 from quotas.selectors.enforcement.targets import due_target_ids, unread_target_ids
 from quotas.services.enforcement import applying as enforcement
 from quotas.services.enforcement import targets as target_plans
-from quotas.services.enforcement.wakeups import ENFORCEMENT
+from quotas.services.limits.changes import ENFORCEMENT
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now

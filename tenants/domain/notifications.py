@@ -66,11 +66,6 @@ class EndpointKind(StrEnum):
     WEBHOOK = "webhook"
 
 
-def is_event(name: str) -> bool:
-    """Whether a text is the name of an event with notifications."""
-    return name in EVENTS
-
-
 def wants(patterns: Iterable[str], event: str) -> bool:
     """Whether any of the patterns matches an event."""
     return any(_matches(pattern, event) for pattern in patterns)

@@ -1,6 +1,5 @@
 """People by the name they sign in with, by what they hold, and their open sessions."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -45,42 +44,6 @@ def holders_in(organization_id: UUID) -> QuerySet[User]:
     held = Q(organization=organization_id) | Q(project__organization=organization_id)
     holding = Membership.objects.filter(held, user__isnull=False)
     return User.objects.filter(pk__in=holding.values("user_id"))
-
-
-def people_of(organization_id: UUID | None, *, usernames: Iterable[str]) -> QuerySet[User]:
-    """Return the named people that are active and hold a role there or on the platform.
-
-    Names come from pod labels, which every user can write: a person of another organization must
-    not be notified.
-
-    Args:
-        organization_id: The organization with its projects; None for the platform only.
-        usernames: As written at sign-in.
-    """
-    held = Q(organization__isnull=True, project__isnull=True)
-    if organization_id is not None:
-        held |= Q(organization=organization_id) | Q(project__organization=organization_id)
-    holding = Membership.objects.filter(held, user__isnull=False).values("user_id")
-    return User.objects.filter(username__in=list(usernames), pk__in=holding, is_active=True)
-
-
-def mail_addresses(
-    *,
-    usernames: Iterable[str],
-    organization_id: UUID | None,
-    memberships: QuerySet[Membership],
-) -> tuple[str, ...]:
-    """Return the distinct mail addresses of active people, in alphabetical order.
-
-    Args:
-        usernames: People by name; only those that `people_of` returns.
-        organization_id: The organization concerned; None for the platform.
-        memberships: People by membership; service accounts have no address.
-    """
-    named = Q(pk__in=people_of(organization_id, usernames=usernames).values("pk"))
-    holding = Q(pk__in=memberships.filter(user__isnull=False).values("user_id"))
-    found = User.objects.filter(named | holding, is_active=True).exclude(email="")
-    return tuple(sorted(set(found.values_list("email", flat=True))))
 
 
 def people_with_address(address: str) -> list[User]:

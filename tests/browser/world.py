@@ -8,13 +8,12 @@ from billing.services.invoicing import draft_invoice
 from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import CapacityRecord, MeteringException, MeteringWindow
 from quotas.models import EnforcementTarget, QuotaRequest
-from quotas.services.requests.deciding import submit_request
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.support.billing.ledger import make_price, make_window
 from tests.support.billing.office import Office, make_office
 from tests.support.builders import AT, audited, make_cluster
-from tests.support.quotas.builders import actor_of, make_limit
+from tests.support.quotas.builders import actor_of, make_limit, submit_request
 
 
 def make_world() -> Office:

@@ -23,7 +23,7 @@ from metering.domain.collection.windows import window_containing
 from metering.models import MeteringWindow, UsageRecord
 from metering.services.collection.windows import open_due_windows
 from quotas.models import EnforcementTarget, QuotaCounter
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from simulator.cluster.demo_tenancy import namespaces_of
 from tenants.models import Cluster
 from tenants.selectors.clock import crashes_by_event

@@ -15,7 +15,7 @@ from metering.models import MeteringWindow, UsageRecord
 from metering.protocols import Observation
 from metering.services.collection.sweeping import meter_due
 from quotas.models import Reservation
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from tenants.models import Cluster
 from tests.quotas.webhook.conftest import Doors, make_node
 from tests.support.builders import AT, bind, make_cluster, make_organization, make_project

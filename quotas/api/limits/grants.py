@@ -13,8 +13,7 @@ from rest_framework.response import Response
 
 from quotas.access import READ_LIMIT, WRITE_LIMIT, access_grant, access_limit, grants_visible_to
 from quotas.api.fields import GrantUnitsField
-from quotas.domain.limits.input import NOTE_LENGTH_MAX
-from quotas.domain.limits.terms import GrantState, grant_state
+from quotas.domain.limits.input import NOTE_LENGTH_MAX, GrantState, grant_state
 from quotas.models import GrantReason, QuotaGrant
 from quotas.services.limits.grants import end_grant, grant_units
 from tenants.api.conditional import expected_version, if_match

@@ -38,8 +38,13 @@ from quotas.api.requests.serializers import (
 from quotas.models import QuotaRequest, RequestState
 from quotas.models.limit import SIZE_CHOICES
 from quotas.protocols.costs import CostEstimator
-from quotas.services.requests.asking import RequestDraft, make_request, make_requests, renew_request
-from quotas.services.requests.comments import comment_request
+from quotas.services.requests.asking import (
+    RequestDraft,
+    comment_request,
+    make_request,
+    make_requests,
+    renew_request,
+)
 from quotas.services.requests.deciding import approve_request, cancel_request, reject_request
 from quotas.services.requests.preview import preview_request
 from tenants.access import access_project

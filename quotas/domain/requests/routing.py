@@ -5,14 +5,15 @@ cost. The wanted total counts, never the difference: many small requests in a ro
 approvals as one large one. A request without a price counts as above every cost threshold.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.errors import QuotaRequestDecidedError
+from quotas.domain.limits.tree import LimitKey, TermInterval, TreeLimit, stretches, units_at
 
 
 class RequestLevel(StrEnum):
@@ -161,6 +162,65 @@ def _once(levels: Iterable[RequestLevel]) -> tuple[RequestLevel, ...]:
     return tuple(dict.fromkeys(levels))
 
 
+@dataclass(frozen=True)
+class HoldableUnits:
+    """What a project may hold of a size at once, over every model, cluster and user."""
+
+    nominal_units: int = 0
+    burst_units: int = 0
+
+    @property
+    def units(self) -> int:
+        """Both together."""
+        return self.nominal_units + self.burst_units
+
+
+def raised_reach(
+    before: Collection[TreeLimit], after: Collection[TreeLimit], span: TermInterval
+) -> HoldableUnits:
+    """Return the most a project may hold at an instant at which a change lets it hold more.
+
+    Args:
+        before: Every limit of the project and of its users, of one size.
+        after: The same with the change.
+        span: Which instants count.
+
+    Returns:
+        Nothing where the change allows no holder more.
+    """
+    kept, changed = _counted(before), _counted(after)
+    burst = sum(one.burst_units for one in changed)
+    worst = HoldableUnits()
+    for instant in sorted(_instants((*kept, *changed), span)):
+        old, new = _reach_at(kept, instant), _reach_at(changed, instant)
+        if new.units > old.units and new.units > worst.units:
+            worst = HoldableUnits(new.nominal_units, burst)
+    return worst
+
+
+def _reach_at(limits: Collection[TreeLimit], instant: datetime) -> HoldableUnits:
+    nominal = sum(units_at(one, instant) for one in limits)
+    return HoldableUnits(nominal, sum(one.burst_units for one in limits))
+
+
+def _instants(limits: Collection[TreeLimit], span: TermInterval) -> set[datetime]:
+    return {stretch.begin_at for one in limits for stretch, _ in stretches(one, span)}
+
+
+def _counted(limits: Collection[TreeLimit]) -> tuple[TreeLimit, ...]:
+    """Return the limits that add up: finite ones that no other finite one holds together.
+
+    The project's own limit holds its users' together, and a wider one the narrower ones.
+    """
+    finite = [one for one in limits if one.limit_units is not None]
+    return tuple(one for one in finite if not any(_holds(other.key, one.key) for other in finite))
+
+
+def _holds(above: LimitKey, below: LimitKey) -> bool:
+    is_around = above != below and above.user in {"", below.user}
+    return is_around and above.selector.covers(below.selector)
+
+
 class RequestMove(StrEnum):
     """What can be done to a request."""
 
@@ -178,17 +238,3 @@ OUTCOME: Final[dict[RequestMove, str]] = {
     RequestMove.EXPIRE: "expired",
 }
 """Target state of each move; all start at `submitted`, and all targets are final."""
-
-
-def next_state(state: str, move: RequestMove) -> str:
-    """Return the state after a move; the same one when the move has been made before.
-
-    Raises:
-        QuotaRequestDecidedError: The request ended in another way.
-    """
-    if state not in {SUBMITTED, OUTCOME[move]}:
-        raise QuotaRequestDecidedError(
-            f"The request is {state}; it can no longer be {OUTCOME[move]}.",
-            facts={"state": state},
-        )
-    return OUTCOME[move]

@@ -18,25 +18,34 @@ from tenants.models import AuditEntry
 
 
 def limit_tree(
-    *, organization_id: UUID, sizes: Iterable[GPUSize], at: datetime
+    *,
+    organization_id: UUID,
+    project_id: UUID | None = None,
+    sizes: Iterable[GPUSize],
+    at: datetime,
 ) -> dict[LimitKey, TreeLimit]:
     """Return the limits of one organization with their grants of now and later; two statements.
 
     Args:
         organization_id: The organization.
+        project_id: Only this project and its users; None for all.
         sizes: Of which sizes.
         at: Now, UTC: what ended before counts no more.
     """
-    rows = list(
-        QuotaLimit.objects.filter(organization_id=organization_id, size__in=list(sizes))
-        .select_related("project", "user", "cluster")
-        .order_by("pk")
-    )
+    rows = QuotaLimit.objects.filter(organization_id=organization_id, size__in=list(sizes))
+    if project_id is not None:
+        rows = rows.filter(project_id=project_id)
+    found = tree_limits_of(rows.select_related("project", "user", "cluster").order_by("pk"), at=at)
+    return {limit.key: limit for limit in found}
+
+
+def tree_limits_of(limits: Iterable[QuotaLimit], *, at: datetime) -> tuple[TreeLimit, ...]:
+    """Return limits as values of the tree, with their grants of a time and later."""
+    rows = tuple(limits)
     spans: dict[UUID, list[GrantSpan]] = {}
     for grant in grants_from(at).filter(limit__in=[row.pk for row in rows]):
         spans.setdefault(grant.limit_id, []).append(span_of(grant))  # type: ignore[arg-type] # Filtered.
-    limits = (tree_limit_of(row, grants=spans.get(row.pk, ())) for row in rows)
-    return {limit.key: limit for limit in limits}
+    return tuple(tree_limit_of(row, grants=spans.get(row.pk, ())) for row in rows)
 
 
 def grants_from(at: datetime) -> QuerySet[QuotaGrant]:
@@ -70,6 +79,7 @@ def tree_limit_of(limit: QuotaLimit, *, grants: Iterable[GrantSpan] = ()) -> Tre
         limit_units=limit.limit_units,
         overcommit_percent=limit.overcommit_percent,
         grants=tuple(grants),
+        burst_units=limit.burst_units,
     )
 
 

@@ -12,7 +12,8 @@ from quotas.domain.limits.input import note_problems, refuse_problems
 from quotas.models import GrantReason, LoanState, QuotaGrant, QuotaLoan
 from quotas.selectors.lending import LendingTerms, band_of, loan_policy, market_facts
 from quotas.selectors.locks import lock_limit_paths
-from quotas.services.limits.grants import GrantDraft, end_together, grant_together
+from quotas.services.limits.changes import GrantDraft, grant_together
+from quotas.services.limits.grants import end_together
 from tenants.access import require_capability
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import NotFoundError

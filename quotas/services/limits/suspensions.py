@@ -11,12 +11,10 @@ from quotas.domain.errors import QuotaScopeError
 from quotas.domain.limits.input import justification_problems, refuse_problems
 from quotas.models import QuotaSuspension
 from quotas.selectors.locks import lock_limit_path
-from quotas.services.enforcement.wakeups import wake_enforcement
-from quotas.services.limits.places import lock_counters
+from quotas.services.limits.changes import lock_counters, refuse_stale, wake_enforcement
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
-from tenants.domain.refusals import StaleVersionError
 from tenants.models import Organization, Project
 from tenants.services.audit import record
 
@@ -116,12 +114,7 @@ def resume_suspension(
     suspension = QuotaSuspension.objects.select_related("organization", "project").get(
         pk=suspension_id
     )
-    if expected_version is not None and suspension.version != expected_version:
-        raise StaleVersionError(
-            f"The suspension was changed: it is at version {suspension.version}, not "
-            f"{expected_version}.",
-            facts={"version": suspension.version, "expected_version": expected_version},
-        )
+    refuse_stale("suspension", version=suspension.version, expected_version=expected_version)
     if suspension.end_at is not None:
         return suspension
     return _resume(suspension, actor=actor, at=at)

@@ -1,25 +1,36 @@
-"""Submit quota requests: new ones, extensions, or several at once."""
+"""Submit quota requests, one or several at once, extend what was approved, and comment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from quotas.domain.errors import QuotaBulkRefusedError, QuotaRequestNotRenewableError
-from quotas.domain.limits.input import refuse_problems
+from quotas.domain.limits.input import NOTE_LENGTH_MAX, refuse_problems, text_problems
 from quotas.domain.requests.input import RequestInput
 from quotas.domain.requests.routing import RequestMove, is_automatic, route_of
-from quotas.models import QuotaRequest, RequestState
+from quotas.models import QuotaRequest, RequestComment, RequestState
 from quotas.protocols.costs import CostEstimator
 from quotas.selectors.limits.limits import unknown_group_problems
-from quotas.selectors.locks import lock_limit_path, lock_request
+from quotas.selectors.locks import lock_holders_of, lock_limit_path, lock_request
 from quotas.selectors.requests import PolicyInForce, policy_of
+from quotas.services.requests.deciding import (
+    DECIDE,
+    FUND,
+    REVIEW,
+    SUBMIT,
+    finish,
+    make_steps,
+    moves,
+    person_of,
+    record_request,
+)
 from quotas.services.requests.granting import Before, before, grant_request, note_before
-from quotas.services.requests.steps import make_steps
-from quotas.services.requests.trail import finish, moves, person_of, record_request
+from quotas.services.requests.news import notify_comment
 from quotas.services.requests.valuation import cost_facts, estimate_cost, requested_quota_of
 from tenants.access import require_capability
 from tenants.domain.actors import Actor, system_actor
@@ -28,7 +39,6 @@ from tenants.domain.refusals import ClusterClosedError, ProjectClosedError
 from tenants.models import Cluster, Project
 from tenants.models.organization import LifecycleState
 
-SUBMIT: Final = "quotas:request:submit"
 POLICY: Final = system_actor("quotas.request_policy")
 
 
@@ -225,6 +235,7 @@ def _approve_by_policy(request: QuotaRequest, *, at: datetime) -> bool:
     """
     try:
         with transaction.atomic():
+            lock_holders_of(request)
             grant_request(request, actor=POLICY, at=at)
             request.is_automatic = True
             finish(request, RequestMove.APPROVE, note="Within policy.", actor=POLICY, at=at)
@@ -281,3 +292,37 @@ def problems_of(error: DomainError, *, prefix: str) -> tuple[FieldProblem, ...]:
     return tuple(
         replace(one, field=".".join(part for part in (prefix, one.field) if part)) for one in found
     )
+
+
+@transaction.atomic
+def comment_request(*, request_id: UUID, text: str, actor: Actor, at: datetime) -> RequestComment:
+    """Add a comment to a request; open to actors who may request for the project or decide.
+
+    Raises:
+        NotFoundError: There is no such request.
+        QuotaInputError: The text is empty or cannot be kept.
+        ForbiddenError: The actor may neither request nor decide.
+        PersonRequiredError: The actor is not a person.
+    """
+    refuse_problems(text_problems(text, field="text", length_max=NOTE_LENGTH_MAX))
+    request = lock_request(request_id)
+    if request is None:
+        raise NotFoundError("There is no such quota request.")
+    if not may_comment(request, actor=actor):
+        require_capability(actor, SUBMIT, **_scope_of(request))
+    comment = RequestComment.objects.create(
+        request=request, author_id=person_of(actor=actor), text=text, created_at=at
+    )
+    record_request(request, "comment", actor=actor, at=at)
+    notify_comment(request, author=comment.author.username, text=text, at=at)
+    return comment
+
+
+def may_comment(request: QuotaRequest, *, actor: Actor) -> bool:
+    """Whether an actor may request for the project, or decides there at some level."""
+    place = _scope_of(request)
+    return any(actor.may(held, **place) for held in (REVIEW, DECIDE, FUND, SUBMIT))
+
+
+def _scope_of(request: QuotaRequest) -> dict[str, UUID]:
+    return {"organization_id": request.organization_id, "project_id": request.project_id}

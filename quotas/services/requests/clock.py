@@ -15,9 +15,8 @@ from quotas.selectors.requests import (
     policy_of,
     silent_request_ids,
 )
-from quotas.services.requests.news import tell_ending
-from quotas.services.requests.steps import open_step, raise_step
-from quotas.services.requests.trail import finish, record_request
+from quotas.services.requests.deciding import finish, open_step, raise_step, record_request
+from quotas.services.requests.news import notify_ending
 from tenants.domain.actors import Actor
 from tenants.services.turns import for_each_isolated
 
@@ -84,7 +83,7 @@ def remind_of_ends(*, actor: Actor, at: datetime) -> int:
     @transaction.atomic
     def remind(grant_id: UUID) -> bool:
         grant, request = due[grant_id]
-        is_sent = tell_ending(grant, request, at=at)
+        is_sent = notify_ending(grant, request, at=at)
         if is_sent:
             record_request(request, "remind", actor=actor, at=at)
         return is_sent

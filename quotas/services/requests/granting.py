@@ -5,7 +5,6 @@ missing. Grants that are in force stay on top of a limit that is raised, so `pea
 highest total of the request, is what is routed, shown, and compared at the approval.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -17,24 +16,27 @@ from quotas.domain.errors import (
     QuotaRequestOutdatedError,
     QuotaRequestWithoutLimitError,
 )
-from quotas.domain.limits.hierarchy import LimitVisibility, seen_once
-from quotas.domain.limits.terms import KEEP
-from quotas.domain.limits.tree import GrantSpan, TreeLimit
-from quotas.domain.requests.reach import (
-    HeldLimit,
-    HoldableUnits,
+from quotas.domain.limits.input import KEEP, LimitTerms
+from quotas.domain.limits.tree import (
+    GrantSpan,
     TermInterval,
+    TreeLimit,
     lowest_units,
     missing_spans,
     peak_units,
-    raised_reach,
     units_at,
 )
-from quotas.models import GrantReason, QuotaRequest
-from quotas.selectors.requests import key_asked, limits_around
-from quotas.services.limits.grants import GrantDraft, grant_together
-from quotas.services.limits.limits import write_limit
-from quotas.services.limits.places import LimitHolder, LimitPlace, find_limit
+from quotas.domain.limits.visibility import LimitVisibility, visible_violations
+from quotas.domain.requests.routing import HoldableUnits, raised_reach
+from quotas.models import GrantReason, QuotaLimit, QuotaRequest
+from quotas.selectors.limits.limits import key_of, limit_tree, tree_limits_of
+from quotas.services.limits.changes import (
+    GrantDraft,
+    find_limit,
+    grant_together,
+    make_key,
+    write_limit,
+)
 from tenants.domain.actors import Actor
 
 READ_LIMIT: Final = "quotas:limit:read"
@@ -73,20 +75,23 @@ def before(request: QuotaRequest, *, at: datetime) -> Before:
         QuotaRequestWithoutLimitError: Units for a time are requested where no number is set.
         QuotaRequestNothingMoreError: They are not more than what is in force then.
     """
-    around = limits_around(request, at=at)
-    key = key_asked(request)
-    held = around.get(key)
-    asked = _with_it(request, held, at=at)
+    around = limit_tree(
+        organization_id=request.organization_id,
+        project_id=request.project_id,
+        sizes=[GPUSize(request.size)],
+        at=at,
+    )
+    key = key_of(_key_of(request))
+    current = around.get(key)
+    after = _after(request, current, at=at)
     span = _span(request, at=at)
-    after = {**around, key: asked}
-    is_unlimited = held is not None and held.limit.limit_units is None
     return Before(
-        units=_units(request, held, at=at),
-        burst_units=None if held is None else held.burst_units,
-        is_unlimited=is_unlimited,
-        peak_units=peak_units(asked.limit, span),
-        is_lowering=_is_lowering(request, held, span),
-        reach=raised_reach(around.values(), after.values(), span),
+        units=_units(request, current, at=at),
+        burst_units=None if current is None else current.burst_units,
+        is_unlimited=_is_unlimited(current),
+        peak_units=peak_units(after, span),
+        is_lowering=_is_lowering(request, current, span),
+        reach=raised_reach(around.values(), {**around, key: after}.values(), span),
     )
 
 
@@ -110,11 +115,10 @@ def refuse_outdated(request: QuotaRequest, *, at: datetime) -> None:
         raise QuotaRequestOutdatedError(
             "The time it was asked for is over.", facts={"end_at": request.end_at.isoformat()}
         )
-    around = limits_around(request, at=at)
-    held = around.get(key_asked(request))
-    _refuse_other_units(request, held, at=at)
-    _refuse_other_burst(request, held)
-    peak = peak_units(_with_it(request, held, at=at).limit, _span(request, at=at))
+    _, current = _current(request, at=at)
+    _refuse_other_units(request, current, at=at)
+    _refuse_other_burst(request, current)
+    peak = peak_units(_after(request, current, at=at), _span(request, at=at))
     if request.peak_units is not None and peak > request.peak_units:
         raise QuotaRequestOutdatedError(
             f"It would come to {peak} units at most; it was {request.peak_units} when this was "
@@ -126,32 +130,38 @@ def refuse_outdated(request: QuotaRequest, *, at: datetime) -> None:
 def grant_request(request: QuotaRequest, *, actor: Actor, at: datetime) -> None:
     """Put a request into force, if the tree of limits keeps its rules at every instant.
 
+    The limit's organization, project and user are locked.
+
     Raises:
         ProjectClosedError: The project is closed.
         QuotaRequestWithoutLimitError: Units for a time are requested where no number is set.
         QuotaRequestNothingMoreError: They are not more than what is in force then.
         QuotaHierarchyBrokenError: The tree would not hold; every violation is reported.
     """
-    if is_dated(request):
-        grant_together(
-            drafts=list(_drafts(request, at=at)), blame="requested_units", actor=actor, at=at
-        )
+    blame = "requested_units"
+    if not is_dated(request):
+        burst = KEEP if request.burst_units is None else request.burst_units
+        terms = LimitTerms(request.requested_units, burst)
+        write_limit(_key_of(request), terms, blame=blame, actor=actor, at=at)
         return
-    place = _place(request)
-    write_limit(
-        holder=place.holder,
-        size=place.size,
-        model_group=place.model_group,
-        cluster=place.cluster,
-        limit_units=request.requested_units,
-        burst_units=KEEP if request.burst_units is None else request.burst_units,
-        blame="requested_units",
-        actor=actor,
-        at=at,
+    limit, current = _current(request, at=at)
+    missing = _missing(request, current, at=at)
+    drafts = [_draft(request, limit, span) for span in missing if limit is not None]
+    grant_together(drafts=drafts, blame=blame, actor=actor, at=at)
+
+
+def _draft(request: QuotaRequest, limit: QuotaLimit, span: GrantSpan) -> GrantDraft:
+    return GrantDraft(
+        limit_id=limit.pk,
+        units=span.units,
+        begin_at=span.begin_at,
+        end_at=span.end_at,
+        reason=GrantReason.REQUEST,
+        reference=str(request.pk),
     )
 
 
-def as_seen(
+def as_visible_to(
     error: QuotaHierarchyBrokenError, *, request: QuotaRequest, actor: Actor
 ) -> QuotaHierarchyBrokenError:
     """Return why a request cannot be granted, as far as the actor may read the limits in the way.
@@ -166,42 +176,45 @@ def as_seen(
         reads_organization=actor.may(READ_LIMIT, organization_id=organization_id),
         project=request.project.slug if reads_project else "",
     )
-    return QuotaHierarchyBrokenError(seen_once(error.violations, visibility), field=error.field)
+    return QuotaHierarchyBrokenError(
+        visible_violations(error.violations, visibility), field=error.field
+    )
 
 
-def _drafts(request: QuotaRequest, *, at: datetime) -> Iterator[GrantDraft]:
-    """Yield one grant for each stretch of the wanted time that lacks as many units."""
-    held = limits_around(request, at=at).get(key_asked(request))
-    missing = _missing(request, held, at=at)
-    row = find_limit(_place(request))
-    limit_ids = [] if row is None else [row.pk] * len(missing)
-    for limit_id, span in zip(limit_ids, missing, strict=False):
-        yield GrantDraft(
-            limit_id=limit_id,
-            units=span.units,
-            begin_at=span.begin_at,
-            end_at=span.end_at,
-            reason=GrantReason.REQUEST,
-            reference=str(request.pk),
-        )
+def _key_of(request: QuotaRequest) -> QuotaLimit:
+    """Return the limit that a request changes, unsaved."""
+    return make_key(
+        organization=request.organization,
+        project=request.project,
+        user=request.user,
+        size=request.size,
+        model_group=request.model_group,
+        cluster=request.cluster,
+    )
 
 
-def _with_it(request: QuotaRequest, held: HeldLimit | None, *, at: datetime) -> HeldLimit:
+def _current(request: QuotaRequest, *, at: datetime) -> tuple[QuotaLimit | None, TreeLimit | None]:
+    """Return the limit that a request changes, and its value with its grants; None when not set."""
+    limit = find_limit(_key_of(request))
+    if limit is None:
+        return None, None
+    return limit, tree_limits_of([limit], at=at)[0]
+
+
+def _after(request: QuotaRequest, current: TreeLimit | None, *, at: datetime) -> TreeLimit:
     """Return the limit that a request changes, as it would be after it."""
     if is_dated(request):
-        missing = _missing(request, held, at=at)
-        limit = _finite(held)
-        return HeldLimit(limit.limit.with_grants(*missing), limit.burst_units)
-    current = held or HeldLimit(TreeLimit(key_asked(request), None))
-    burst = current.burst_units if request.burst_units is None else request.burst_units
-    return HeldLimit(replace(current.limit, limit_units=request.requested_units), burst)
+        return _finite(current).with_grants(*_missing(request, current, at=at))
+    limit = current or TreeLimit(key_of(_key_of(request)), None)
+    burst_units = limit.burst_units if request.burst_units is None else request.burst_units
+    return replace(limit, limit_units=request.requested_units, burst_units=burst_units)
 
 
 def _missing(
-    request: QuotaRequest, held: HeldLimit | None, *, at: datetime
+    request: QuotaRequest, current: TreeLimit | None, *, at: datetime
 ) -> tuple[GrantSpan, ...]:
     """Return what is missing to the wanted total, for the wanted time: never nothing."""
-    limit, span = _finite(held).limit, _span(request, at=at)
+    limit, span = _finite(current), _span(request, at=at)
     missing = missing_spans(limit, total=request.requested_units, span=span)
     if not missing:
         in_force = lowest_units(limit, span)
@@ -213,38 +226,42 @@ def _missing(
     return missing
 
 
-def _finite(held: HeldLimit | None) -> HeldLimit:
-    if held is None or held.limit.limit_units is None:
-        state = "no limit is set" if held is None else "the limit is unlimited"
+def _finite(current: TreeLimit | None) -> TreeLimit:
+    if current is None or current.limit_units is None:
+        state = "no limit is set" if current is None else "the limit is unlimited"
         raise QuotaRequestWithoutLimitError(
             f"Units for a time come on top of a limit, and {state} there.", field="begin_at"
         )
-    return held
+    return current
 
 
-def _units(request: QuotaRequest, held: HeldLimit | None, *, at: datetime) -> int | None:
-    if held is None or held.limit.limit_units is None:
+def _units(request: QuotaRequest, current: TreeLimit | None, *, at: datetime) -> int | None:
+    if current is None or current.limit_units is None:
         return None
     if not is_dated(request):
-        return held.limit.limit_units
-    return units_at(held.limit, _span(request, at=at).begin_at)
+        return current.limit_units
+    return units_at(current, _span(request, at=at).begin_at)
 
 
-def _is_lowering(request: QuotaRequest, held: HeldLimit | None, span: TermInterval) -> bool:
+def _is_unlimited(current: TreeLimit | None) -> bool:
+    return current is not None and current.limit_units is None
+
+
+def _is_lowering(request: QuotaRequest, current: TreeLimit | None, span: TermInterval) -> bool:
     """Whether a request takes something away; for a time units are only ever added."""
     if is_dated(request):
         return False
-    if held is None:
+    if current is None:
         return request.requested_units == 0
-    if held.limit.limit_units is None:
+    if current.limit_units is None:
         return True
-    is_less_burst = request.burst_units is not None and request.burst_units < held.burst_units
-    return is_less_burst or request.requested_units < peak_units(held.limit, span)
+    is_less_burst = request.burst_units is not None and request.burst_units < current.burst_units
+    return is_less_burst or request.requested_units < peak_units(current, span)
 
 
-def _refuse_other_units(request: QuotaRequest, held: HeldLimit | None, *, at: datetime) -> None:
-    units_now = _units(request, held, at=at)
-    is_unlimited = held is not None and held.limit.limit_units is None
+def _refuse_other_units(request: QuotaRequest, current: TreeLimit | None, *, at: datetime) -> None:
+    units_now = _units(request, current, at=at)
+    is_unlimited = _is_unlimited(current)
     if (units_now, is_unlimited) != (request.units_before, request.is_unlimited_before):
         now = _units_label(units_now, is_unlimited=is_unlimited)
         then = _units_label(request.units_before, is_unlimited=request.is_unlimited_before)
@@ -254,9 +271,9 @@ def _refuse_other_units(request: QuotaRequest, held: HeldLimit | None, *, at: da
         )
 
 
-def _refuse_other_burst(request: QuotaRequest, held: HeldLimit | None) -> None:
+def _refuse_other_burst(request: QuotaRequest, current: TreeLimit | None) -> None:
     """Refuse to overwrite burst units that were changed since the request."""
-    burst_now = None if held is None else held.burst_units
+    burst_now = None if current is None else current.burst_units
     if request.burst_units is not None and burst_now != request.burst_before:
         now, then = _units_label(burst_now), _units_label(request.burst_before)
         raise QuotaRequestOutdatedError(
@@ -268,11 +285,6 @@ def _refuse_other_burst(request: QuotaRequest, held: HeldLimit | None) -> None:
 def _span(request: QuotaRequest, *, at: datetime) -> TermInterval:
     begin_at = at if request.begin_at is None else max(request.begin_at, at)
     return TermInterval(begin_at, request.end_at)
-
-
-def _place(request: QuotaRequest) -> LimitPlace:
-    holder = LimitHolder(request.organization, request.project, request.user)
-    return LimitPlace(holder, GPUSize(request.size), request.model_group, request.cluster)
 
 
 def _units_label(units: int | None, *, is_unlimited: bool = False) -> str:

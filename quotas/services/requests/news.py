@@ -1,10 +1,11 @@
-"""Notifications about requests, written in the transaction of the event."""
+"""Requests as text for people, and notifications, written in the transaction of the event."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from quotas.domain.requests.labels import RequestFigures, format_moment, money_text
+from quotas.domain.requests.labels import money_text
 from quotas.domain.requests.routing import RequestLevel
 from quotas.models import (
     PreemptionMode,
@@ -25,6 +26,123 @@ DECIDERS: Final[Mapping[RequestLevel, Role]] = {
 }
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """Units that a holder may use at one time.
+
+    Attributes:
+        units: None when no number is set, or when it is unlimited.
+        burst_units: None where burst units are not part of the request.
+    """
+
+    units: int | None
+    burst_units: int | None = None
+    is_unlimited: bool = False
+
+    def __str__(self) -> str:
+        """Return it as text, such as "5 and 1 burst"."""
+        if self.units is None and not self.is_unlimited:
+            return "not set"
+        units = "unlimited" if self.is_unlimited else str(self.units)
+        return units if self.burst_units is None else f"{units} and {self.burst_units} burst"
+
+
+@dataclass(frozen=True)
+class RequestFigures:
+    """The figures of a request that its text needs.
+
+    Attributes:
+        holder: The project or user it is for, such as "LLM" or "carol in LLM".
+        what: Such as "large", "large of H100" or "large of H100 on hopper".
+        units: The requested total.
+        units_before: The limit without it; None when unset or unlimited.
+        burst_units: The requested total of burst units; None leaves them as they are.
+        is_unlimited_before: Whether `units_before` is None because the limit is unlimited.
+    """
+
+    holder: str
+    what: str
+    units: int
+    units_before: int | None
+    burst_units: int | None = None
+    begin_at: datetime | None = None
+    end_at: datetime | None = None
+    is_unlimited_before: bool = False
+
+    @property
+    def total(self) -> str:
+        """What may be held in all, in short."""
+        burst = "" if self.burst_units is None else f" and {self.burst_units} burst"
+        return f"{self.units} {self.what}{burst}"
+
+    @property
+    def sentence(self) -> str:
+        """Text of a new request: holder, total, total without it, and times."""
+        if self.is_unlimited_before:
+            before = "now unlimited"
+        elif self.units_before is None:
+            before = "no number is set"
+        else:
+            before = f"now {self.units_before}"
+        return f"{self.holder} may hold {self.total} in all ({before}), {self.span}."
+
+    @property
+    def sentence_approved(self) -> str:
+        """Text of an approved request; the total before it is in the past tense."""
+        if self.is_unlimited_before:
+            before = "unlimited until then"
+        elif self.units_before is None:
+            before = "no number was set"
+        else:
+            before = f"{self.units_before} until then"
+        return f"{self.holder} may hold {self.total} in all ({before}), {self.span}."
+
+    @property
+    def sentence_in_vain(self) -> str:
+        """What would have become of a request that was not approved."""
+        return f"{self.holder} would have been allowed {self.total} in all, {self.span}."
+
+    def would_be(self, *, now: Allowed) -> str:
+        """Return the text of an open request's effect, compared with the current limit."""
+        if now.is_unlimited:
+            held = f"it is {now} now"
+        elif now.units is None:
+            held = "no number is set now"
+        else:
+            held = f"it is allowed {now} now"
+        return f"Once approved, {self.holder} is allowed {self.total} in all, {self.span}; {held}."
+
+    def was_approved(self, *, before: Allowed, now: Allowed, decided_at: datetime) -> str:
+        """Return the text of an approval's effect: the units before and the units now.
+
+        Args:
+            before: Units in force when it was approved.
+            now: Units in force now, later changes included.
+            decided_at: UTC.
+        """
+        span = replace(self, begin_at=self.begin_at or decided_at).span
+        return (
+            f"{self.holder} was allowed {self.total} in all, {span} "
+            f"(was {before} when it was approved; now {now})."
+        )
+
+    @property
+    def span(self) -> str:
+        """From when to when."""
+        begin = (
+            "from the approval on"
+            if self.begin_at is None
+            else f"from {format_moment(self.begin_at)}"
+        )
+        end = "without end" if self.end_at is None else f"until {format_moment(self.end_at)}"
+        return f"{begin}, {end}"
+
+
+def format_moment(moment: datetime) -> str:
+    """Return a time as text, in UTC."""
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
 def text_of(request: QuotaRequest) -> RequestFigures:
     """Return a request as text."""
     project = request.project.name
@@ -42,11 +160,11 @@ def text_of(request: QuotaRequest) -> RequestFigures:
     )
 
 
-def tell_turn(request: QuotaRequest, step: RequestStep, *, at: datetime) -> None:
+def notify_deciders(request: QuotaRequest, step: RequestStep, *, at: datetime) -> None:
     """Notify those who may decide a step that it is open."""
-    words = text_of(request)
+    text = text_of(request)
     lines = [
-        f"{request.requested_by.username} asks that {words.sentence}",
+        f"{request.requested_by.username} asks that {text.sentence}",
         "",
         f"Why: {request.justification}",
         *_cost_lines(request),
@@ -57,22 +175,22 @@ def tell_turn(request: QuotaRequest, step: RequestStep, *, at: datetime) -> None
     if request.expires_at is not None:
         lines.append(f"Undecided, it expires on {format_moment(request.expires_at)}.")
     verb = "escalated" if step.is_raised else "submitted"
-    _tell(
+    _notify(
         request,
         verb,
-        subject=f"{words.holder} asks for {words.total}",
+        subject=f"{text.holder} asks for {text.total}",
         lines=lines,
         roles=[DECIDERS[RequestLevel(step.level)]],
         at=at,
     )
 
 
-def tell_decided(request: QuotaRequest, *, at: datetime) -> None:
+def notify_decision(request: QuotaRequest, *, at: datetime) -> None:
     """Notify the requester of the outcome."""
-    words = text_of(request)
+    text = text_of(request)
     state = str(request.state)
     by = _decider(request)
-    what = words.sentence_approved if state == "approved" else words.sentence_in_vain
+    what = text.sentence_approved if state == "approved" else text.sentence_in_vain
     lines = [f"Your request is {state}{by}: {what}"]
     if request.decision_note:
         lines += ["", f"Note: {request.decision_note}"]
@@ -80,29 +198,29 @@ def tell_decided(request: QuotaRequest, *, at: datetime) -> None:
         lines += ["", "The clusters follow within seconds."]
     if state == "expired":
         lines += ["", "Nobody decided in time. Nothing has changed; ask again if it still counts."]
-    _tell(request, state, subject=f"{words.total} for {words.holder}: {state}", lines=lines, at=at)
+    _notify(request, state, subject=f"{text.total} for {text.holder}: {state}", lines=lines, at=at)
 
 
-def tell_comment(request: QuotaRequest, *, author: str, text: str, at: datetime) -> None:
+def notify_comment(request: QuotaRequest, *, author: str, text: str, at: datetime) -> None:
     """Notify the requester, and those who may decide the open step, of a comment."""
-    words = text_of(request)
+    about = text_of(request)
     open_step = request.steps.filter(outcome="open").first()
-    _tell(
+    _notify(
         request,
         "commented",
-        subject=f"{author} on {words.total} for {words.holder}",
+        subject=f"{author} on {about.total} for {about.holder}",
         lines=[f"{author} writes:", "", text],
         roles=[] if open_step is None else [DECIDERS[RequestLevel(open_step.level)]],
         at=at,
     )
 
 
-def tell_ending(grant: QuotaGrant, request: QuotaRequest, *, at: datetime) -> bool:
+def notify_ending(grant: QuotaGrant, request: QuotaRequest, *, at: datetime) -> bool:
     """Notify the requester that a grant ends soon, once per end; return whether it was sent now."""
-    words = text_of(request)
+    text = text_of(request)
     end = format_moment(grant.valid.upper)
     lines = [
-        f"{words.holder} holds {grant.units} more {words.what} than its limit until {end}.",
+        f"{text.holder} holds {grant.units} more {text.what} than its limit until {end}.",
         _what_follows(request),
         "",
         "To keep the units, ask to renew them:",
@@ -111,7 +229,7 @@ def tell_ending(grant: QuotaGrant, request: QuotaRequest, *, at: datetime) -> bo
     event_id = notify(
         event=ENDING,
         organization_id=request.organization_id,
-        subject=f"{grant.units} {words.what} for {words.holder} end on {end}",
+        subject=f"{grant.units} {text.what} for {text.holder} end on {end}",
         text="\n".join(lines),
         facts={"request": str(request.pk), "grant": str(grant.pk), "units": grant.units},
         usernames=[request.requested_by.username],
@@ -139,7 +257,7 @@ def _what_follows(request: QuotaRequest) -> str:
     return "After that pods that are running keep running, and new ones wait."
 
 
-def _tell(
+def _notify(
     request: QuotaRequest,
     verb: str,
     *,
@@ -178,6 +296,6 @@ def _cost_lines(request: QuotaRequest) -> list[str]:
     if full is None:
         return [f"Cost: {request.cost['note']}"] if request.cost.get("note") else []
     currency = request.cost["currency"]
-    last_text = money_text(last, currency)
-    used = "" if last is None else f", {last_text} at the use of the last 30 days"
+    last_label = money_text(last, currency)
+    used = "" if last is None else f", {last_label} at the use of the last 30 days"
     return [f"Cost a month: {money_text(full, currency)} at full use{used}."]

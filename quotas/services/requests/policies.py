@@ -10,7 +10,7 @@ from quotas.domain.errors import RequestPolicyExistsError
 from quotas.domain.limits.input import refuse_problems
 from quotas.domain.requests.input import policy_problems
 from quotas.models import RequestPolicy
-from quotas.services.limits.places import WRITE
+from quotas.services.limits.limits import WRITE
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.models import Organization

@@ -10,6 +10,7 @@ from quotas.domain.errors import QuotaHierarchyBrokenError
 from quotas.domain.requests.routing import RequestLevel, is_automatic, route_of
 from quotas.models import QuotaRequest
 from quotas.protocols.costs import CostEstimator
+from quotas.selectors.locks import lock_holders_of
 from quotas.selectors.requests import policy_of
 from quotas.services.requests.asking import (
     POLICY,
@@ -17,7 +18,7 @@ from quotas.services.requests.asking import (
     prepare_request,
     problems_of,
 )
-from quotas.services.requests.granting import as_seen, grant_request
+from quotas.services.requests.granting import as_visible_to, grant_request
 from quotas.services.requests.valuation import cost_facts, estimate_cost, requested_quota_of
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
@@ -112,10 +113,11 @@ def _tried_problems(
     """
     try:
         with transaction.atomic():
+            lock_holders_of(request)
             grant_request(request, actor=POLICY, at=at)
             transaction.set_rollback(True)
     except QuotaHierarchyBrokenError as error:
-        return problems_of(as_seen(error, request=request, actor=actor), prefix="")
+        return problems_of(as_visible_to(error, request=request, actor=actor), prefix="")
     except DomainError as error:
         return problems_of(error, prefix="")
     return ()

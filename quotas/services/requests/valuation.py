@@ -1,4 +1,4 @@
-"""Input of routing: the total of a request, and its cost."""
+"""Costs of a request: as it is submitted, for its routing, and at today's prices."""
 
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -8,9 +8,9 @@ from typing import Any
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.requests.routing import Cost, RequestedQuota
 from quotas.models import QuotaRequest
-from quotas.protocols.costs import CostEstimate, CostEstimator, sum_of
+from quotas.protocols.costs import CostEstimate, CostEstimator, difference_of, sum_of
+from quotas.services.requests.deciding import highest_level
 from quotas.services.requests.granting import Before
-from quotas.services.requests.steps import highest_level
 from tenants.domain.actors import Actor
 
 
@@ -44,7 +44,7 @@ def estimate_cost(
         burst_units=request.burst_units or 0,
         at=at,
     )
-    return note_on_use(cost, request)
+    return _note_on_use(cost, request)
 
 
 def requested_quota_of(
@@ -90,13 +90,17 @@ def _cost_of(
 ) -> CostEstimate:
     if estimator is None:
         return CostEstimate("", None, None, note="Nobody here knows prices.")
-    lots = price_lots(
+    lots = _price_lots(
         request, estimator, model_group=model_group, units=units, burst_units=burst_units, at=at
     )
+    return _total_of(lots)
+
+
+def _total_of(lots: tuple[CostLot, ...]) -> CostEstimate:
     return reduce(sum_of, [lot.cost for lot in lots])
 
 
-def price_lots(
+def _price_lots(
     request: QuotaRequest,
     estimator: CostEstimator,
     *,
@@ -128,7 +132,7 @@ def price_lots(
     )
 
 
-def note_on_use(cost: CostEstimate, request: QuotaRequest) -> CostEstimate:
+def _note_on_use(cost: CostEstimate, request: QuotaRequest) -> CostEstimate:
     """Return an estimate that says whose use it looks at where less than a project asks."""
     parts = [] if request.user is None else [request.user.username]
     parts += [] if request.cluster is None else [f"on {request.cluster.slug}"]
@@ -138,3 +142,71 @@ def note_on_use(cost: CostEstimate, request: QuotaRequest) -> CostEstimate:
     if request.user is None:
         note = f"The use is the whole project's, not only that {parts[0]}."
     return replace(cost, note=f"{cost.note} {note}".strip())
+
+
+@dataclass(frozen=True)
+class CostToday:
+    """A month of a request at today's prices.
+
+    Attributes:
+        lots: The wanted units, nominal and then burst.
+        total: Their total cost, with the notes.
+        units: The wanted total; burst ones count where they are asked for.
+        units_before: What holds without it, counted alike; None where the limit is unlimited, and
+            where none is set: then the level above decides, and no number says what holds.
+        before: What that costs; None where there is no such number.
+        more: How much more is wanted than that; None where there is no such number.
+    """
+
+    lots: tuple[CostLot, ...]
+    total: CostEstimate
+    units: int
+    units_before: int | None
+    before: CostEstimate | None
+    more: CostEstimate | None
+
+    @property
+    def more_units(self) -> int | None:
+        """How many more units are wanted; negative where it is fewer."""
+        return None if self.units_before is None else self.units - self.units_before
+
+
+def cost_today(request: QuotaRequest, *, estimator: CostEstimator, at: datetime) -> CostToday:
+    """Return a request's monthly cost at today's prices, and the difference.
+
+    Args:
+        request: The request; the limit stored with it is the baseline.
+        estimator: Source of prices.
+        at: Today, UTC.
+    """
+    group = request.model_group
+    lots = _price_lots(
+        request,
+        estimator,
+        model_group=group,
+        units=request.requested_units,
+        burst_units=request.burst_units or 0,
+        at=at,
+    )
+    total = _note_on_use(_total_of(lots), request)
+    units = sum(lot.units for lot in lots)
+    if request.is_unlimited_before or request.units_before is None:
+        return CostToday(lots, total, units, None, None, None)
+    burst_before = 0 if request.burst_units is None else request.burst_before or 0
+    held = _price_lots(
+        request,
+        estimator,
+        model_group=group,
+        units=request.units_before,
+        burst_units=burst_before,
+        at=at,
+    )
+    before = _total_of(held)
+    return CostToday(
+        lots=lots,
+        total=total,
+        units=units,
+        units_before=sum(lot.units for lot in held),
+        before=before,
+        more=difference_of(total, before),
+    )

@@ -15,14 +15,14 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from tenants.domain.identity.roles import ROLE_SCOPES, Role, RoleScope
-from tenants.domain.notifications import EndpointKind, is_event, wants
+from tenants.domain.notifications import EVENTS, EndpointKind, wants
 from tenants.models import Membership, Notification, NotificationDelivery, NotificationEndpoint
 from tenants.models.organization import LifecycleState
-from tenants.selectors.people import mail_addresses, people_of
 
 SUBJECT_LENGTH_MAX: Final = 200
 
@@ -128,7 +128,7 @@ def notify_each(
     """
     _require_sense(event)
     own = {one.username: one for one in news}
-    people = people_of(organization_id, usernames=own).exclude(email="").order_by("username")
+    people = _people_of(organization_id, usernames=own).exclude(email="").order_by("username")
     addresses: dict[UUID, str] = {}
     written = []
     for person in people:
@@ -154,7 +154,7 @@ def notify_each(
 def _require_sense(event: str) -> None:
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("A notification is written in the transaction of the change it reports.")
-    if not is_event(event):
+    if event not in EVENTS:
         raise ValueError(f"{event!r} is no event's name")
 
 
@@ -185,15 +185,33 @@ def _to_endpoints(notification: Notification) -> list[NotificationDelivery]:
 def _to_people(
     notification: Notification, *, usernames: Iterable[str], holders: Q
 ) -> list[NotificationDelivery]:
-    addresses = mail_addresses(
-        usernames=usernames,
-        organization_id=notification.organization_id,
-        memberships=Membership.objects.filter(holders),
-    )
+    """Return a delivery to each mail address of the named people and the holders of roles."""
+    organization_id = notification.organization_id
+    named = Q(pk__in=_people_of(organization_id, usernames=usernames).values("pk"))
+    memberships = Membership.objects.filter(holders, user__isnull=False)
+    holding = Q(pk__in=memberships.values("user_id"))
+    people = User.objects.filter(named | holding, is_active=True).exclude(email="")
     return [
         _delivery(notification, kind=EndpointKind.MAIL.value, address=address)
-        for address in addresses
+        for address in sorted(set(people.values_list("email", flat=True)))
     ]
+
+
+def _people_of(organization_id: UUID | None, *, usernames: Iterable[str]) -> QuerySet[User]:
+    """Return the named people that are active and hold a role there or on the platform.
+
+    Names come from pod labels, which every user can write: a person of another organization must
+    not be notified.
+
+    Args:
+        organization_id: The organization with its projects; None for the platform only.
+        usernames: As written at sign-in.
+    """
+    held = Q(organization__isnull=True, project__isnull=True)
+    if organization_id is not None:
+        held |= Q(organization=organization_id) | Q(project__organization=organization_id)
+    holding = Membership.objects.filter(held, user__isnull=False).values("user_id")
+    return User.objects.filter(username__in=list(usernames), pk__in=holding, is_active=True)
 
 
 def _holders(

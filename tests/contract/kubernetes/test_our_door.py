@@ -11,7 +11,7 @@ from django.db import transaction
 from metering.models import NodeRecord
 from quotas.domain.admission.webhook_configuration import Registration, configurations
 from quotas.models import AdmissionRefusal, Reservation
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from quotas.webhook import answers
 from tenants.models import Cluster
 from tests.contract.kubernetes.conftest import GPU, new_name, pod_body

@@ -8,12 +8,11 @@ from django.test import Client, override_settings
 
 from quotas.models import EnforcementTarget, QuotaLimit, QuotaRequest
 from quotas.services.enforcement.targets import refresh_targets
-from quotas.services.requests.deciding import submit_request
 from tenants.domain.actors import system_actor
 from tenants.domain.identity.roles import Role
 from tests.support.builders import AT, bind, grant, make_cluster
 from tests.support.cast import Cast
-from tests.support.quotas.builders import actor_of, audit_actions, make_limit
+from tests.support.quotas.builders import actor_of, audit_actions, make_limit, submit_request
 
 TABLES = ("quotalimit", "quotarequest", "enforcementtarget")
 BOARD = "/admin/quotas/quotalimit/board/"

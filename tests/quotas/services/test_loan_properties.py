@@ -12,7 +12,7 @@ from metering.domain.catalogue.units import GPUSize
 from quotas.models import AdmissionRefusal, LoanMode, QuotaLimit, QuotaLoan
 from quotas.selectors.limits.limits import limit_tree
 from quotas.services.lending.loans import approve_loan, decline_loan, recall_loan
-from quotas.services.limits.limits import refuse_violations
+from quotas.services.limits.changes import refuse_violations
 from quotas.tasks import share_fairly
 from tenants.domain.errors import DomainError
 from tests.support.builders import AT

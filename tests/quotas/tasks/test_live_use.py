@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from quotas.tasks import look_after_live_use, tick_live_use, tick_repair
 from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster

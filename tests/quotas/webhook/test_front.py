@@ -14,7 +14,7 @@ from django.db import connections, transaction
 from django.utils import timezone
 
 from quotas.models import QuotaLimit
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from quotas.webhook import answers
 from quotas.webhook.figures import REGISTRY
 from quotas.webhook.front import AdmissionFront, make_front

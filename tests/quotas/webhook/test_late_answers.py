@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from quotas.models import Reservation
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from quotas.webhook import answers
 from quotas.webhook.guard import Guard
 from tenants.models import Cluster

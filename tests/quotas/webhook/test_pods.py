@@ -31,7 +31,7 @@ ALL = {"name": "main", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"
 @pytest.fixture
 def limit(acme: Organization, llm: Project) -> None:
     """Grant project llm four Large."""
-    from quotas.services.limits.places import open_counter  # noqa: PLC0415 - Only here.
+    from quotas.services.limits.changes import open_counter  # noqa: PLC0415 - Only here.
     from tests.support.builders import AT  # noqa: PLC0415 - As above.
 
     open_counter(limit=make_limit(acme, llm, units=4), at=AT)

@@ -13,7 +13,7 @@ from psycopg.pq.abc import PGconn
 from quotas.domain.admission.values import AdmissionVerdict, PodQuestion, VerdictCode
 from quotas.models import QuotaLimit, Reservation
 from quotas.services.admission.admission import admit, admit_together, question_json
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from quotas.webhook import together as module
 from quotas.webhook.guard import cut_socket
 from quotas.webhook.together import Together

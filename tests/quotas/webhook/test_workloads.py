@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from tenants.models import Cluster, Organization, Project
 from tests.quotas.webhook.conftest import Doors
 from tests.support.builders import AT

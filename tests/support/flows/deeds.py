@@ -152,13 +152,6 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         [("quotas:suspension:resume", "umbrella")],
     ),
     **{name: (frank, deed, entries) for name, (deed, entries) in LOAN_DEEDS.items()},
-    "quotas.requests.deciding.submit_request": (
-        bob,
-        lambda e, who: requests.submit_request(
-            project=e.cast.llm, size="small", requested_units=1, justification="More.", **who
-        ),
-        [("quotas:request:submit", "acme")],
-    ),
     "quotas.enforcement.applying.apply_again": (
         frank,
         lambda e, who: enforcement_by_hand.apply_again(

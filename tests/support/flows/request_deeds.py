@@ -6,7 +6,6 @@ from typing import Any
 from quotas.models import QuotaRequest, RequestPolicy
 from quotas.services.requests import asking as request_asking
 from quotas.services.requests import asking as request_bulk
-from quotas.services.requests import comments as request_comments
 from quotas.services.requests import policies as request_policies
 from quotas.services.requests.asking import RequestDraft
 from tenants.domain.actors import Actor
@@ -60,9 +59,9 @@ REQUEST_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
         lambda e, who: request_bulk.make_requests(drafts=[draft(e)], **who),
         SUBMITTED,
     ),
-    "quotas.requests.comments.comment_request": (
+    "quotas.requests.asking.comment_request": (
         bob,
-        lambda e, who: request_comments.comment_request(
+        lambda e, who: request_asking.comment_request(
             request_id=e.places["own"]["quota-requests"], text="Please.", **who
         ),
         [("quotas:request:comment", "acme")],

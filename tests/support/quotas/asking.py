@@ -9,11 +9,10 @@ from metering.domain.catalogue.units import GPUSize
 from quotas.models import QuotaRequest, RequestPolicy
 from quotas.protocols.costs import CostEstimate
 from quotas.services.requests.asking import RequestDraft
-from quotas.services.requests.deciding import submit_request
 from tenants.models import NotificationDelivery, Organization
 from tests.support.builders import AT
 from tests.support.cast import Cast
-from tests.support.quotas.builders import actor_of
+from tests.support.quotas.builders import actor_of, submit_request
 
 FRIDAY = AT + timedelta(days=4)
 LATER = AT + timedelta(days=30)

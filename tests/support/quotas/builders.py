@@ -3,6 +3,7 @@
 import json
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
@@ -14,8 +15,10 @@ from quotas.models import (
     LimitScope,
     QuotaGrant,
     QuotaLimit,
+    QuotaRequest,
     Reservation,
 )
+from quotas.services.requests.asking import RequestDraft, make_request
 from tenants.domain.actors import Actor
 from tenants.models import Cluster, Organization, Project
 from tenants.selectors.actors import actor_of_user
@@ -25,6 +28,12 @@ from tests.support.builders import AT, audit_entries
 def actor_of(user: User) -> Actor:
     """Return the actor a person is, with the roles held now."""
     return actor_of_user(user)
+
+
+def submit_request(*, actor: Actor, at: datetime, **fields: Any) -> QuotaRequest:  # noqa: ANN401 - As the draft.
+    """Return a request that was made without a source of prices."""
+    estimator = fields.pop("estimator", None)
+    return make_request(draft=RequestDraft(**fields), estimator=estimator, actor=actor, at=at)
 
 
 def make_limit(

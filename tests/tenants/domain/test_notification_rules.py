@@ -15,7 +15,6 @@ from tenants.domain.notifications import (
     EVENTS,
     PATTERNS_MAX,
     address_problems,
-    is_event,
     pattern_problems,
     secret_problems,
     wait_after,
@@ -23,22 +22,6 @@ from tenants.domain.notifications import (
 )
 
 NAMES = st.sampled_from(sorted(EVENTS))
-
-
-@pytest.mark.parametrize(
-    ("name", "is_one"),
-    [
-        ("quotas:request:approved", True),
-        ("quotas:request:aproved", False),
-        ("quotas:request", False),
-        ("quotas:request:*", False),
-        ("Quotas:request:approved", False),
-        ("quotas:request:approved\n", False),
-        ("", False),
-    ],
-)
-def test_an_event_is_one_that_is_told(name: str, *, is_one: bool) -> None:
-    assert is_event(name) is is_one
 
 
 @pytest.mark.parametrize(

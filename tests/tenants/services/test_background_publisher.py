@@ -12,7 +12,7 @@ import pytest
 from django.db import transaction
 from structlog.testing import capture_logs
 
-from quotas.services.enforcement.wakeups import wake_enforcement
+from quotas.services.limits.changes import wake_enforcement
 from quotas.tasks import tick_enforcement
 from tenants.services import wakeups
 from tenants.services.wakeups import PUBLISHER, BackgroundPublisher

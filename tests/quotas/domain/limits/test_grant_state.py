@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quotas.domain.limits.terms import GrantState, grant_state
+from quotas.domain.limits.input import GrantState, grant_state
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

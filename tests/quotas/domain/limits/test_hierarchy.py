@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.limits.hierarchy import Violation, added_violations, find_violations
 from quotas.domain.limits.selectors import LimitSelector
-from quotas.domain.limits.tree import GrantSpan, LimitKey, TreeLimit
+from quotas.domain.limits.tree import (
+    GrantSpan,
+    LimitKey,
+    LimitTree,
+    TreeLimit,
+    Violation,
+    added_violations,
+    find_violations,
+)
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -18,8 +25,6 @@ LARGE = LimitSelector(GPUSize.LARGE)
 H100 = LimitSelector(GPUSize.LARGE, "H100")
 H100_ON_HOPPER = LimitSelector(GPUSize.LARGE, "H100", "hopper")
 ON_ADA = LimitSelector(GPUSize.LARGE, "", "ada")
-
-Tree = dict[LimitKey, TreeLimit]
 
 
 def limit(
@@ -33,18 +38,16 @@ def limit(
     return TreeLimit(LimitKey(project, user, selector), units, percent, grants)
 
 
-def tree_of(*limits: TreeLimit) -> Tree:
-    return {one.key: one for one in limits}
-
-
 def span(units: int, begin: int = 0, end: int | None = None) -> GrantSpan:
-    """Return a grant by hours from now."""
     return GrantSpan(units, AT + begin * HOUR, None if end is None else AT + end * HOUR)
 
 
+def tree_of(*limits: TreeLimit) -> LimitTree:
+    return {one.key: one for one in limits}
+
+
 def told(*limits: TreeLimit) -> list[tuple[str, int | None]]:
-    found = find_violations(tree_of(*limits), from_at=AT)
-    return [(violation.code, violation.over_units) for violation in found]
+    return [(v.code, v.over_units) for v in find_violations(tree_of(*limits), from_at=AT)]
 
 
 def message_of(*limits: TreeLimit) -> str:
@@ -370,7 +373,7 @@ def holds_at(tree: Mapping[LimitKey, TreeLimit], moment: datetime) -> bool:
 
 @given(tree=TREES)
 def test_a_tree_without_violations_is_one_in_which_every_rule_holds_at_every_hour(
-    tree: Tree,
+    tree: LimitTree,
 ) -> None:
     holds = all(holds_at(tree, AT + hour * HOUR) for hour in range(10))
 
@@ -378,7 +381,7 @@ def test_a_tree_without_violations_is_one_in_which_every_rule_holds_at_every_hou
 
 
 @given(tree=TREES, key=st.builds(lambda p, s: LimitKey(p[0], p[1], s), PLACES, SELECTORS))
-def test_taking_a_limit_away_never_brings_a_violation(tree: Tree, key: LimitKey) -> None:
+def test_taking_a_limit_away_never_brings_a_violation(tree: LimitTree, key: LimitKey) -> None:
     fewer = {k: one for k, one in tree.items() if k != key}
 
     before, after = find_violations(tree, from_at=AT), find_violations(fewer, from_at=AT)
@@ -387,7 +390,7 @@ def test_taking_a_limit_away_never_brings_a_violation(tree: Tree, key: LimitKey)
 
 
 @given(tree=TREES, hours=st.integers(0, 9))
-def test_time_alone_never_brings_a_violation(tree: Tree, hours: int) -> None:
+def test_time_alone_never_brings_a_violation(tree: LimitTree, hours: int) -> None:
     later = find_violations(tree, from_at=AT + hours * HOUR)
 
     assert identities(later) <= identities(find_violations(tree, from_at=AT))

@@ -8,16 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.limits.hierarchy import (
-    OTHERS,
-    LimitVisibility,
+from quotas.domain.limits.selectors import LimitSelector
+from quotas.domain.limits.tree import (
+    GrantSpan,
+    LimitKey,
+    TreeLimit,
     Violation,
     find_violations,
-    seen,
-    seen_once,
 )
-from quotas.domain.limits.selectors import LimitSelector
-from quotas.domain.limits.tree import GrantSpan, LimitKey, TreeLimit
+from quotas.domain.limits.visibility import (
+    OTHERS,
+    LimitVisibility,
+    visible_violation,
+    visible_violations,
+)
 
 AT = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 LARGE = LimitSelector(GPUSize.LARGE)
@@ -36,8 +40,8 @@ def violations(*limits: TreeLimit) -> tuple[Violation, ...]:
     return find_violations({one.key: one for one in limits}, from_at=AT)
 
 
-def told(observation: LimitVisibility, *limits: TreeLimit) -> list[str]:
-    return [seen(one, observation).message for one in violations(*limits)]
+def told(sight: LimitVisibility, *limits: TreeLimit) -> list[str]:
+    return [visible_violation(one, sight).message for one in violations(*limits)]
 
 
 LOST = GrantSpan(-5, AT, AT + timedelta(days=1))
@@ -81,7 +85,7 @@ def test_a_lead_is_told_who_and_what_of_a_level_above_and_no_number(
 ) -> None:
     assert told(LEAD, *limits) == [message]
     assert not re.search(r"\d", message)
-    (hidden,) = (seen(one, LEAD) for one in violations(*limits))
+    (hidden,) = (visible_violation(one, LEAD) for one in violations(*limits))
     (full,) = violations(*limits)
     assert hidden.over_units is None
     assert (hidden.key, hidden.above) == (full.key, full.above)
@@ -99,21 +103,21 @@ def test_a_lead_is_told_who_and_what_of_a_level_above_and_no_number(
 def test_a_lead_is_told_every_number_of_the_own_project(limits: tuple[TreeLimit, ...]) -> None:
     (full,) = violations(*limits)
 
-    assert seen(full, LEAD) == full
+    assert visible_violation(full, LEAD) == full
     assert re.search(r"\d", full.message)
-    assert seen(full, NOBODY).message == OTHERS
+    assert visible_violation(full, NOBODY).message == OTHERS
 
 
 def test_what_is_alike_is_told_once_and_what_is_answered_below_not_again() -> None:
     sums = (limit(9), limit(10, "llm"), limit(5, "vision"))
     user = (limit(6), limit(4, "llm"), limit(7, "llm", "bob"))
 
-    alike, answered = (seen_once(violations(*tree), LEAD) for tree in (sums, user))
+    alike, answered = (visible_violations(violations(*tree), LEAD) for tree in (sums, user))
 
     assert [one.message for one in alike] == [NOT_AS_MANY]
     assert [one.code for one in answered] == ["user_exceeds_project"]
-    assert seen_once(violations(*sums), ADMIN) == violations(*sums)
-    assert seen_once(violations(*user), ADMIN) == violations(*user)
+    assert visible_violations(violations(*sums), ADMIN) == violations(*sums)
+    assert visible_violations(violations(*user), ADMIN) == violations(*user)
 
 
 counts = st.none() | st.integers(min_value=0, max_value=20)
@@ -126,10 +130,10 @@ def test_who_reads_the_organization_is_told_all_and_a_lead_nothing_of_others(
     holders = [("", ""), *((p, u) for p in ("llm", "vision") for u in ("", "bob", "eve"))]
     tree = [limit(number, *holder) for number, holder in zip(units, holders, strict=True)]
     for full in violations(*tree):
-        hidden = seen(full, LEAD)
+        hidden = visible_violation(full, LEAD)
         keys = [full.key, full.above or full.key]
 
-        assert seen(full, ADMIN) == full
+        assert visible_violation(full, ADMIN) == full
         assert "vision" not in hidden.message
         is_told = all(key.project == "llm" for key in keys)
         assert (hidden == full) is is_told

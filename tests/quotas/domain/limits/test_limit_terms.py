@@ -3,17 +3,8 @@
 import pytest
 
 from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.input import KEEP, LimitTerms
 from quotas.domain.limits.selectors import LimitSelector, model_group_problems
-from quotas.domain.limits.terms import KEEP, LimitTerms
-
-
-def test_what_is_not_said_is_kept() -> None:
-    assert LimitTerms(8).said() == {"limit_units": 8}
-    assert LimitTerms(None, burst_units=2, monthly_unit_hours=None).said() == {
-        "limit_units": None,
-        "burst_units": 2,
-        "monthly_unit_hours": None,
-    }
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What a request comes to: filled up where units are missing, counted once for its project."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
@@ -7,17 +8,17 @@ from hypothesis import strategies as st
 
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.limits.selectors import LimitSelector
-from quotas.domain.limits.tree import GrantSpan, LimitKey, TreeLimit
-from quotas.domain.requests.reach import (
-    HeldLimit,
-    HoldableUnits,
+from quotas.domain.limits.tree import (
+    GrantSpan,
+    LimitKey,
     TermInterval,
+    TreeLimit,
     lowest_units,
     missing_spans,
     peak_units,
-    raised_reach,
     units_at,
 )
+from quotas.domain.requests.routing import HoldableUnits, raised_reach
 from tests.support.builders import AT
 
 DAYS = [AT + timedelta(days=number) for number in range(12)]
@@ -31,8 +32,8 @@ def limit(
     return TreeLimit(key, units, grants=grants)
 
 
-def held(units: int | None, burst: int = 0, **where: str) -> HeldLimit:
-    return HeldLimit(limit(units, **where), burst)
+def held(units: int | None, burst: int = 0, **where: str) -> TreeLimit:
+    return replace(limit(units, **where), burst_units=burst)
 
 
 def test_what_is_missing_is_told_for_each_stretch_and_equal_ones_are_one() -> None:
@@ -91,10 +92,10 @@ def test_models_and_users_add_up_unless_a_wider_limit_holds_them_together() -> N
 
 
 def test_only_instants_count_at_which_more_may_be_held() -> None:
-    other = HeldLimit(limit(1, GrantSpan(50, DAYS[1], DAYS[2]), group="A100"))
+    other = limit(1, GrantSpan(50, DAYS[1], DAYS[2]), group="A100")
     base = limit(2, group="H100")
-    more = HeldLimit(base.with_grants(GrantSpan(2, DAYS[3], DAYS[5])))
+    more = base.with_grants(GrantSpan(2, DAYS[3], DAYS[5]))
 
-    raised = raised_reach([other, HeldLimit(base)], [other, more], TermInterval(DAYS[0], DAYS[9]))
+    raised = raised_reach([other, base], [other, more], TermInterval(DAYS[0], DAYS[9]))
 
     assert raised == HoldableUnits(5, 0)

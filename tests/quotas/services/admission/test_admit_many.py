@@ -22,7 +22,7 @@ from quotas.models import (
     Reservation,
 )
 from quotas.services.admission.admission import question_json
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from tenants.models import Cluster
 from tests.quotas.services.admission.test_concurrency import at_once
 from tests.support.builders import AT, bind, make_cluster

@@ -16,7 +16,7 @@ from quotas.models import (
     QuotaSuspension,
     Reservation,
 )
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from tenants.models import Cluster
 from tests.quotas.services.admission.test_admit_many import alone, limited, placed, together, told
 from tests.support.builders import AT, bind, make_cluster

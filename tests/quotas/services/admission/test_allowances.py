@@ -9,7 +9,7 @@ from metering.models import MeteringWindow, PodAllocation, UsageRecord
 from metering.services.catalogue import ensure_catalogue
 from quotas.models import QuotaLimit
 from quotas.services.admission.live_use import refresh_allowances
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster

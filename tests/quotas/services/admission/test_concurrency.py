@@ -13,7 +13,7 @@ from quotas.domain.admission.values import VerdictCode
 from quotas.migrations._admission import OVER
 from quotas.models import LimitScope, QuotaCounter, QuotaLimit, Reservation
 from quotas.services.admission.live_use import repair_counters
-from quotas.services.limits.places import lock_counters, open_counter
+from quotas.services.limits.changes import lock_counters, open_counter
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster

@@ -8,7 +8,7 @@ from metering.models import ClaimConsumer
 from quotas.domain.admission.live_use import Bypass, LiveUseSweep
 from quotas.models import QuotaCounter, QuotaLimit, Reservation
 from quotas.services.admission.live_use import repair_counters
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.support.builders import AT

@@ -8,9 +8,9 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 from quotas.models import QuotaLimit
+from quotas.services.limits.changes import lock_counters
 from quotas.services.limits.grants import end_grant, grant_units
 from quotas.services.limits.limits import set_limit
-from quotas.services.limits.places import lock_counters
 from quotas.services.limits.suspensions import suspend_tenant
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster, NamespaceBinding

@@ -23,7 +23,7 @@ from quotas.domain.admission.values import Demand
 from quotas.models import LimitScope, QuotaCounter, QuotaGrant, QuotaLimit, Reservation
 from quotas.services.admission import live_use
 from quotas.services.admission.live_use import repair_counters
-from quotas.services.limits.places import lock_counters, open_counter
+from quotas.services.limits.changes import lock_counters, open_counter
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster, NamespaceBinding, Organization, Project
 from tests.support.builders import AT, bind, make_cluster

@@ -16,12 +16,12 @@ from quotas.services.enforcement.targets import REFRESH_LOCK, refresh_targets
 from quotas.services.limits.grants import grant_units
 from quotas.services.limits.limits import remove_limit, set_limit
 from quotas.services.limits.suspensions import suspend_tenant
-from quotas.services.requests.deciding import approve_request, cancel_request, submit_request
+from quotas.services.requests.deciding import approve_request, cancel_request
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import NotFoundError
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast, make_cast
-from tests.support.quotas.builders import actor_of, audit_actions, make_limit
+from tests.support.quotas.builders import actor_of, audit_actions, make_limit, submit_request
 
 pytestmark = pytest.mark.usefixtures("committed_db")
 

@@ -1,6 +1,6 @@
 """A counter opens with what counts already, inside the transaction that makes its limit."""
 
-from quotas.services.limits.places import open_counter
+from quotas.services.limits.changes import open_counter
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.admitting import ask, counted

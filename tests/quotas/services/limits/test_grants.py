@@ -14,7 +14,8 @@ from quotas.domain.errors import (
 )
 from quotas.models import GrantReason, QuotaGrant, QuotaLimit
 from quotas.selectors.limits.in_force import limits_in_force
-from quotas.services.limits.grants import GrantDraft, grant_together, grant_units
+from quotas.services.limits.changes import GrantDraft, grant_together
+from quotas.services.limits.grants import grant_units
 from quotas.services.limits.limits import remove_limit, set_limit
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import ForbiddenError, NotFoundError

@@ -22,13 +22,8 @@ from hypothesis.stateful import (
 from metering.domain.catalogue.units import GPUSize
 from quotas.models import QuotaCounter, QuotaGrant, QuotaLimit
 from quotas.selectors.limits.in_force import LimitInForce, limits_in_force
-from quotas.services.limits.grants import (
-    GrantDraft,
-    end_grant,
-    end_together,
-    grant_together,
-    grant_units,
-)
+from quotas.services.limits.changes import GrantDraft, grant_together
+from quotas.services.limits.grants import end_grant, end_together, grant_units
 from quotas.services.limits.limits import remove_limit, set_limit
 from quotas.services.limits.suspensions import resume_tenant, suspend_tenant
 from tenants.domain.actors import system_actor

@@ -6,7 +6,7 @@ import pytest
 
 from quotas.models import QuotaLimit
 from quotas.protocols.costs import CostEstimate, difference_of
-from quotas.services.requests.costs import cost_today
+from quotas.services.requests.valuation import cost_today
 from tests.support.builders import AT
 from tests.support.cast import Cast
 from tests.support.quotas.asking import FixedEstimator, ask

@@ -19,7 +19,6 @@ from quotas.services.requests.deciding import (
     approve_request,
     cancel_request,
     reject_request,
-    submit_request,
 )
 from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.domain.errors import ForbiddenError, NotFoundError
@@ -29,7 +28,7 @@ from tenants.domain.refusals import ProjectClosedError
 from tenants.models import AuditEntry
 from tests.support.builders import AT, grant
 from tests.support.cast import Cast
-from tests.support.quotas.builders import actor_of, audit_actions, make_limit
+from tests.support.quotas.builders import actor_of, audit_actions, make_limit, submit_request
 
 
 def submit(cast: Cast, **further: object) -> QuotaRequest:

@@ -13,8 +13,7 @@ from quotas.domain.errors import (
 )
 from quotas.domain.requests.routing import RequestLevel
 from quotas.models import QuotaGrant, QuotaLimit, QuotaRequest, RequestComment, RequestPolicy
-from quotas.services.requests.asking import BULK_MAX, make_requests
-from quotas.services.requests.comments import comment_request
+from quotas.services.requests.asking import BULK_MAX, comment_request, make_requests
 from quotas.services.requests.deciding import approve_request
 from quotas.services.requests.policies import change_policy, make_policy
 from quotas.services.requests.preview import preview_request

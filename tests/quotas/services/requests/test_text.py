@@ -5,13 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from quotas.domain.requests.labels import (
-    Allowed,
-    RequestFigures,
-    action_text,
-    money_text,
-    price_text,
-)
+from quotas.domain.requests.labels import action_text, money_text, price_text
+from quotas.services.requests.news import Allowed, RequestFigures
 from tests.support.builders import AT
 
 DAY = timedelta(days=1)

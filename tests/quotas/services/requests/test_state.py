@@ -3,8 +3,9 @@
 import pytest
 
 from quotas.domain.errors import QuotaRequestDecidedError
-from quotas.domain.requests.routing import OUTCOME, RequestMove, next_state
-from quotas.models import RequestState
+from quotas.domain.requests.routing import OUTCOME, RequestMove
+from quotas.models import QuotaRequest, RequestState
+from quotas.services.requests.deciding import moves
 
 
 @pytest.mark.parametrize(
@@ -18,15 +19,16 @@ from quotas.models import RequestState
 def test_a_submitted_request_can_be_decided_and_deciding_it_again_stays_there(
     move: RequestMove, state: str
 ) -> None:
-    assert next_state("submitted", move) == state
-    assert next_state(state, move) == state
+    assert moves(QuotaRequest(state="submitted"), move)
+    assert not moves(QuotaRequest(state=state), move)
+    assert OUTCOME[move] == state
 
 
 @pytest.mark.parametrize("move", list(RequestMove))
 def test_a_decided_request_goes_nowhere_else(move: RequestMove) -> None:
     for state in set(OUTCOME.values()) - {OUTCOME[move]}:
         with pytest.raises(QuotaRequestDecidedError) as refusal:
-            next_state(state, move)
+            moves(QuotaRequest(state=state), move)
 
         assert refusal.value.code == "quota_request_decided"
         assert refusal.value.facts == {"state": state}
