@@ -64,8 +64,8 @@ def _last_unit(url: str) -> Figure:
             place, uid=f"last-{number}", owner="", size="large", units=1, at=stage.BEGIN
         )
         with psycopg.connect(url, autocommit=True) as own:
-            (answer,) = own.execute("SELECT quotas_admit(%s::jsonb)", [asked]).fetchone() or ({},)
-        return bool(answer["code"] == "allowed")
+            row = own.execute("SELECT quotas_admit(%s::jsonb)", [f"[{asked}]"]).fetchone()
+        return bool(row and row[0][0]["code"] == "allowed")
 
     with ThreadPoolExecutor(LAST_UNIT_REQUESTS) as pool:
         admitted = sum(pool.map(ask, range(LAST_UNIT_REQUESTS)))

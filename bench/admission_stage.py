@@ -25,6 +25,8 @@ READY_SECONDS_MAX: Final = 120
 """For every process of a run to be there, on a machine busy with other things."""
 CLOCK_FACTOR: Final = 20
 """Seconds of the ledger in one of the wall's, so that much expires within a run."""
+LOCK_WAIT: Final = "SET lock_timeout = '25ms'"
+"""As a batch of the server waits for a counter."""
 ATTEMPTS_MAX: Final = 40
 """A second of waiting, at 25 ms an attempt."""
 SIZES: Final = ("small", "medium", "large")
@@ -204,19 +206,26 @@ def _question(pod: Admitted) -> str:
 
 def _ask_together(connection: psycopg.Connection[Any], pods: list[Admitted], told: Told) -> None:
     """Admit several in one statement, then the rest one by one."""
-    asked = f"[{','.join(map(_question, pods))}]"
     try:
-        row = connection.execute("SELECT quotas_admit_many(%s::jsonb)", [asked]).fetchone()
+        verdicts = _verdicts(connection, pods)
     except psycopg.OperationalError:
         # A lock on a counter timed out, or PostgreSQL broke a deadlock, which is counted.
-        row = None
-    let_in = set() if row is None else set(row[0])
-    told.together += len(let_in)
-    for number, pod in enumerate(pods, start=1):
-        if number in let_in:
-            told.admitted.append(pod)
-        else:
+        verdicts = [None] * len(pods)
+    told.together += len(pods) - verdicts.count(None)
+    for pod, verdict in zip(pods, verdicts, strict=True):
+        if verdict is None:
             _ask(connection, pod, told)
+        else:
+            told.admitted.append(pod)
+
+
+def _verdicts(
+    connection: psycopg.Connection[Any], pods: list[Admitted]
+) -> list[dict[str, Any] | None]:
+    asked = f"[{','.join(map(_question, pods))}]"
+    row = connection.execute("SELECT quotas_admit(%s::jsonb)", [asked]).fetchone()
+    verdicts: list[dict[str, Any] | None] = [] if row is None else row[0]
+    return verdicts
 
 
 def seconds_of_asking_together(url: str, places: list[Place], count: int) -> list[float]:
@@ -224,11 +233,11 @@ def seconds_of_asking_together(url: str, places: list[Place], count: int) -> lis
     dice = random.Random(os.getpid())  # noqa: S311 - Load, not secrets.
     seconds: list[float] = []
     with psycopg.connect(url, autocommit=True, prepare_threshold=1) as connection:
+        connection.execute(LOCK_WAIT)
         while len(seconds) < count:
             pods = [_pod(dice, places, ledger_time(time.time())) for _ in range(8)]
-            asked = f"[{','.join(map(_question, pods))}]"
             start = time.perf_counter()
-            answered = _ask_until_unlocked(connection, asked)
+            answered = _ask_until_unlocked(connection, pods)
             spent = time.perf_counter() - start
             if answered < len(pods):
                 raise RuntimeError("All fit, and some pods were not answered.")
@@ -236,23 +245,22 @@ def seconds_of_asking_together(url: str, places: list[Place], count: int) -> lis
     return seconds
 
 
-def _ask_until_unlocked(connection: psycopg.Connection[Any], asked: str) -> int:
-    """Ask a batch again while its counters are locked, as the server does; return its answers."""
+def _ask_until_unlocked(connection: psycopg.Connection[Any], pods: list[Admitted]) -> int:
+    """Ask a batch again while its counters are locked; return how many it admits."""
     for _ in range(ATTEMPTS_MAX):
         try:
-            row = connection.execute("SELECT quotas_admit_many(%s::jsonb)", [asked]).fetchone()
+            verdicts = _verdicts(connection, pods)
         except psycopg.errors.LockNotAvailable:
             continue
-        return 0 if row is None else len(row[0])
+        return len(pods) - verdicts.count(None)
     raise RuntimeError(f"The counters were locked {ATTEMPTS_MAX} times in a row.")
 
 
 def _ask(connection: psycopg.Connection[Any], pod: Admitted, told: Told) -> None:
     start = time.perf_counter()
-    row = connection.execute("SELECT quotas_admit(%s::jsonb)", [_question(pod)]).fetchone()
-    answer: dict[str, Any] = {} if row is None else row[0]
+    (answer,) = _verdicts(connection, [pod])
     told.seconds.append(time.perf_counter() - start)
-    if answer.get("code") == "allowed":
+    if answer is not None and answer["code"] == "allowed":
         told.admitted.append(pod)
     else:
         told.refused += 1

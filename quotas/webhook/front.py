@@ -1,8 +1,8 @@
 """Front of the webhooks: decide pods on the event loop, and everything that may block in a thread.
 
-Most pods fit. Their review is parsed, checked with cached facts and admitted in a batch with other
-requests, without a thread (docs/adr/0027). Everything else is decided again in a thread from the
-start: denials, warnings, reviews without cached facts, and all reviews while the database is
+A review is parsed, checked with cached facts and decided in a batch with other requests, without a
+thread (docs/adr/0027). What a batch leaves undecided is decided again in a thread from the start:
+denials of a batch of several, reviews without cached facts, and all reviews while the database is
 unavailable.
 """
 
@@ -16,17 +16,14 @@ from django.conf import settings
 from django.utils import timezone
 
 from quotas.domain.admission.review import NoReviewError, read_review
-from quotas.domain.admission.values import AdmissionVerdict, VerdictCode
 from quotas.selectors.admission.facts import AdmissionFacts
-from quotas.services.admission.admission import question_json
+from quotas.services.admission.admission import is_too_large, question_json
 from quotas.webhook import answers
 from quotas.webhook.answers import ADMIT, FACTS, WebhookResponse
 from quotas.webhook.decisions import AdmissionTerms, Decision
 from quotas.webhook.figures import NANOSECONDS
 from quotas.webhook.pods import Weighed, weigh_pod
 from quotas.webhook.together import SHARE_OF_DEADLINE, Together
-
-ALLOWED = AdmissionVerdict(VerdictCode.ALLOWED)
 
 
 class AdmissionFront:
@@ -69,14 +66,14 @@ class AdmissionFront:
         except NoReviewError as error:
             return answers.no_review(error)
         weighed = weigh_pod(review, facts, terms=self._terms)
-        decided = await self._let_in(weighed) if isinstance(weighed, Weighed) else weighed
+        decided = await self._asked(weighed) if isinstance(weighed, Weighed) else weighed
         if decided is None:
             return None
         return answers.respond(decided, review, slug, ADMIT, begin=begin)
 
-    async def _let_in(self, weighed: Weighed) -> Decision | None:
-        """Return the response to a pod that was admitted in a batch; None where it was not."""
-        if not weighed.may_be_together:
+    async def _asked(self, weighed: Weighed) -> Decision | None:
+        """Return the response to a pod that was decided in a batch; None where it was not."""
+        if is_too_large(weighed.question):
             return None
         question = question_json(
             weighed.question,
@@ -84,8 +81,8 @@ class AdmissionFront:
             ttl_seconds=self._terms.ttl_seconds,
             unbound=self._terms.unbound,
         )
-        is_let_in = await self._together.let_in(question)
-        return weighed.decision(ALLOWED) if is_let_in else None
+        verdict = await self._together.verdict(question)
+        return None if verdict is None else weighed.decision(verdict)
 
 
 def make_front(threads: Executor, clock: Callable[[], int]) -> AdmissionFront:

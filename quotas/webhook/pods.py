@@ -22,7 +22,7 @@ from quotas.domain.admission.review import CREATE, UPDATE, Review
 from quotas.domain.admission.values import AdmissionVerdict, Demand, PodQuestion
 from quotas.domain.isolation.rules import IsolationProblem, find_isolation_problem
 from quotas.selectors.admission.facts import AdmissionFacts
-from quotas.services.admission.admission import admit, may_be_together
+from quotas.services.admission.admission import admit
 from quotas.webhook.decisions import (
     CLAIM,
     POD,
@@ -165,14 +165,6 @@ class Weighed:
     ask: PodAsk
     facts: AdmissionFacts
     terms: AdmissionTerms
-
-    @property
-    def may_be_together(self) -> bool:
-        """Whether it may join a batch.
-
-        Where a cluster only warns, every pod is counted one by one, whatever the verdict.
-        """
-        return self.facts.mode is AdmissionMode.ENFORCE and may_be_together(self.question)
 
     def decision(self, verdict: AdmissionVerdict) -> Decision:
         """Return what is answered once the ledger has answered."""

@@ -1,12 +1,12 @@
 """Batches: pod reviews that arrive at the same time share a statement and a connection.
 
 The event loop itself waits for the ledger here, without a thread: to pass questions and answers
-between threads cost more than to decide them (docs/adr/0027). A pod that the batch does not admit,
-or not in time, is decided alone in a thread, under the guard.
+between threads cost more than to decide them (docs/adr/0027). A pod that a batch does not decide,
+or not in time, is asked alone in a thread, through the same function and under the guard.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +14,8 @@ import psycopg
 import structlog
 from django.db import DEFAULT_DB_ALIAS, Error, OperationalError, connections
 
-from quotas.services.admission.admission import Turns, admit_together
+from quotas.domain.admission.values import AdmissionVerdict
+from quotas.services.admission.admission import Turns, admit_batch
 from quotas.webhook.figures import NANOSECONDS
 from quotas.webhook.guard import LOOK_SECONDS, Breaker, LedgerAwayError, cut_socket, is_away
 
@@ -43,8 +44,8 @@ class Together:
         self._connecting: asyncio.Task[psycopg.AsyncConnection] | None = None
         self._turns = Turns(self._asked, patience=timedelta(microseconds=nanoseconds // 1_000))
 
-    async def let_in(self, question: str) -> bool:
-        """Return whether a request was admitted; if not, it is undecided.
+    async def verdict(self, question: str) -> AdmissionVerdict | None:
+        """Return the verdict on a request; None if it is undecided.
 
         Args:
             question: As `quotas.services.admission.admission.question_json` returns it.
@@ -66,16 +67,13 @@ class Together:
         if connection is not None:
             await connection.close()
 
-    async def _asked(self, questions: Sequence[str]) -> Collection[int]:
-        """Return the numbers of those that were admitted; the others are decided alone.
-
-        Each learns there what is the matter.
-        """
+    async def _asked(self, questions: Sequence[str]) -> Sequence[AdmissionVerdict | None]:
+        """Return the verdicts; after an error there are none, and each is asked alone."""
         try:
             self._breaker.enter()
-            numbers = await self._answered(questions)
+            verdicts = await self._answered(questions)
         except LedgerAwayError:
-            return ()
+            return [None] * len(questions)
         except Error as error:
             reason = type(error.__cause__ or error).__name__
             logger.info("admission.batch_fallback", pods=len(questions), reason=reason)
@@ -83,16 +81,16 @@ class Together:
                 self._breaker.failed()
             else:
                 self._breaker.succeeded()
-            return ()
+            return [None] * len(questions)
         except Exception:
             # A bug with one request must not fail the others of its batch.
             logger.exception("admission.batch_crashed", pods=len(questions))
             await self.close()
-            return ()
+            return [None] * len(questions)
         self._breaker.succeeded()
-        return numbers
+        return verdicts
 
-    async def _answered(self, questions: Sequence[str]) -> Collection[int]:
+    async def _answered(self, questions: Sequence[str]) -> Sequence[AdmissionVerdict | None]:
         """Query, with one retry after a stale connection."""
         end = self._clock() + self._nanoseconds
         was_open = self._connection is not None
@@ -104,14 +102,14 @@ class Together:
                 raise
         return await self._once(questions, end)
 
-    async def _once(self, questions: Sequence[str], end: int) -> Collection[int]:
+    async def _once(self, questions: Sequence[str], end: int) -> Sequence[AdmissionVerdict | None]:
         connection = self._connection or await self._connected(end)
         # The loop closes the connection when a batch takes too long, so that a server that hangs is
         # noticed at once; the server then cancels the statement itself.
         cut = _Cut(connection, self._left_seconds(end))
         try:
             with connections[DEFAULT_DB_ALIAS].wrap_database_errors:
-                return await admit_together(
+                return await admit_batch(
                     questions=questions,
                     using=connection,
                     deadline_milliseconds=self._deadline_milliseconds,

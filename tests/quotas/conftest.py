@@ -1,8 +1,7 @@
-"""What tests of quotas share: the cast, clusters in memory that start empty, and patience."""
+"""What tests of quotas share: the cast, and clusters in memory that start empty."""
 
 from collections.abc import Iterator
 
-import psycopg
 import pytest
 
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
@@ -22,15 +21,3 @@ def empty_clusters() -> Iterator[None]:
     yield
     SimulatedQuotaEnforcer.purge()
     SimulatedWorkloadEvictor.purge()
-
-
-@pytest.fixture
-def patient(superuser_url: str) -> Iterator[psycopg.Connection]:
-    """Return a superuser's connection, while statements of several wait for counters."""
-    waits = "ALTER FUNCTION quotas_admit_many(jsonb) SET lock_timeout = "
-    with psycopg.connect(superuser_url, autocommit=True) as superuser:
-        superuser.execute(f"{waits}'20s'")
-        try:
-            yield superuser
-        finally:
-            superuser.execute(f"{waits}'25ms'")

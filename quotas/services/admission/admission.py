@@ -8,7 +8,7 @@ costs less (docs/adr/0027).
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final
@@ -20,6 +20,9 @@ from django.db import connection
 from quotas.domain.admission.pod_fields import UNITS_MAX
 from quotas.domain.admission.values import AdmissionVerdict, PodQuestion, VerdictCode, verdict_of
 
+STATEMENT = "SELECT quotas_admit(%s::jsonb)"
+BATCH_LOCK_MILLISECONDS = 25
+"""How long a batch waits for a lock; the pods of one that waits longer are asked one by one."""
 CHECK_MILLISECONDS = 100
 """How often a statement that runs looks whether its connection was cut: it then undoes its work."""
 
@@ -50,59 +53,57 @@ def admit(
         django.db.OperationalError: The database is away, or a lock or the statement took too long;
             nothing was counted then.
     """
-    if _is_too_large(question):
+    if is_too_large(question):
         return AdmissionVerdict(VerdictCode.DEMAND_TOO_LARGE)
     asked = question_json(question, at=at, ttl_seconds=ttl_seconds, unbound=unbound)
     with connection.cursor() as cursor:
-        statement = "SELECT quotas_admit(%s::jsonb)"
+        statement = STATEMENT
         if deadline_milliseconds is not None:
-            statement = _limited(statement, deadline_milliseconds)
-        cursor.execute(statement, [asked])
+            statement = _limited(statement, deadline_milliseconds, deadline_milliseconds // 2)
+        cursor.execute(statement, [f"[{asked}]"])
         cursor.set_result(-1)
         (answer,) = cursor.fetchone()
-    return verdict_of(json.loads(answer) if isinstance(answer, str) else answer)
+    (verdict,) = json.loads(answer) if isinstance(answer, str) else answer
+    return verdict_of(verdict)
 
 
-def may_be_together(question: PodQuestion) -> bool:
-    """Whether a request may join a batch: dry runs and too large ones may not."""
-    return not (question.is_dry_run or _is_too_large(question))
-
-
-def _is_too_large(question: PodQuestion) -> bool:
+def is_too_large(question: PodQuestion) -> bool:
+    """Whether a request is denied without a query."""
     return any(demand.units > UNITS_MAX for demand in question.demands)
 
 
-async def admit_together(
+async def admit_batch(
     *, questions: Sequence[str], using: psycopg.AsyncConnection, deadline_milliseconds: int
-) -> Collection[int]:
-    """Let the pods in that plainly fit, in one statement; see docs/adr/0027.
+) -> Sequence[AdmissionVerdict | None]:
+    """Admit or deny pods in one statement; see `admit` and docs/adr/0027.
 
     Args:
-        questions: From `question_json`, of requests that may join a batch.
+        questions: From `question_json`.
         using: The connection; in autocommit, with client-side binding.
         deadline_milliseconds: As of `admit`.
 
     Returns:
-        The numbers of those that were admitted and counted, from 1. The others are undecided.
+        The verdicts, in order. Of several pods, one that is not admitted has None: it is not
+        decided, and to be asked alone.
 
     Raises:
         psycopg.Error: Nothing was counted, unless the answer alone was lost.
     """
-    statement = _limited("SELECT quotas_admit_many(%s::jsonb)", deadline_milliseconds)
+    statement = _limited(STATEMENT, deadline_milliseconds, BATCH_LOCK_MILLISECONDS)
     cursor = await using.execute(statement, [f"[{','.join(questions)}]"])
     await cursor.set_result(-1)
-    row = await cursor.fetchone()
-    return frozenset(row[0] if row is not None else ())
+    ((verdicts,),) = await cursor.fetchall()
+    return [None if verdict is None else verdict_of(verdict) for verdict in verdicts]
 
 
-def _limited(statement: str, deadline_milliseconds: int) -> str:
+def _limited(statement: str, deadline_milliseconds: int, lock_milliseconds: int) -> str:
     """Return a statement that gives up before its deadline: one message, one transaction.
 
     So what is answered as undecided is not counted afterwards. Limits of the session would be met
     by a stranger behind a pooler; see docs/adr/0029.
     """
     limits = {
-        "lock_timeout": deadline_milliseconds // 2,
+        "lock_timeout": lock_milliseconds,
         "statement_timeout": deadline_milliseconds * 3 // 4,
         "client_connection_check_interval": CHECK_MILLISECONDS,
     }
@@ -150,15 +151,15 @@ class Turns:
     """Batches of the requests of one event loop.
 
     Args:
-        ask: Decides several requests in one call and returns the numbers, from 1, of those that
-            were admitted. Its calls never overlap.
+        ask: Returns the verdicts of several requests, None for one that is undecided. Its calls
+            never overlap.
         patience: A request that waits longer is decided alone.
         gathering: The longest time a batch waits for more requests.
     """
 
     def __init__(
         self,
-        ask: Callable[[Sequence[str]], Awaitable[Collection[int]]],
+        ask: Callable[[Sequence[str]], Awaitable[Sequence[AdmissionVerdict | None]]],
         *,
         patience: timedelta,
         gathering: timedelta = GATHERING,
@@ -167,7 +168,7 @@ class Turns:
         self._ask = ask
         self._patience = _Patience(patience)
         self._gathering_seconds = gathering.total_seconds()
-        self._waiting: dict[asyncio.Future[bool], str] = {}
+        self._waiting: dict[asyncio.Future[AdmissionVerdict | None], str] = {}
         self._asking: asyncio.Task[None] | None = None
         self._is_gathering = False
 
@@ -176,13 +177,13 @@ class Turns:
         if self._asking is not None:
             await asyncio.wait([self._asking])
 
-    async def ask(self, question: str) -> bool:
-        """Return whether a request was admitted; if not, it is undecided.
+    async def ask(self, question: str) -> AdmissionVerdict | None:
+        """Return the verdict on a request; None if it is undecided and to be asked alone.
 
         Raises:
             Exception: The error of the batch, raised to all its requests.
         """
-        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[AdmissionVerdict | None] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = question
         self._patience.begin(turn)
         self._begin()
@@ -221,17 +222,17 @@ class Turns:
         self._asking = None
         self._begin()
 
-    async def _ask_for(self, together: dict[asyncio.Future[bool], str]) -> None:
+    async def _ask_for(self, together: dict[asyncio.Future[AdmissionVerdict | None], str]) -> None:
         try:
-            numbers = await self._ask(list(together.values()))
+            verdicts = await self._ask(list(together.values()))
         except Exception as error:  # noqa: BLE001 - Every request of the batch raises it.
             for turn in together:
                 if not turn.done():
                     turn.set_exception(error)
             return
-        for number, turn in enumerate(together, start=1):
+        for turn, verdict in zip(together, verdicts, strict=True):
             if not turn.done():
-                turn.set_result(number in numbers)
+                turn.set_result(verdict)
 
 
 class _Patience:
@@ -243,17 +244,17 @@ class _Patience:
     def __init__(self, patience: timedelta) -> None:
         self._seconds = patience.total_seconds()
         # The request that waited longest is first.
-        self._begun: dict[asyncio.Future[bool], Any] = {}
+        self._begun: dict[asyncio.Future[AdmissionVerdict | None], Any] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, turn: asyncio.Future[bool]) -> None:
+    def begin(self, turn: asyncio.Future[AdmissionVerdict | None]) -> None:
         """Look after one that begins to wait."""
         loop = asyncio.get_running_loop()
         self._begun[turn] = loop.time()
         if self._timer is None:
             self._timer = loop.call_later(self._seconds, self._look)
 
-    def end(self, turn: asyncio.Future[bool]) -> None:
+    def end(self, turn: asyncio.Future[AdmissionVerdict | None]) -> None:
         """Look after one no longer."""
         self._begun.pop(turn, None)
 
@@ -265,4 +266,4 @@ class _Patience:
                 self._timer = loop.call_at(begun + self._seconds, self._look)
                 return
             if not turn.done():
-                turn.set_result(False)
+                turn.set_result(None)

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connections, transaction
 from django.utils import timezone
 
-from quotas.models import QuotaLimit
+from quotas.models import AdmissionRefusal, QuotaLimit
 from quotas.services.limits.changes import open_counter
 from quotas.webhook import answers
 from quotas.webhook.figures import REGISTRY
@@ -152,7 +152,7 @@ def test_what_the_ledger_need_not_be_asked_is_answered_at_once(
 
 
 @pytest.mark.parametrize("is_dry_run", [True, False])
-def test_dry_runs_and_clusters_that_only_warn_are_asked_one_by_one(
+def test_dry_runs_and_clusters_that_only_warn_need_no_thread(
     limit: QuotaLimit,
     threads: Pool,
     is_dry_run: bool,  # noqa: FBT001 - A table.
@@ -164,8 +164,20 @@ def test_dry_runs_and_clusters_that_only_warn_are_asked_one_by_one(
     told = pods(threads, body(pod(1), dryRun=is_dry_run))
 
     assert reasons(told) == ["allowed"]
-    assert threads.given == 1
+    assert threads.given == 0
     assert counted(limit) == (0, 0 if is_dry_run else 1, 0, 0)
+
+
+def test_a_single_pod_that_is_denied_needs_no_thread(limit: QuotaLimit, threads: Pool) -> None:
+    know_facts()
+    QuotaLimit.objects.update(limit_units=0)
+
+    (told,) = pods(threads, *reviews(1))
+
+    assert reasons([told]) == ["limit_reached"]
+    assert threads.given == 0
+    assert AdmissionRefusal.objects.get().count == 1
+    assert counted(limit) == (0, 0, 0, 0)
 
 
 def test_the_other_doors_are_answered_in_a_thread(limit: QuotaLimit, threads: Pool) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -10,9 +10,10 @@ import pytest
 from django.db import OperationalError, connection, connections, transaction
 from psycopg.pq.abc import PGconn
 
-from quotas.domain.admission.values import AdmissionVerdict, PodQuestion, VerdictCode
+from quotas.domain.admission.values import AdmissionVerdict, PodQuestion
 from quotas.models import QuotaLimit, Reservation
-from quotas.services.admission.admission import admit, admit_together, question_json
+from quotas.services.admission import admission
+from quotas.services.admission.admission import admit, admit_batch, question_json
 from quotas.services.limits.changes import open_counter
 from quotas.webhook import together as module
 from quotas.webhook.guard import cut_socket
@@ -43,19 +44,15 @@ def place(committed_db: str) -> tuple[Cluster, QuotaLimit]:
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many pods each statement let in."""
+    """Return how many pods each statement admitted."""
     carried: list[int] = []
 
-    async def noting(
-        *,
-        questions: Sequence[str],
-        **given: Any,  # noqa: ANN401 - As it takes them.
-    ) -> Collection[int]:
-        numbers = await admit_together(questions=questions, **given)
-        carried.append(len(numbers))
-        return numbers
+    async def noting(**given: Any) -> Sequence[AdmissionVerdict | None]:  # noqa: ANN401 - As it takes them.
+        verdicts = await admit_batch(**given)
+        carried.append(sum(one is not None and one.is_allowed for one in verdicts))
+        return verdicts
 
-    monkeypatch.setattr(module, "admit_together", noting)
+    monkeypatch.setattr(module, "admit_batch", noting)
     return carried
 
 
@@ -80,9 +77,16 @@ def asked(one: PodQuestion) -> str:
 
 async def answer(asks: Together, one: PodQuestion) -> str:
     """Return what is answered to one pod, as the door asks."""
-    if await asks.let_in(asked(one)):
-        return VerdictCode.ALLOWED.value
-    return (await asyncio.to_thread(alone, one)).code.value
+    verdict = await asks.verdict(asked(one))
+    if verdict is None:
+        verdict = await asyncio.to_thread(alone, one)
+    return verdict.code.value
+
+
+async def is_admitted(asks: Together, one: PodQuestion) -> bool:
+    """Return whether a batch admits a pod."""
+    verdict = await asks.verdict(asked(one))
+    return verdict is not None and verdict.is_allowed
 
 
 def answers(*every: PodQuestion) -> list[str]:
@@ -170,7 +174,7 @@ def test_a_connection_that_was_ended_is_replaced(
             ended = superuser.execute(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                " AND query LIKE '%quotas_admit_many%'"
+                " AND query LIKE '%quotas_admit(%'"
             ).fetchall()
         assert ended == [(True,)]
 
@@ -206,7 +210,7 @@ def test_counters_that_somebody_holds_are_waited_for_by_each_alone(
         async def scene() -> AdmissionVerdict:
             asks = Together(DEADLINE_NANOSECONDS, time.monotonic_ns)
             try:
-                assert not await asks.let_in(asked(one))
+                assert not await is_admitted(asks, one)
                 return await asyncio.to_thread(hurried)
             finally:
                 await asks.close()
@@ -223,7 +227,6 @@ def test_counters_that_somebody_holds_are_waited_for_by_each_alone(
 @pytest.mark.parametrize("faults", [0, 2], ids=["at_once", "after_faults"])
 def test_a_statement_that_takes_longer_than_a_turn_is_cut_and_counts_nothing(
     place: tuple[Cluster, QuotaLimit],
-    patient: psycopg.Connection,
     superuser_url: str,
     monkeypatch: pytest.MonkeyPatch,
     faults: int,
@@ -239,17 +242,18 @@ def test_a_statement_that_takes_longer_than_a_turn_is_cut_and_counts_nothing(
         cut_socket(connection)
 
     monkeypatch.setattr(module, "cut_socket", cut)
+    monkeypatch.setattr(admission, "BATCH_LOCK_MILLISECONDS", 20_000)
 
     async def scene(holding: psycopg.Connection) -> list[bool]:
         now = [0]
         asks = Together(SECOND // 5, lambda: now[0])
         try:
-            told = [await asks.let_in(asked(first))]
+            told = [await is_admitted(asks, first)]
             await asyncio.wait_for(asks.rest(), 5)
             assert await asyncio.to_thread(is_given_up, superuser_url)
             holding.rollback()
             now[0] = 2 * SECOND
-            return [*told, await asks.let_in(asked(second))]
+            return [*told, await is_admitted(asks, second)]
         finally:
             await asks.close()
 
@@ -258,7 +262,6 @@ def test_a_statement_that_takes_longer_than_a_turn_is_cut_and_counts_nothing(
         assert asyncio.run(scene(holding)) == [False, True]
 
     assert left == []
-    assert not patient.closed
     assert counted(limit) == (0, 1, 0, 0)
     assert drifted() == []
 
@@ -283,11 +286,11 @@ def test_a_connection_that_takes_long_is_there_for_a_later_turn(
         now = [0]
         asks = Together(SECOND // 10, lambda: now[0])
         try:
-            assert not await asks.let_in(asked(one))
+            assert not await is_admitted(asks, one)
             go.set()
             await asyncio.wait_for(asks.rest(), 5)
             now[0] = 2 * SECOND
-            return await asks.let_in(asked(other)), tried
+            return await is_admitted(asks, other), tried
         finally:
             await asks.close()
 
@@ -301,17 +304,13 @@ def test_no_statement_is_prepared_and_no_limit_stays(
     cluster, _ = place
     seen: list[tuple[Any, ...]] = []
 
-    async def looking(
-        *,
-        questions: Sequence[str],
-        **given: Any,  # noqa: ANN401 - As it takes them.
-    ) -> Collection[int]:
-        numbers = await admit_together(questions=questions, **given)
+    async def looking(**given: Any) -> Sequence[AdmissionVerdict | None]:  # noqa: ANN401 - As it takes them.
+        verdicts = await admit_batch(**given)
         for asked_of in ("SHOW lock_timeout", "SELECT count(*) FROM pg_prepared_statements"):
             seen.extend(await (await given["using"].execute(asked_of)).fetchall())
-        return numbers
+        return verdicts
 
-    monkeypatch.setattr(module, "admit_together", looking)
+    monkeypatch.setattr(module, "admit_batch", looking)
 
     assert answers(*pods(cluster, 3)) == ["allowed"] * 3
     assert seen == [("2s",), (0,)]
@@ -322,10 +321,10 @@ def test_a_fault_of_ours_leaves_each_to_ask_alone(
 ) -> None:
     cluster, limit = place
 
-    async def fail(**_: object) -> Collection[int]:
+    async def fail(**_: object) -> Sequence[AdmissionVerdict | None]:
         raise ValueError("no")
 
-    monkeypatch.setattr(module, "admit_together", fail)
+    monkeypatch.setattr(module, "admit_batch", fail)
 
     assert answers(*pods(cluster, 4)) == ["allowed"] * 4
     assert counted(limit) == (0, 4, 0, 0)
@@ -338,25 +337,21 @@ def test_a_ledger_that_is_busy_after_it_was_away_is_asked_again(
     errors = [psycopg.errors.AdminShutdown("away"), psycopg.errors.LockNotAvailable("busy")]
     now = [0]
 
-    async def troubled(
-        *,
-        questions: Sequence[str],
-        **given: Any,  # noqa: ANN401 - As it takes them.
-    ) -> Collection[int]:
+    async def troubled(**given: Any) -> Sequence[AdmissionVerdict | None]:  # noqa: ANN401 - As it takes them.
         if errors:
             raise errors.pop(0)
-        return await admit_together(questions=questions, **given)
+        return await admit_batch(**given)
 
-    monkeypatch.setattr(module, "admit_together", troubled)
+    monkeypatch.setattr(module, "admit_batch", troubled)
 
     async def scene() -> list[bool]:
         asks = Together(DEADLINE_NANOSECONDS, lambda: now[0])
         one, other = pods(cluster, 2)
         try:
-            told = [await asks.let_in(asked(one))]
+            told = [await is_admitted(asks, one)]
             now[0] = SECOND
-            told.append(await asks.let_in(asked(one)))
-            return [*told, await asks.let_in(asked(other))]
+            told.append(await is_admitted(asks, one))
+            return [*told, await is_admitted(asks, other)]
         finally:
             await asks.close()
 
@@ -369,10 +364,10 @@ def test_a_statement_that_is_refused_leaves_each_to_ask_alone(
 ) -> None:
     cluster, limit = place
 
-    async def refuse(**_: object) -> Collection[int]:
+    async def refuse(**_: object) -> Sequence[AdmissionVerdict | None]:
         raise psycopg.errors.LockNotAvailable("no")
 
-    monkeypatch.setattr(module, "admit_together", refuse)
+    monkeypatch.setattr(module, "admit_batch", refuse)
 
     assert answers(*pods(cluster, 8)) == ["allowed"] * 8
     assert counted(limit) == (0, 8, 0, 0)

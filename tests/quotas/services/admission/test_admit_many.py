@@ -1,4 +1,4 @@
-"""Pods asked together: those that plainly fit are let in as if each had asked by itself."""
+"""Pods of one batch: each that is admitted is admitted as if it had asked by itself."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from psycopg.errors import LockNotAvailable
 
 from quotas.domain.admission.values import PodQuestion
 from quotas.models import (
@@ -24,13 +23,10 @@ from quotas.models import (
 from quotas.services.admission.admission import question_json
 from quotas.services.limits.changes import open_counter
 from tenants.models import Cluster
-from tests.quotas.services.admission.test_concurrency import at_once
 from tests.support.builders import AT, bind, make_cluster
-from tests.support.cast import Cast, make_cast
+from tests.support.cast import Cast
 from tests.support.quotas.admitting import TTL_SECONDS, counted, demand, drifted, question
 from tests.support.quotas.builders import make_grant, make_limit
-
-HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -63,34 +59,32 @@ def told(pod: PodQuestion) -> str:
     return question_json(pod, at=AT, ttl_seconds=TTL_SECONDS, unbound="deny")
 
 
-def alone(pod: PodQuestion) -> tuple[str, list[object]]:
-    """Return what is answered to a pod that asks by itself, and what it is warned of."""
+def verdicts_of(questions: str) -> list[dict[str, Any] | None]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT quotas_admit(%s::jsonb)", [told(pod)])
-        (answer,) = cursor.fetchone()
-    verdict = json.loads(answer)
-    return verdict["code"], verdict.get("nearly_full", [])
+        cursor.execute("SELECT quotas_admit(%s::jsonb)", [questions])
+        verdicts: list[dict[str, Any] | None] = json.loads(cursor.fetchone()[0])
+    return verdicts
+
+
+def alone(pod: PodQuestion) -> dict[str, Any]:
+    """Return the verdict on a pod that asks by itself."""
+    (verdict,) = verdicts_of(f"[{told(pod)}]")
+    assert verdict is not None
+    return verdict
+
+
+def batch(*pods: PodQuestion) -> list[dict[str, Any] | None]:
+    """Return the verdicts on pods of one batch, never of a single pod."""
+    every = (*pods, replace(pods[0], namespace="fill", pod_uid="fill"))
+    return verdicts_of(f"[{','.join(map(told, every))}]")[: len(pods)]
 
 
 def together(*pods: PodQuestion) -> list[int]:
-    """Return the numbers of those that were let in."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT quotas_admit_many(%s::jsonb)", [f"[{','.join(map(told, pods))}]"])
-        return list(cursor.fetchone()[0])
-
-
-def together_at_last(*pods: PodQuestion) -> list[int]:
-    """Ask again where a busy machine kept a counter locked for too long; nothing was written then.
-
-    A circle of locks, and whatever else stops a statement, is raised.
-    """
-    for _ in range(40):
-        try:
-            return together(*pods)
-        except OperationalError as error:
-            if not isinstance(error.__cause__, LockNotAvailable):
-                raise
-    raise AssertionError("A counter was locked for a second.")
+    """Return the numbers of those that a batch admits, from 1."""
+    if not pods:
+        assert verdicts_of("[]") == []
+        return []
+    return [number for number, verdict in enumerate(batch(*pods), start=1) if verdict is not None]
 
 
 def test_pods_that_fit_are_let_in_and_counted_at_every_level(cast: Cast, cluster: Cluster) -> None:
@@ -121,9 +115,21 @@ def test_a_pod_has_to_fit_beside_those_asked_before_it(cast: Cast, cluster: Clus
 
     numbers = together(*[question(cluster, "llm", f"pod-{n}", demand(3)) for n in range(4)])
 
-    # The third would bring it to nine of ten, where somebody has to be told.
-    assert numbers == [1, 2]
-    assert counted(acme) == (0, 6, 0, 0)
+    assert numbers == [1, 2, 3]
+    assert counted(acme) == (0, 9, 0, 0)
+
+
+def test_a_warning_counts_the_pods_asked_before(cast: Cast, cluster: Cluster) -> None:
+    limited(cast, units=10)
+
+    verdicts = batch(*[question(cluster, "llm", f"pod-{n}", demand(3)) for n in range(4)])
+
+    assert [len((one or {}).get("nearly_full", ())) for one in verdicts] == [0, 0, 2, 0]
+    nearly = (verdicts[2] or {})["nearly_full"]
+    assert [(one["scope"], one["reserved_units"], one["asked_units"]) for one in nearly] == [
+        ("organization", 6, 3),
+        ("project", 6, 3),
+    ]
 
 
 def test_burst_and_nominal_pods_have_room_of_their_own(cast: Cast, cluster: Cluster) -> None:
@@ -136,8 +142,8 @@ def test_burst_and_nominal_pods_have_room_of_their_own(cast: Cast, cluster: Clus
         question(cluster, "llm", "c", demand(1), is_burst=True),
     )
 
-    assert numbers == [1, 2]
-    assert (counted(acme), counted(llm)) == ((0, 2, 0, 2), (0, 2, 0, 2))
+    assert numbers == [1, 2, 3]
+    assert (counted(acme), counted(llm)) == ((0, 2, 0, 3), (0, 2, 0, 3))
 
 
 def test_grants_in_force_make_room(cast: Cast, cluster: Cluster) -> None:
@@ -178,6 +184,10 @@ def take_nearly_all(cast: Cast, cluster: Cluster) -> None:  # noqa: ARG001 - As 
     QuotaLimit.objects.filter(project=cast.llm).update(limit_units=1)
 
 
+def take_all(cast: Cast, cluster: Cluster) -> None:  # noqa: ARG001 - As above.
+    QuotaLimit.objects.filter(project=cast.llm).update(limit_units=0)
+
+
 def know_the_pod(cast: Cast, cluster: Cluster) -> None:  # noqa: ARG001 - As above.
     assert together(question(cluster, "llm", "odd")) == [1]
 
@@ -209,14 +219,11 @@ def only_warn(cast: Cast, cluster: Cluster) -> None:
         suspend,
         use_allowance,
         forget_counter,
-        take_nearly_all,
-        know_the_pod,
+        take_all,
         grant_other_sizes,
-        grant_other_models,
-        take_limits_away,
     ],
 )
-def test_what_is_not_plain_is_left_out_and_nothing_of_it_is_written(
+def test_what_is_not_admitted_is_left_out_and_nothing_of_it_is_written(
     cast: Cast, cluster: Cluster, arrange: Callable[[Cast, Cluster], None]
 ) -> None:
     limited(cast)
@@ -233,10 +240,44 @@ def test_what_is_not_plain_is_left_out_and_nothing_of_it_is_written(
 
 
 @pytest.mark.parametrize(
-    "odd",
-    [{"is_dry_run": True}, {"namespace": "nobodys"}, {"demands": (demand(101),)}],
+    ("arrange", "code", "warnings"),
+    [
+        (take_nearly_all, "allowed", 1),
+        (know_the_pod, "allowed_before", 0),
+        (grant_other_models, "allowed", 0),
+        (take_limits_away, "allowed_ungoverned", 0),
+    ],
 )
-def test_questions_that_are_not_plain_are_left_out(
+def test_a_batch_answers_with_the_code_and_the_warnings_of_a_single_pod(
+    cast: Cast,
+    cluster: Cluster,
+    arrange: Callable[[Cast, Cluster], None],
+    code: str,
+    warnings: int,
+) -> None:
+    limited(cast)
+    arrange(cast, cluster)
+
+    odd, plain = batch(question(cluster, "llm", "odd"), question(cluster, "virus", "plain"))
+
+    assert plain is not None
+    assert odd is not None
+    assert (odd["code"], len(odd.get("nearly_full", ()))) == (code, warnings)
+    assert Reservation.objects.filter(pod_uid="odd").count() == 1
+    assert drifted() == []
+
+
+def test_a_dry_run_is_answered_and_counts_nothing(cast: Cast, cluster: Cluster) -> None:
+    acme, _, _ = limited(cast, units=3)
+    dry = question(cluster, "llm", "dry", demand(3), is_dry_run=True)
+
+    assert together(dry, question(cluster, "llm", "wet", demand(3))) == [1, 2]
+    assert counted(acme) == (0, 3, 0, 0)
+    assert Reservation.objects.values_list("pod_uid").get() == ("wet",)
+
+
+@pytest.mark.parametrize("odd", [{"namespace": "nobodys"}, {"demands": (demand(101),)}])
+def test_questions_that_are_denied_are_left_out(
     cast: Cast, cluster: Cluster, odd: dict[str, Any]
 ) -> None:
     limited(cast)
@@ -248,12 +289,17 @@ def test_questions_that_are_not_plain_are_left_out(
     assert Reservation.objects.values_list("pod_uid").get() == ("plain",)
 
 
-def test_a_cluster_that_only_warns_is_left_out(cast: Cast, cluster: Cluster) -> None:
-    limited(cast)
+def test_a_cluster_that_only_warns_leaves_out_what_it_would_deny(
+    cast: Cast, cluster: Cluster
+) -> None:
+    acme, _, _ = limited(cast)
     only_warn(cast, cluster)
 
-    assert together(question(cluster, "llm"), question(cluster, "virus", "v")) == []
-    assert not Reservation.objects.exists()
+    large = question(cluster, "llm", "a", demand(101))
+    assert together(large, question(cluster, "llm", "b")) == [2]
+    assert counted(acme) == (0, 1, 0, 0)
+    assert alone(large)["code"] == "limit_reached"
+    assert counted(acme) == (0, 102, 0, 0)
 
 
 @pytest.mark.parametrize("namespace", ["llm", "vision"])
@@ -313,7 +359,7 @@ LIMITS = st.lists(
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_who_is_let_in_together_would_be_let_in_alone_and_leaves_the_same(
+def test_what_a_batch_admits_gets_the_verdict_of_a_single_pod_and_leaves_the_same(
     cast: Cast, limits: list[dict[str, Any]], pods: list[tuple[str, Any, dict[str, Any]]]
 ) -> None:
     with transaction.atomic():
@@ -325,11 +371,12 @@ def test_who_is_let_in_together_would_be_let_in_alone_and_leaves_the_same(
             for number, (namespace, asks, fields) in enumerate(pods)
         ]
         point = transaction.savepoint()
-        let_in = [asked[number - 1] for number in together(*asked)]
+        verdicts = batch(*asked)
         found = state_of()
         transaction.savepoint_rollback(point)
 
-        assert [alone(one) for one in let_in] == [("allowed", [])] * len(let_in)
+        for one, verdict in zip(asked, verdicts, strict=True):
+            assert verdict is None or alone(one) == verdict
         assert state_of() == found
         assert drifted() == []
         transaction.set_rollback(True)
@@ -351,46 +398,3 @@ def state_of() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     rows = Reservation.objects.order_by("pod_uid", "resource").values()
     counters = QuotaCounter.objects.order_by("limit_id").values()
     return [{**row, "id": 0} for row in rows], [dict(row) for row in counters]
-
-
-@pytest.mark.usefixtures("committed_db")
-def test_statements_that_meet_in_any_order_neither_wait_in_a_circle_nor_lose_a_pod() -> None:
-    cast = make_cast()
-    cluster = placed(cast)
-    limits = limited(cast, units=100_000)
-    namespaces = ["llm", "vision", "virus"]
-
-    def ask(worker: int) -> Callable[[], object]:
-        def rounds() -> object:
-            done = 0
-            for turn in range(25):
-                order = namespaces[:: 1 if worker % 2 else -1]
-                pods = [
-                    question(cluster, name, f"{worker}-{turn}-{name}-{number}")
-                    for number in range(2)
-                    for name in order
-                ]
-                done += len(together_at_last(*pods))
-            return done
-
-        return rounds
-
-    assert at_once(*[ask(worker) for worker in range(6)]) == [150] * 6
-    assert [counted(one)[1] for one in limits] == [600, 300, 300]
-    assert drifted() == []
-
-
-@pytest.mark.usefixtures("committed_db")
-def test_an_organization_that_is_being_changed_is_left_out_and_not_waited_for() -> None:
-    cast = make_cast()
-    cluster = placed(cast)
-    acme, _, umbrella = limited(cast)
-
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(quotas_lock_key(%s))", [cast.acme.pk])
-        pods = [question(cluster, "llm", "a"), question(cluster, "virus", "b")]
-        (numbers,) = at_once(lambda: together(*pods))
-
-    assert numbers == [2]
-    assert (counted(acme)[1], counted(umbrella)[1]) == (0, 1)

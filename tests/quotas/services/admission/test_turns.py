@@ -1,17 +1,19 @@
 """Who asks at the same time asks together, and nobody is forgotten."""
 
 import asyncio
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import pytest
 
+from quotas.domain.admission.values import AdmissionVerdict, VerdictCode
 from quotas.services.admission.admission import TOGETHER_MAX, Turns
 
 Result = TypeVar("Result")
 WAIT = timedelta(seconds=20)
 AT_ONCE = timedelta()
+ALLOWED = AdmissionVerdict(VerdictCode.ALLOWED)
 
 
 class Ledger:
@@ -25,7 +27,7 @@ class Ledger:
         self.faults: dict[str, Exception] = {}
         self.running = 0
 
-    async def __call__(self, questions: Sequence[str]) -> Collection[int]:
+    async def __call__(self, questions: Sequence[str]) -> list[AdmissionVerdict | None]:
         self.running += 1
         assert self.running == 1, "Two statements run at a time."
         self.statements.append(list(questions))
@@ -35,7 +37,7 @@ class Ledger:
         self.running -= 1
         if questions[0] in self.faults:
             raise self.faults[questions[0]]
-        return [n for n, question in enumerate(questions, start=1) if question.startswith("yes")]
+        return [ALLOWED if question.startswith("yes") else None for question in questions]
 
     def let_go(self, count: int) -> None:
         for _ in range(count):
@@ -52,11 +54,15 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     return asyncio.run(within())
 
 
+async def admits(turns: Turns, name: str) -> bool:
+    return await turns.ask(name) is not None
+
+
 async def company(turns: Turns, ledger: Ledger, names: Sequence[str]) -> list[asyncio.Task[bool]]:
     """Let the first ask and be held, and the others come meanwhile, in their order."""
-    tasks = [asyncio.create_task(turns.ask(names[0]))]
+    tasks = [asyncio.create_task(admits(turns, names[0]))]
     await ledger.begun.acquire()
-    tasks += [asyncio.create_task(turns.ask(name)) for name in names[1:]]
+    tasks += [asyncio.create_task(admits(turns, name)) for name in names[1:]]
     await asyncio.sleep(0)
     return tasks
 
@@ -65,7 +71,7 @@ def test_who_comes_alone_asks_at_once() -> None:
     async def scene() -> tuple[list[bool], list[list[str]]]:
         ledger = Ledger()
         turns = Turns(ledger, patience=WAIT, gathering=AT_ONCE)
-        told = [await turns.ask(name) for name in ("yes-1", "no-2", "yes-3")]
+        told = [await admits(turns, name) for name in ("yes-1", "no-2", "yes-3")]
         return told, ledger.statements
 
     assert run(scene()) == ([True, False, True], [["yes-1"], ["no-2"], ["yes-3"]])
@@ -101,7 +107,7 @@ async def coming(turns: Turns, names: Sequence[str]) -> list[asyncio.Task[bool]]
     """Let each ask one round of the event loop after the one before."""
     tasks = []
     for name in names:
-        tasks.append(asyncio.create_task(turns.ask(name)))
+        tasks.append(asyncio.create_task(admits(turns, name)))
         await asyncio.sleep(0)
     return tasks
 
@@ -110,7 +116,7 @@ def test_who_comes_upon_each_other_is_asked_together() -> None:
     async def scene() -> list[list[str]]:
         ledger = Ledger()
         turns = Turns(ledger, patience=WAIT, gathering=WAIT)
-        assert await turns.ask("yes-1")
+        assert await admits(turns, "yes-1")
         assert all(await asyncio.gather(*await coming(turns, ["yes-2", "yes-3", "yes-4"])))
         return ledger.statements
 
@@ -163,7 +169,7 @@ def test_the_others_go_on_after_a_failure() -> None:
         with pytest.raises(ValueError, match="no"):
             await tasks[0]
         assert await tasks[1]
-        assert await turns.ask("yes-3")
+        assert await admits(turns, "yes-3")
         return ledger.statements
 
     assert run(scene()) == [["yes-1"], ["yes-2"], ["yes-3"]]
@@ -175,7 +181,7 @@ def test_many_that_ask_at_will_all_get_their_own_answer() -> None:
     async def scene() -> tuple[list[bool], list[list[str]]]:
         ledger = Ledger()
         turns = Turns(ledger, patience=WAIT)
-        return await asyncio.gather(*[turns.ask(name) for name in names]), ledger.statements
+        return await asyncio.gather(*[admits(turns, name) for name in names]), ledger.statements
 
     told, statements = run(scene())
 
@@ -191,11 +197,11 @@ def test_who_waits_too_long_asks_by_itself_and_keeps_nobody_waiting() -> None:
         (first,) = await company(turns, ledger, ["yes-1"])
 
         # Nobody asked for the second, and nobody asks for it later.
-        assert await turns.ask("yes-2") is False
+        assert await admits(turns, "yes-2") is False
         assert await first is False
         ledger.let_go(1)
         ledger.is_held = False
-        assert await turns.ask("yes-3")
+        assert await admits(turns, "yes-3")
         return ledger.statements
 
     assert run(scene()) == [["yes-1"], ["yes-3"]]
