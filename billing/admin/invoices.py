@@ -222,7 +222,7 @@ def _version(request: HttpRequest) -> int:
     """
     shown = _VERSION.fullmatch(request.POST.get("version", ""))
     if shown is None:
-        raise PreconditionRequiredError("The page does not say which version it showed.")
+        raise PreconditionRequiredError("The form does not say which version it showed.")
     return int(shown[0])
 
 

@@ -199,7 +199,10 @@ class AccrualExceptionAdmin(LedgerAdmin):
     """Sealed use that has no price."""
 
     view_capability = "billing:charge:read"
-    hint = "Nothing here is billed, and its invoice waits. Follow the remedy; the rest follows."
+    hint = (
+        "Use without a price is not billed, and its invoice waits. Follow the remedy; it is "
+        "priced again within minutes."
+    )
     list_display = (
         "window_start",
         "organization",

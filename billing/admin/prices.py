@@ -22,7 +22,7 @@ class FromHourForm(ServiceForm):
 
     valid_from = forms.SplitDateTimeField(
         widget=UnfoldAdminSplitDateTimeWidget(),
-        help_text="The start of a UTC hour; what was before ends there.",
+        help_text="The start of a UTC hour; the price before it ends there.",
     )
 
 

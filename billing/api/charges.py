@@ -232,7 +232,7 @@ STATE_CHOICES = [(state, state) for state in ("open", "closed", "dismissed")]
 
 
 class WasteSavingSerializer(serializers.Serializer[Any]):
-    """A waste finding with money at the prices in force; null where nobody can say."""
+    """A waste finding with money at the prices in force; null where it is unknown."""
 
     finding = serializers.IntegerField(source="pk")
     cluster = serializers.UUIDField(source="cluster_id")

@@ -23,7 +23,7 @@ class MoneyField(serializers.Field[Any, Any, Any, Any]):
     """A rounded amount of a row that has `currency`, or reaches one by `currency_source`."""
 
     def __init__(self, *, currency_source: str = "currency", **options: Any) -> None:  # noqa: ANN401 - DRF's options.
-        """Keep where the currency stands."""
+        """Keep the name of the field with the currency."""
         self.currency_source = currency_source.split(".")
         options |= {"read_only": True, "source": "*"}
         super().__init__(**options)

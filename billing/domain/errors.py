@@ -118,7 +118,7 @@ class DraftStaleError(ConflictError):
     """Charges or lines have changed since the draft was made."""
 
     code = "invoice_draft_is_stale"
-    remedy = "Draft the period again and look at it once more."
+    remedy = "Draft the period again and review it."
 
 
 class FourEyesError(ForbiddenError):

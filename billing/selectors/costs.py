@@ -42,7 +42,7 @@ class CostFact:
 
 @dataclass(frozen=True)
 class UnpricedFact:
-    """Use that waits for a price; units of two sizes are two things and are never added.
+    """Use without a price; units of different sizes are never added.
 
     Attributes:
         exceptions: Of how many rows, whatever their size.
@@ -102,7 +102,7 @@ def unbilled_cost(*, before: datetime) -> tuple[CostFact, ...]:
 
 
 def unpriced_use() -> tuple[UnpricedFact, ...]:
-    """Return use that waits for a price, by organization, by slug."""
+    """Return use without a price, by organization, by slug."""
     rows = (
         AccrualException.objects.filter(resolved_at__isnull=True)
         .values_list("organization_id", "organization__slug", "size")

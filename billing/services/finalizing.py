@@ -93,7 +93,7 @@ def _wait_longer() -> None:
 def _require_four_eyes(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
     if terms.is_four_eyes and invoice.drafted_by_id == actor.id:
         raise FourEyesError(
-            "Who drafted an invoice may not finalize it.",
+            "The drafter of an invoice may not finalize it.",
             facts={"drafted_by": invoice.drafted_by},
         )
 

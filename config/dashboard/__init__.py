@@ -1,1 +1,1 @@
-"""The admin's first page: cost and use by organization, capacity, and what waits for a person."""
+"""The admin's first page: cost and use by organization, capacity, and what needs a decision."""

@@ -110,7 +110,9 @@ def waiting_table(
     invoices = page_of("billing_invoice", state__exact="draft", period__label=f"{begin_at:%Y-%m}")
     asked = page_of("quotas_quotarequest", state__exact="submitted")
     rows += [
-        _waiting("Invoices to finalize", "by another than who drafted", len(drafts), link=invoices),
+        _waiting(
+            "Invoices to finalize", "by another person than the drafter", len(drafts), link=invoices
+        ),
         _waiting("Quota requests", "approve or reject", requests, link=asked),
     ]
     return {

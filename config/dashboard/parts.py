@@ -91,7 +91,7 @@ def _charged_card(sizes: Iterable[CostFact]) -> dict[str, Any]:
             {"name": size.capitalize(), "value": f"{unit_hours(unit_seconds)} unit-hours"}
             for size, unit_seconds in used.items()
         ],
-        "note": "Units of one size are counted together, never those of two.",
+        "note": "Units are added per size, never over sizes.",
         "link": reverse("admin:metering_usagerecord_changelist"),
     }
 

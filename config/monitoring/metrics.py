@@ -185,7 +185,7 @@ class LedgerCollector(Collector):
 def _crashes() -> Metric:
     family = CounterMetricFamily(
         f"{PREFIX}_sweep_crashes",
-        "Turns of sweeps, and tasks, that ended in a fault nobody foresaw.",
+        "Items of sweeps, and tasks, that ended in an unexpected error.",
         labels=("event",),
     )
     for event, count in crashes_by_event().items():
@@ -203,13 +203,13 @@ def _enforcement() -> Iterator[Metric]:
     others = interference()
     yield _by_label(
         "quota_drifts_repaired",
-        "Quotas that somebody had changed or deleted in the cluster, and that were repaired.",
+        "Quotas that were changed or deleted in the cluster, and that were repaired.",
         label="cluster",
         values={slug: one.drifts_repaired for slug, one in others.items()},
     )
     yield _by_label(
         "namespaces_with_foreign_quotas",
-        "Namespaces in which somebody else keeps a quota of GPU resources too.",
+        "Namespaces in which another manager keeps a quota of GPU resources too.",
         label="cluster",
         values={
             slug: one.foreign_namespaces for slug, one in others.items() if one.foreign_namespaces
@@ -226,7 +226,7 @@ def _admission() -> Iterator[Metric]:
     yield reservations
     yield _by_label(
         "admission_bypasses",
-        "Pods that hold units and were never let in, of clusters that admit.",
+        "Pods that hold units and were never admitted, of clusters that admit.",
         label="cluster",
         values=live_bypasses(),
     )

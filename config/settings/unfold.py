@@ -1,4 +1,4 @@
-"""Look and sidebar of the admin."""
+"""Theme and sidebar of the admin."""
 
 from collections.abc import Callable
 from functools import cache

@@ -47,7 +47,7 @@ class RulesForm(forms.Form):
         max_length=NOTE_LENGTH_MAX,
         required=False,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Needed to store it; it stands in the audit trail.",
+        help_text="Required; it is written to the audit trail.",
     )
     based_on = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 

@@ -43,8 +43,9 @@ class UsageCorrectionAdmin(LedgerAdmin):
     view_capability = READ_USAGE
     write_capability = WRITE_CORRECTION
     hint = (
-        "A sealed record never changes; it is corrected by signed records that point here. What is "
-        "proposed waits for a person: choose it, give a reason, and approve or reject it."
+        "A sealed record never changes; it is corrected by signed records that point here. A "
+        "proposed correction needs a decision: choose it, give a reason, and approve or "
+        "reject it."
     )
     action_form = NoteActionForm
     list_display = (
@@ -112,8 +113,8 @@ class WindowRecheckAdmin(LedgerAdmin):
 
     view_capability = READ_WINDOW
     hint = (
-        "Sealed hours are looked at again at set times, and when a binding, a catalogue or a "
-        "decision changes what they hold. What is no longer seen takes nothing away."
+        "Sealed hours are checked again at set times, and when a binding, a catalogue or a "
+        "decision changes their usage. Usage that a source no longer reports stays billed."
     )
     list_display = (
         "window_start",

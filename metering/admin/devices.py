@@ -96,8 +96,8 @@ class DeviceUsageAdmin(LedgerAdmin):
 
     view_capability = "metering:capacity:read"
     hint = (
-        "Nothing here is billed. A figure without data is empty, never 0; a shared device speaks of"
-        " all who share it together."
+        "Nothing here is billed. A figure without data is empty, never 0; the figures of a "
+        "shared device cover all its users together."
     )
     list_display = (
         "begin_at",

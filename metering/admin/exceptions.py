@@ -115,9 +115,9 @@ class MeteringExceptionAdmin(LedgerAdmin):
     view_capability = "metering:exception:read"
     write_capability = "metering:exception:write"
     hint = (
-        "Nothing is billed for what is held here. An exception resolves itself when its window is "
-        "metered again without it; resolve it by hand, with a reason, to leave it unbilled. Where "
-        "two sources differ, accept the evidence of one."
+        "Usage held by an open exception is not billed. An exception resolves itself when "
+        "its window is metered again without it; resolve it by hand, with a reason, to leave "
+        "it unbilled. Where two sources differ, accept the evidence of one."
     )
     action_form = NoteActionForm
     list_before_template = "admin/metering/meteringexception/groups.html"

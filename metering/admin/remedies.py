@@ -71,7 +71,7 @@ class BindForm(forms.Form):
     project = ProjectChoice(
         queryset=None,
         widget=UnfoldAdminSelectWidget,
-        help_text="From the hour of this exception on, until it belongs to somebody again.",
+        help_text="From the hour of this exception until its next binding.",
     )
 
 

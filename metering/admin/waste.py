@@ -47,9 +47,9 @@ class WasteFindingAdmin(LedgerAdmin):
     view_capability = "metering:waste:read"
     write_capability = "metering:waste:dismiss"
     hint = (
-        "Found in sealed hours, never without data. A finding closes when it is no longer so; "
-        "dismiss what is meant to be so, with a reason. Wasted is unknown, and not zero, where no "
-        "figure of memory says whether something smaller would do."
+        "Found in sealed hours that have data. A finding closes when its cause ends; dismiss "
+        "intended use with a reason. Wasted is unknown, not zero, where no memory figure "
+        "shows whether a smaller size would do."
     )
     action_form = NoteActionForm
     exclude = ("wasted_unit_seconds",)
@@ -128,8 +128,9 @@ class DeviceEventAdmin(LedgerAdmin):
     view_capability = "metering:device_event:read"
     write_capability = "metering:device_event:write"
     hint = (
-        "Failures propose credits until the pod ends or the event does; end an event when the "
-        "device is drained or repaired. What a program did to itself is never credited."
+        "A failure proposes credits until its pod or the event ends; end an event when the "
+        "device is drained or repaired. Errors that a program caused itself are never "
+        "credited."
     )
     action_form = NoteActionForm
     list_display = (
@@ -173,9 +174,9 @@ class CreditProposalAdmin(LedgerAdmin):
     view_capability = "metering:credit:read"
     write_capability = "metering:credit:decide"
     hint = (
-        "Each is the part of a pod's use of an hour after a failure of its device. Not certain "
-        "means: only the node is known. Corrections of the hour shrink a pending proposal or "
-        "withdraw it. Accepting writes no credit note; that is billing's to do."
+        "Each covers one pod's use of one hour after its device failed. Not certain means: "
+        "only the node is known. Corrections of the hour reduce a pending proposal or "
+        "withdraw it. Accepting a proposal writes no credit note."
     )
     action_form = NoteActionForm
     list_display = (

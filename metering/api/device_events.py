@@ -25,7 +25,7 @@ NOTE_LENGTH_MAX = 2_000
 
 
 class DeviceEventSerializer(serializers.ModelSerializer[DeviceEvent]):
-    """One change for the worse on one device; `end_at` is null while nobody knows it is over."""
+    """One change for the worse on one device; `end_at` is null while it is not known to be over."""
 
     cluster = serializers.UUIDField(source="cluster_id", read_only=True)
     window = serializers.IntegerField(source="window_id", read_only=True)

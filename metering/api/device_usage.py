@@ -1,4 +1,4 @@
-"""/api/v1/device-usage/: what each device did in each hour, and whom its figures speak of."""
+"""/api/v1/device-usage/: what each device did in each hour, and which pods its figures cover."""
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters

@@ -57,7 +57,7 @@ class MeteringExceptionSerializer(serializers.ModelSerializer[MeteringException]
 
 
 class ResolutionSerializer(StrictSerializer):
-    """Why an exception needs nobody any more."""
+    """Why an exception is resolved."""
 
     note = serializers.CharField(max_length=NOTE_LENGTH_MAX)
 

@@ -109,7 +109,7 @@ class CorrectionInputSerializer(StrictSerializer):
 
 
 class ApprovalSerializer(StrictSerializer):
-    """What is said with an approval."""
+    """The note of an approval."""
 
     note = serializers.CharField(
         max_length=REASON_LENGTH_MAX, allow_blank=True, required=False, default=""
@@ -153,7 +153,7 @@ class UsageCorrectionViewSet(ReadingViewSet):
     @extend_schema(request=CorrectionInputSerializer, responses={201: UsageCorrectionSerializer})
     @idempotent()
     def create(self, request: Request) -> Response:
-        """Ask for a correction of a sealed record; without four eyes it is posted at once."""
+        """Request a correction of a sealed record; without four eyes it is posted at once."""
         asked = self.read(CorrectionInputSerializer, request)
         made = ask_correction(
             record=access_usage_record(self.actor, asked["record"], WRITE_CORRECTION),
@@ -184,7 +184,7 @@ class UsageCorrectionViewSet(ReadingViewSet):
     @action(detail=True, methods=["post"])
     @idempotent(is_required=False)
     def reject(self, request: Request, pk: UUID) -> Response:
-        """Turn a proposed correction down; the usage stays as it is."""
+        """Reject a proposed correction; the usage stays as it is."""
         found = access_correction(self.actor, pk, WRITE_CORRECTION)
         rejected = reject_correction(
             correction_id=found.pk,

@@ -1,4 +1,4 @@
-"""/api/v1/waste-findings/: what was held and not used; money stands in waste-savings."""
+"""/api/v1/waste-findings/: what was held and not used; waste-savings has the money."""
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
@@ -69,7 +69,7 @@ class WasteFindingSerializer(serializers.ModelSerializer[WasteFinding]):
 
 
 class DismissalSerializer(StrictSerializer):
-    """Why it is meant to be so."""
+    """Why the use is intended."""
 
     reason = serializers.CharField(max_length=REASON_LENGTH_MAX)
 
@@ -107,7 +107,7 @@ class WasteFindingViewSet(ReadingViewSet):
     @extend_schema(request=DismissalSerializer)
     @action(detail=True, methods=["post"])
     def dismiss(self, request: Request, pk: int) -> Response:
-        """Say that the allocation is meant to be so."""
+        """Dismiss a finding: the use is intended."""
         found = access_waste(self.actor, pk, DISMISS_WASTE)
         asked = self.read(DismissalSerializer, request)
         return self.answer(

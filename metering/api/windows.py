@@ -225,7 +225,7 @@ class MeteringWindowViewSet(ReadingViewSet):
     @extend_schema(request=RetrySerializer)
     @action(detail=True, methods=["post"])
     def recheck(self, request: Request, pk: int) -> Response:
-        """Look at a sealed window again now; what is learned becomes usage corrections."""
+        """Check a sealed window again now; differences become usage corrections."""
         window = access_window(self.actor, pk, WRITE_WINDOW)
         asked = self.read(RetrySerializer, request)
         ask_recheck(

@@ -33,11 +33,11 @@ class PodAllocation(models.Model):
     controller = models.CharField(max_length=320, blank=True, default="")
     """The controlling owner as "Kind/name"; "" without one or when the source does not know."""
     source = models.CharField(max_length=16, choices=SOURCE_CHOICES, default="prometheus")
-    """Who saw it first, and so whose begin and snapshot stand here."""
+    """The source that observed it first, which gave begin and snapshot."""
     project = models.ForeignKey(
         Project, on_delete=models.PROTECT, related_name="+", null=True, blank=True
     )
-    """Whom the namespace belonged to at bind; a record's project is that of its own hour."""
+    """The namespace's project at bind; a record's project is that of its own hour."""
     units = models.PositiveIntegerField()
     size = models.CharField(max_length=16, blank=True, default="")
     price_group = models.CharField(max_length=96, blank=True, default="")

@@ -13,7 +13,7 @@ class CatalogueVersion(models.Model):
     note = models.TextField(blank=True, default="")
     """Why it was made; "" for the rules that the product brings."""
     created_by = models.CharField(max_length=150, blank=True, default="")
-    """Name of who made it, as the audit trail has it."""
+    """Name of its author, as in the audit trail."""
     created_at = models.DateTimeField()
 
     class Meta:

@@ -22,7 +22,7 @@ STATE_CHOICES = [(state.value, state.value.capitalize()) for state in Correction
 
 
 class WindowRecheck(models.Model):
-    """One more look at a sealed window; made by the clock or by a cause, each once.
+    """One more check of a sealed window; due by time or by a cause, each once.
 
     A worker claims it as it claims a window: by a lease of the database's clock and a fence.
     """

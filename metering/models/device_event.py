@@ -14,7 +14,7 @@ SEVERITY_CHOICES = [(level.value, level.value.capitalize()) for level in EventSe
 class DeviceEvent(models.Model):
     """One change for the worse on one device or MIG instance.
 
-    `end_at` is None while nobody can say that the device is sound again: a person ends it when the
+    `end_at` is None while it is not known that the device is sound again: a person ends it when the
     device was drained or repaired. Levels that were watched have an end of their own.
     """
 

@@ -1,4 +1,4 @@
-"""Device figures: what each GPU did in an hour and whom it served, sealed apart from the bill."""
+"""Device figures: what each GPU did in an hour and for which pod, sealed apart from the bill."""
 
 from django.db import models
 from django.db.models import F, Q

@@ -12,7 +12,7 @@ KIND_CHOICES = [(kind.value, kind.value.replace("_", " ").capitalize()) for kind
 
 
 class ExceptionState(models.TextChoices):
-    """Whether a person still has to look."""
+    """Whether it still needs a decision."""
 
     OPEN = "open"
     RESOLVED = "resolved"

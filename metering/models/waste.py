@@ -11,7 +11,7 @@ RULE_CHOICES = [(rule.value, rule.value.replace("_", " ").capitalize()) for rule
 
 
 class WasteState(models.TextChoices):
-    """Whether it still goes on; a person dismisses what is meant to be so."""
+    """Whether it continues; a person dismisses intended use."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -92,5 +92,5 @@ class WasteFinding(models.Model):
 
     @property
     def known_wasted_unit_seconds(self) -> int | None:
-        """What is wasted so far; None where nobody can say."""
+        """What is wasted so far; None where it is unknown."""
         return self.wasted_unit_seconds if self.is_saving_known else None

@@ -1,4 +1,4 @@
-"""What a watch has seen: its lease and versions, when it had eyes, nodes, claims and the queue."""
+"""What a watch has observed: its lease and versions, its coverage, nodes, claims and the queue."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -7,7 +7,7 @@ from tenants.models import Cluster
 
 
 class ClusterWatch(models.Model):
-    """One cluster's watch: who leads it, and by which fence; one row per watched cluster.
+    """One cluster's watch: its leader and fence; one row per watched cluster.
 
     Only the holder of the lease writes, and every write checks the fence.
     """
@@ -19,7 +19,7 @@ class ClusterWatch(models.Model):
     lease_owner = models.CharField(max_length=64, blank=True, default="")
     lease_until = models.DateTimeField(null=True, blank=True)
     healthy_at = models.DateTimeField(null=True, blank=True)
-    """The last heartbeat: every stream was alive and everything it had said was written."""
+    """The last heartbeat: every stream was alive and all its events were written."""
     last_error = models.TextField(blank=True, default="")
 
     class Meta:
@@ -37,7 +37,7 @@ class WatchCursor(models.Model):
     kind = models.CharField(max_length=32)
     resource_version = models.CharField(max_length=64)
     listed_at = models.DateTimeField()
-    """When the list that this stream goes on from was taken."""
+    """When the list that this stream continues was taken."""
     is_afresh = models.BooleanField(default=False, db_default=False)
     """Whether that list began anew, and no heartbeat came since: the hole before it is blind.
 
@@ -88,7 +88,7 @@ class NodeRecord(models.Model):
     node = models.CharField(max_length=253)
     node_uid = models.CharField(max_length=64)
     labels = models.JSONField(default=dict)
-    """Raw GPU labels only, as sizing reads them, and whom the node is dedicated to."""
+    """Raw GPU labels only, as sizing reads them, and the tenant the node is dedicated to."""
     allocatable = models.JSONField(default=dict)
     """Raw GPU resource names to whole units."""
     is_ready = models.BooleanField(default=True)
@@ -120,7 +120,7 @@ class NodeRecord(models.Model):
 
 
 class QueuedPod(models.Model):
-    """A GPU pod's way to a node: created, bound, gone. Unbound pods stand here only."""
+    """A GPU pod's way to a node: created, bound, gone. Unbound pods are only here."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
     pod_uid = models.CharField(max_length=64)

@@ -31,7 +31,7 @@ class MeteringWindow(models.Model):
     gap_policy = models.CharField(
         max_length=16, choices=GAP_POLICY_CHOICES, blank=True, default="", db_default=""
     )
-    """What a person, or the settings, decided about what nobody saw; "" while nobody has."""
+    """What a person, or the settings, decided about unobserved time; "" while undecided."""
     shown = models.JSONField(default=dict, db_default=Value({}, models.JSONField()), blank=True)
     """What the last incomplete observation had, and its digest; {} while there was none."""
     decided_on = models.JSONField(

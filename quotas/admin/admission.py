@@ -78,9 +78,9 @@ class ReservationAdmin(LedgerAdmin):
 
     view_capability = "quotas:reservation:read"
     hint = (
-        "Rows that are not released add up to the counters of every limit; others are listed only "
-        "where Filters, state asks for them. What was found running went around admission, or was "
-        "there before it."
+        "Rows that are not released add up to the counters of every limit; released ones are "
+        "listed only under Filters, state. A pod that was found running bypassed admission "
+        "or is older than it."
     )
     list_display = (
         "place",
@@ -186,7 +186,7 @@ class AdmissionRefusalAdmin(LedgerAdmin):
     """What was refused, one row for each workload, reason and size."""
 
     view_capability = "quotas:reservation:read"
-    hint = "A workload that tries again and again is one row that counts."
+    hint = "A workload that retries is one row with a count."
     list_display = (
         "workload",
         "namespace",

@@ -29,8 +29,9 @@ class IsolationPolicyAdmin(ServiceAdmin):
     view_capability = "quotas:isolation:read"
     write_capability = "quotas:isolation:write"
     hint = (
-        "The most specific policy binds alone: project before organization, a kind of work before "
-        "any. Without one, training is never shared and tenants do not meet on one device."
+        "Only the most specific policy applies: project before organization, one kind of "
+        "work before any. Without one, training is never shared and tenants do not share a "
+        "device."
     )
     add_fields = (
         "organization",
@@ -78,7 +79,7 @@ class IsolationPolicyAdmin(ServiceAdmin):
                 choices=SERVING_MODE_CHOICES,
                 required=False,
                 widget=UnfoldAdminCheckboxSelectMultipleWidget,
-                help_text="Without any, no GPU pod is let in.",
+                help_text="Without any, no GPU pod is admitted.",
             )
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 

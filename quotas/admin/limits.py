@@ -39,14 +39,14 @@ class LimitForm(ServiceForm):
         required=False,
         label="Unlimited",
         widget=UnfoldBooleanSwitchWidget(),
-        help_text="This level binds nobody. Without a limit at all, the level above decides.",
+        help_text="This level allows any number. Without a limit at all, the level above decides.",
     )
 
     class Meta:
         help_texts = {
             "model_group": 'Only this GPU model, such as "H100"; empty is every model.',
             "cluster": "Only this cluster; empty is every cluster.",
-            "limit_units": "Units that may be held at once; 0 is none.",
+            "limit_units": "Units that may be in use at once; 0 is none.",
             "burst_units": "Beyond that, for preemptible pods only.",
             "overcommit_percent": "How much of it may be promised to the level below, together.",
             "monthly_unit_hours": "What may be used in a UTC month; empty is any number.",

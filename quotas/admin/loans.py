@@ -26,8 +26,9 @@ class QuotaLoanAdmin(LedgerAdmin):
     view_capability = "quotas:limit:read"
     write_capability = "quotas:limit:write"
     hint = (
-        "Proposed every hour where one project waits for what another holds idle. Approving moves "
-        "the units in one step until the date; recalling gives them back at once."
+        "Proposed every hour where one project waits for units that another leaves idle. "
+        "Approving moves the units in one step until the date; recalling returns them at "
+        "once."
     )
     list_display = (
         "created_at",

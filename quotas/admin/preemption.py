@@ -43,9 +43,9 @@ class PreemptionPlanAdmin(ServiceAdmin):
     view_capability = "quotas:preemption:read"
     write_capability = "quotas:preemption:write"
     hint = (
-        "Add a plan to see who would go; nothing is done by that. Open it, look at every victim "
-        "and its reason, then execute it: the owners of its pods are notified, and after the grace "
-        "one workload a minute goes."
+        "Add a plan to see which pods it would end; nothing is executed by that. Open it, "
+        "check every victim and its reason, then execute it: the owners of its pods are "
+        "notified, and after the grace period one workload a minute is ended."
     )
     add_fields = ("organization",)
     list_display = (

@@ -31,7 +31,7 @@ class WindowForm(ServiceForm):
     class Meta:
         help_texts = {
             "project": "Empty protects the whole organization.",
-            "reason": "Shown in plans that had to spare them.",
+            "reason": "Shown in plans that skip these pods.",
         }
 
 
@@ -122,8 +122,8 @@ class PreemptionPolicyAdmin(LedgerAdmin):
     view_capability = "quotas:preemption:read"
     write_capability = "quotas:preemption:write"
     hint = (
-        "Who holds more than allowed for a while gets a proposal. Choose organizations to have "
-        "plans executed without a person, or nothing done at all."
+        "An organization that uses more than allowed for a while gets a proposed plan. "
+        "Choose organizations whose plans are executed automatically, or that get none."
     )
     list_display = ("organization", "mode_label", "over_since", "changed_at")
     list_filter = ("mode",)
@@ -145,7 +145,7 @@ class PreemptionPolicyAdmin(LedgerAdmin):
         """Leave execution to a person."""
         self._set(request, rows, PreemptionMode.PROPOSE)
 
-    @admin.action(description="Execute plans without a person", permissions=["write"])
+    @admin.action(description="Execute plans automatically", permissions=["write"])
     def execute(self, request: HttpRequest, rows: QuerySet[PreemptionPolicy]) -> None:
         """Let plans run by themselves."""
         self._set(request, rows, PreemptionMode.EXECUTE)

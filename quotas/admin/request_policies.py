@@ -66,10 +66,10 @@ class PolicyForm(ServiceForm):
         rows=6,
         label="Who decides, in turn",
         help_text=(
-            "A list of 1 to 8 steps. Each has a level: project_lead, organization_admin, platform "
-            "or finance. It takes part always, or where it has them only from units_from (units by "
-            "size) or from cost_from (a cost a month, as text). What nobody can price counts as "
-            f"more than any cost. Example: {STEPS_EXAMPLE}"
+            "A list of 1 to 8 steps. Each has a level: project_lead, organization_admin, "
+            "platform or finance. It takes part always, or where it has them only from "
+            "units_from (units by size) or from cost_from (a cost a month, as text). A "
+            f"request without a price counts as more than any cost. Example: {STEPS_EXAMPLE}"
         ),
     )
     automatic_units = DocumentField(
@@ -78,8 +78,8 @@ class PolicyForm(ServiceForm):
         required=False,
         label="Automatic units",
         help_text=(
-            "The largest wanted total by size (small, medium, large) that is approved without a "
-            "person; a size that is missing never is, and {} approves nothing. "
+            "The largest requested total by size (small, medium, large) that is approved "
+            "automatically; a missing size never is, and {} approves nothing. "
             f"Example: {UNITS_EXAMPLE}"
         ),
     )
@@ -94,13 +94,11 @@ class PolicyForm(ServiceForm):
             "organization": "Empty is for every organization that has no policy of its own.",
             "currency": "Of every amount here, such as EUR; empty where there is none.",
             "automatic_cost": (
-                "The largest cost a month that is approved without a person, where the units are "
-                "few enough; empty where cost does not matter."
+                "The largest cost a month that is approved automatically, if the units allow "
+                "it too; empty where cost does not matter."
             ),
-            "escalate_after_hours": (
-                "Then the level above decides in place of one that does not answer; empty is never."
-            ),
-            "expire_after_days": "Then a request that nobody decided ends; nothing changes.",
+            "escalate_after_hours": "After that the next level decides instead; empty is never.",
+            "expire_after_days": "After that an undecided request expires; nothing changes.",
             "remind_days": "So long before units end their requester is reminded to renew.",
         }
 
@@ -124,8 +122,9 @@ class RequestPolicyAdmin(ServiceAdmin):
     view_capability = "quotas:request:read"
     write_capability = "quotas:limit:write"
     hint = (
-        "Who is named decides, one after another; who is named from a size or a cost on, only from "
-        "there on. Where that is nobody, or no policy holds, the organization's administrators do."
+        "The named levels decide one after another; a level with a threshold takes part from "
+        "that size or cost on. Without a level or a policy, the organization's "
+        "administrators decide."
     )
     add_fields = ("organization", *DEFAULTS)
     change_fields = tuple(DEFAULTS)
@@ -166,7 +165,7 @@ class RequestPolicyAdmin(ServiceAdmin):
         """Return the steps as text."""
         return steps_text(policy.steps, currency=policy.currency)
 
-    @display(description="approved without a person")
+    @display(description="approved automatically")
     def band_text(self, policy: RequestPolicy) -> str:
         """Return the band of automatic approval as text."""
         return band_text(policy.automatic_units, policy.automatic_cost, currency=policy.currency)

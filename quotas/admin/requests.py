@@ -137,7 +137,7 @@ def _rows_today(size: str, today: CostToday) -> Iterator[CostRow]:
     for lot in today.lots:
         kind = f"{size}, burst" if lot.is_burst else size
         yield _row(kind, str(lot.units), lot.cost)
-    yield _row("Wanted in all, at today's prices", str(today.units), today.total, is_total=True)
+    yield _row("Requested in all, at today's prices", str(today.units), today.total, is_total=True)
 
 
 def _rows_beside(request: QuotaRequest, today: CostToday) -> Iterator[CostRow]:
@@ -193,8 +193,8 @@ class QuotaRequestAdmin(LedgerAdmin):
     view_capability = "quotas:request:read"
     write_capability = "quotas:request:decide"
     hint = (
-        "Open a request to see what it would mean, or choose several and decide them here. A "
-        "request wants a total, never the difference; nobody decides their own."
+        "Open a request to see its effect, or choose several and decide them here. A request "
+        "names a total, never the difference; you cannot decide your own."
     )
     change_form_outer_before_template = "admin/quotas/quotarequest/decide.html"
     list_display = (

@@ -119,7 +119,7 @@ class AdmissionRefusalSerializer(serializers.ModelSerializer[AdmissionRefusal]):
         read_only_fields = fields
 
     def get_message(self, refusal: AdmissionRefusal) -> str:
-        """Return what was refused, as far as the caller may read the limit that said no."""
+        """Return what was refused, as far as the caller may read the limit that refused it."""
         actor: Actor = self.context["actor"]
         hidden = hidden_scopes(
             actor, organization_id=refusal.organization_id, project_id=refusal.project_id
@@ -139,7 +139,7 @@ class AdmissionRefusalFilter(StrictFilterSet):
 
 
 class AdmissionRefusalViewSet(ReadingViewSet):
-    """Refusals, of the projects the caller may read; those of nobody's namespace for all of it."""
+    """Refusals in projects the caller may read; all refusals for readers of the platform."""
 
     serializer_class = AdmissionRefusalSerializer
     filterset_class = AdmissionRefusalFilter
@@ -147,7 +147,7 @@ class AdmissionRefusalViewSet(ReadingViewSet):
     lookup_value_converter = "int"
 
     def get_serializer_context(self) -> dict[str, Any]:
-        """Return what the serializer needs to know: who reads."""
+        """Return the serializer's context with the caller."""
         return {**super().get_serializer_context(), "actor": self.actor}
 
     def get_queryset(self) -> QuerySet[AdmissionRefusal]:

@@ -65,7 +65,7 @@ class EnforcementTargetFilter(StrictFilterSet):
 
 
 class EnforcementTargetViewSet(ReadingViewSet):
-    """Enforcement targets, for who runs the platform."""
+    """Enforcement targets, for platform admins."""
 
     serializer_class = EnforcementTargetSerializer
     filterset_class = EnforcementTargetFilter
@@ -83,7 +83,7 @@ class EnforcementTargetViewSet(ReadingViewSet):
     @extend_schema(request=None, responses={200: EnforcementTargetSerializer})
     @action(detail=True, methods=["post"], url_path="apply")
     def apply(self, request: Request, pk: int) -> Response:  # noqa: ARG002 - It has no body.
-        """Apply again now, and tell what the cluster said. Doing it twice is once."""
+        """Apply again now, and return the cluster's answer. Repeating it is safe."""
         target = access_target(self.actor, pk, WRITE_ENFORCEMENT)
         apply_again(
             target_ids=[target.pk],

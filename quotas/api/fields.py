@@ -54,13 +54,13 @@ class WholeUnitsField(CheckedField):
     {"type": ["integer", "null"], "minimum": 0, "maximum": LIMIT_UNITS_MAX},
 )
 class LimitUnitsField(WholeUnitsField):
-    """A limit's units, which must be said: null is unlimited, and leaving it out is not."""
+    """A limit's units, which are required: null is unlimited."""
 
     def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - DRF's signature.
         """Name the remedy in the refusal."""
         super().__init__(allow_null=True, **kwargs)
         self.error_messages["required"] = (
-            "Send a whole number of units, or null for a limit that binds nobody."
+            "Send a whole number of units, or null for no limit at this level."
         )
 
 

@@ -233,11 +233,11 @@ class HeadroomSerializer(serializers.Serializer[StartAnswer]):
         return visible_free_units(answer.verdict, answer.limits, hidden_scopes=hidden)
 
     def get_warning(self, answer: StartAnswer) -> str | None:
-        """Return what stands against an answer that it fits; None where nothing does.
+        """Return a warning beside an answer that it fits; None without one.
 
-        "cluster_full" where quota allows what no cluster has room for; "cluster_quota_unclear"
-        where room is left only under a resource name that may be of several sizes; and
-        "cluster_quota_stale" where a quota in the cluster was not read lately.
+        "cluster_full" where quota allows it but no cluster has free capacity;
+        "cluster_quota_unclear" where quota is left only under a resource name that may be of
+        several sizes; and "cluster_quota_stale" where a quota in the cluster was not read lately.
         """
         free = [cluster.free_units for cluster in answer.clusters]
         known = [units for units in free if units is not None]

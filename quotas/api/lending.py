@@ -40,7 +40,7 @@ Move = Callable[..., QuotaLoan]
 
 
 class QuotaLoanSerializer(serializers.ModelSerializer[QuotaLoan]):
-    """A loan, and what became of it.
+    """A loan and its outcome.
 
     What the lender leaves idle and what the borrower misses are null to those who may not read the
     limits of that project.
@@ -97,12 +97,12 @@ class QuotaLoanSerializer(serializers.ModelSerializer[QuotaLoan]):
         return {**represented, **dict.fromkeys(hidden)}
 
     def get_decided_by(self, loan: QuotaLoan) -> str | None:
-        """Return who decided; None while nobody has, or when the policy did."""
+        """Return the decider; None while undecided, or when the policy decided."""
         return None if loan.decided_by is None else loan.decided_by.username
 
 
 class LoanDecisionSerializer(StrictSerializer):
-    """What is said with a decision."""
+    """The note of a decision."""
 
     note = serializers.CharField(
         max_length=NOTE_LENGTH_MAX, allow_blank=True, required=False, default=""
@@ -127,7 +127,7 @@ class QuotaLoanViewSet(ReadingViewSet):
     ordering = ("-created_at", "-pk")
 
     def get_serializer_context(self) -> dict[str, Any]:
-        """Return what the serializer needs to know: who reads."""
+        """Return the serializer's context with the caller."""
         return {**super().get_serializer_context(), "actor": self.actor}
 
     def get_queryset(self) -> QuerySet[QuotaLoan]:
@@ -153,7 +153,7 @@ class QuotaLoanViewSet(ReadingViewSet):
     @action(detail=True, methods=["post"])
     @idempotent(is_required=False)
     def decline(self, request: Request, pk: UUID) -> Response:
-        """Turn a proposed loan down."""
+        """Reject a proposed loan."""
         return self._move(decline_loan, request, pk)
 
     @extend_schema(request=LoanDecisionSerializer)

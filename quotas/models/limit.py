@@ -23,11 +23,11 @@ class LimitScope(models.TextChoices):
 class QuotaLimit(models.Model):
     """One limit of one size, for every GPU model and cluster or for one of them.
 
-    No row means unset: the level above decides. `limit_units` of None is unlimited: somebody has
-    decided that this level binds nobody. Zero means none may be held. A user's limit holds inside
-    one project. What is in force at a time is this plus the grants of that time. `generation`
-    rises with every change, so that an older worker can never overwrite a newer limit in the
-    cluster.
+    No row means unset: the level above decides. `limit_units` of None is unlimited: it was
+    decided that this level allows any number. Zero means none may be held. A user's limit holds
+    inside one project. What is in force at a time is this plus the grants of that time.
+    `generation` rises with every change, so that an older worker can never overwrite a newer
+    limit in the cluster.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -88,7 +88,7 @@ class QuotaLimit(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return who may hold how many."""
+        """Return the holder and the units."""
         holder = self.user or self.project or self.organization
         units = "unlimited" if self.limit_units is None else self.limit_units
         group = f" {self.model_group}" if self.model_group else ""
@@ -187,5 +187,5 @@ class QuotaSuspension(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return who is suspended."""
+        """Return the suspended tenant."""
         return f"{self.project or self.organization}: {self.reason}"

@@ -10,7 +10,7 @@ from tenants.models import Cluster, Organization, Project
 
 
 class LoanState(models.TextChoices):
-    """Where a loan stands; the table of moves is in quotas/domain/lending.py."""
+    """State of a loan; the table of moves is in quotas/domain/lending.py."""
 
     PROPOSED = "proposed"
     ACTIVE = "active"
@@ -26,7 +26,7 @@ class QuotaLoan(models.Model):
 
     While it is active it is two grants over one range of time, minus at the lender and plus at
     the borrower, with its id as their reference; so the organization's sum is the same at every
-    instant. A proposal holds nothing and binds nobody.
+    instant. A proposal changes no limit.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -96,7 +96,7 @@ class QuotaLoan(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return who lends whom how many."""
+        """Return lender, borrower and units."""
         return f"{self.lender} to {self.borrower}: {self.units} {self.size} ({self.state})"
 
 

@@ -35,9 +35,9 @@ class PreemptionStep(models.TextChoices):
 
 
 class PreemptionPlan(models.Model):
-    """Who would go so that an organization fits its limits again, and how far that has come.
+    """The pods to end so that an organization fits its limits again, and the progress.
 
-    A plan is a dry run until somebody executes it. `fence` rises whenever a worker takes it up:
+    A plan is a dry run until it is executed. `fence` rises whenever a worker takes it up:
     what an overtaken worker has to tell is not written.
     """
 
@@ -180,7 +180,7 @@ class ProtectedWindow(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return who is protected, and why."""
+        """Return the protected tenant, and why."""
         return f"{self.project or self.organization}: {self.reason}"
 
 
@@ -206,5 +206,5 @@ class PreemptionPolicy(models.Model):
         verbose_name_plural = "preemption policies"
 
     def __str__(self) -> str:
-        """Return what is done about whom."""
+        """Return the step and its pod."""
         return f"{self.organization}: {self.mode}"

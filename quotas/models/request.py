@@ -15,7 +15,7 @@ LEVEL_CHOICES = [
 
 
 class RequestState(models.TextChoices):
-    """Where a request stands; the table of moves is in quotas/domain/requests/routing.py."""
+    """State of a request; the table of moves is in quotas/domain/requests/routing.py."""
 
     SUBMITTED = "submitted"
     APPROVED = "approved"
@@ -142,7 +142,7 @@ class StepOutcome(models.TextChoices):
 
 
 class RequestStep(models.Model):
-    """One level that decides a request, in its turn."""
+    """One level that decides a request, in order."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="steps")
@@ -181,12 +181,12 @@ class RequestStep(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return whose turn it is and what came of it."""
+        """Return the step's level and outcome."""
         return f"{self.level}: {self.outcome}"
 
 
 class RequestComment(models.Model):
-    """What somebody says about a request; everybody who sees the request reads it."""
+    """A comment on a request, visible to all its readers."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     request = models.ForeignKey(QuotaRequest, on_delete=models.CASCADE, related_name="comments")
@@ -198,7 +198,7 @@ class RequestComment(models.Model):
         ordering = ["created_at", "id"]
 
     def __str__(self) -> str:
-        """Return who said something."""
+        """Return the author."""
         return f"{self.author}: {self.text}"
 
 
@@ -221,7 +221,7 @@ class RequestPolicy(models.Model):
     steps = models.JSONField(default=list)
     """[{"level": "finance", "units_from": {"large": 16}, "cost_from": "10000"}], in their order."""
     automatic_units = models.JSONField(default=dict, blank=True)
-    """{"small": 4}: the largest wanted total that is approved without a person."""
+    """{"small": 4}: the largest wanted total that is approved automatically."""
     automatic_cost = models.DecimalField(max_digits=20, decimal_places=4, null=True, blank=True)
     escalate_after_hours = models.PositiveIntegerField(null=True, blank=True)
     expire_after_days = models.PositiveIntegerField(default=30)

@@ -9,7 +9,7 @@ from tenants.models import Cluster, Organization, Project
 
 
 class ReservationState(models.TextChoices):
-    """Where an admitted pod's units stand."""
+    """State of an admitted pod's units."""
 
     RESERVED = "reserved"
     """Admitted, and not bound to a node yet. It expires unless the watch has seen the pod."""
@@ -221,5 +221,5 @@ class AdmissionRefusal(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return who was refused what."""
+        """Return the refused pod and its request."""
         return f"{self.namespace}/{self.workload}: {self.code}"

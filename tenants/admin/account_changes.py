@@ -63,10 +63,11 @@ class AccountChangeAdmin(ServiceAdmin):
     view_capability = "tenants:membership:read"
     write_capability = "tenants:membership:read"
     hint = (
-        "Asked for by one person, approved by another: neither who asked nor who would be raised. "
-        "A new address is confirmed by a link to the old one as well. Value: the role, the address "
-        "or the user name; empty otherwise. A role, staff status, another address and activation "
-        "end the person's password, sessions and tokens; a link goes to the person's address."
+        "One person asks, another approves; neither the requester nor the person concerned "
+        "may approve. A new address is confirmed by a link to the old one as well. Value: "
+        "the role, the address or the user name; empty otherwise. A role, staff status, "
+        "another address and activation end the person's password, sessions and tokens; a "
+        "link goes to the person's address."
     )
     form = AskForm
     add_fields = ("kind", "subject", "value")

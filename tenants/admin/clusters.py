@@ -24,8 +24,9 @@ class ClusterAdmin(ServiceAdmin):
     view_capability = "tenants:cluster:read"
     write_capability = "tenants:cluster:write"
     hint = (
-        "Credentials are named, never stored here. An earlier first hour has the past metered; "
-        "from metered until on no hour is, and what is not sealed there is waived."
+        "Credentials are named, never stored here. An earlier first hour meters the past "
+        'too; from "metered until" on no hour is metered, and unsealed hours there are '
+        "waived."
     )
     add_fields = ("slug", *(name for name in clusters.EDITABLE if name != "metered_until"))
     change_fields = clusters.EDITABLE

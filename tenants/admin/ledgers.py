@@ -56,7 +56,7 @@ class IdempotencyRecordAdmin(LedgerAdmin):
     """What a POST under an Idempotency-Key was answered."""
 
     view_capability = "tenants:audit:read"
-    hint = "Answers are kept for a week, so that a request sent again takes effect once."
+    hint = "Responses are kept for a week, so that a repeated request takes effect once."
     list_display = ("created_at", "principal", "key", "status")
     list_filter = ("status", "created_at")
     search_fields = ("principal", "key")

@@ -43,10 +43,10 @@ class ServicePrincipal:
 
 
 def actor_of_request(request: Request | HttpRequest) -> Actor:
-    """Return who calls, with every role held now; looked up once per request.
+    """Return the caller with every role held now; fetched once per request.
 
     Raises:
-        UnauthenticatedError: Nobody is signed in, or the user was deactivated.
+        UnauthenticatedError: The request has no valid sign-in, or the user is deactivated.
     """
     proof = getattr(request, "auth", None)
     if isinstance(proof, TokenProof):

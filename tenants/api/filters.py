@@ -16,7 +16,7 @@ PAGE_PARAMETERS = frozenset({"cursor", "page_size", "format"})
 
 
 class StrictFilterSet(filters.FilterSet):
-    """Filters that refuse a query parameter nobody knows: a typing error must not widen a list."""
+    """Filters that refuse an unknown query parameter: a typing error must not widen a list."""
 
     def is_valid(self) -> bool:
         """Whether every parameter can be used.

@@ -26,7 +26,7 @@ RETRY_AFTER_SECONDS = "1"
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Return the problem document of a refusal, or None to let a programming mistake crash."""
+    """Return the problem document of a refusal, or None for a programming mistake."""
     if isinstance(error, DomainError):
         return _problem(
             _of_refusal(error), status_code=error.status, headers=_headers_of_refusal(error)
@@ -143,7 +143,7 @@ def _joined(path: str, key: str) -> str:
 
 _BUSY_BODY = {
     "code": "busy",
-    "detail": "Somebody else is changing this at the moment.",
+    "detail": "Another request is changing this at the moment.",
     "remedy": "Send the same request again in a second.",
 }
 _REMEDIES = {

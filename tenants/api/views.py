@@ -35,7 +35,7 @@ class LedgerViewSet(GenericViewSet[Any]):
 
     @cached_property
     def actor(self) -> Actor:
-        """Return who calls; the service itself while the API description is written."""
+        """Return the caller; the service itself while the API description is written."""
         if getattr(self, "swagger_fake_view", False):
             return system_actor("openapi")
         return actor_of_request(self.request)

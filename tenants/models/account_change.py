@@ -71,5 +71,5 @@ class AccountChange(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return what would become of whom."""
+        """Return the change and the account."""
         return f"{self.subject}: {self.kind} {self.value}".strip()

@@ -37,5 +37,5 @@ class AuditEntry(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return the action and who did it."""
+        """Return the action and the actor."""
         return f"{self.action} by {self.actor_label}"

@@ -39,9 +39,9 @@ class AdmissionMode(models.TextChoices):
     """What our webhook does with a pod of a cluster."""
 
     OFF = "off"
-    """Pods are let through unlooked at."""
+    """Pods are admitted without a check."""
     WARN = "warn"
-    """Everything is counted and let in; what would be refused is answered with a warning."""
+    """Everything is counted and admitted; what would be refused is answered with a warning."""
     ENFORCE = "enforce"
 
 
@@ -49,7 +49,7 @@ class FailurePolicy(models.TextChoices):
     """What a pod is answered while the database cannot be reached."""
 
     ALLOW = "allow"
-    """Let it in: the namespace's ResourceQuota still holds, and the watch finds the pod."""
+    """Admit it: the namespace's ResourceQuota still holds, and the watch finds the pod."""
     DENY = "deny"
 
 
@@ -103,7 +103,7 @@ class Cluster(models.Model):
         default=AdmissionMode.OFF,
         db_default=AdmissionMode.OFF.value,
     )
-    """Takes a watched cluster: without a watch nobody would see admitted pods end."""
+    """Needs a watched cluster: without a watch the end of admitted pods is not observed."""
     admission_on_failure = models.CharField(
         max_length=16,
         choices=FailurePolicy.choices,

@@ -65,5 +65,5 @@ class Invitation(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return who is invited to be what."""
+        """Return the invited address and role."""
         return f"{self.email}: {self.role}"

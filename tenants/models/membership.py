@@ -88,5 +88,5 @@ class Membership(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return who holds what."""
+        """Return the person and the role."""
         return f"{self.user or self.service_account}: {self.role}"

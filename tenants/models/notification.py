@@ -120,7 +120,7 @@ class NotificationDelivery(models.Model):
     )
     attempts = models.PositiveIntegerField(default=0)
     next_at = models.DateTimeField()
-    """When it is tried next; while somebody is at it, when their claim ends."""
+    """When it is tried next; during an attempt, when its lease ends."""
     sent_at = models.DateTimeField(null=True, blank=True)
     last_error = models.CharField(max_length=200, blank=True, default="")
     created_at = models.DateTimeField()

@@ -22,7 +22,7 @@ class ProcessClock(models.Model):
 
 
 class SweepCrash(models.Model):
-    """How often turns of one sweep ended in a fault that nobody foresaw: one row for each event.
+    """How often items of one sweep ended in an unexpected error: one row for each event.
 
     The log has key and traceback of each; this has the number that grows while nobody looks.
     """
@@ -33,9 +33,9 @@ class SweepCrash(models.Model):
     first_at = models.DateTimeField()
     last_at = models.DateTimeField()
     last_key = models.CharField(max_length=200, blank=True, default="")
-    """Whose turn it was, by key: an id, never a name."""
+    """The item's key: an id, never a name."""
     last_error = models.CharField(max_length=200, blank=True, default="")
-    """The class of the last fault; what it says may name tenants, and stands in the log alone."""
+    """The class of the last error; its text may name tenants, and is in the log alone."""
 
     class Meta:
         ordering = ["event"]

@@ -41,8 +41,8 @@ class Command(BaseCommand):
             type=_entry_id,
             metavar="ENTRY",
             help=(
-                "for the owner of the tables: from now on compare with no end of a run up to this"
-                " audit entry, after it was found who wrote it; needs --reason"
+                "for the owner of the tables: from now on ignore ends of runs up to this audit"
+                " entry, after their author was found; needs --reason"
             ),
         )
         parser.add_argument("--reason", default="", help="why, for the audit trail")

@@ -24,7 +24,7 @@ from tenants.api.views import ReadingViewSet
 
 
 class QuotaGrantSerializer(serializers.ModelSerializer[QuotaGrant]):
-    """A grant, and where it stands now; one that was cancelled has no range any more."""
+    """A grant and its present state; a cancelled one has no range any more."""
 
     limit = serializers.UUIDField(source="limit_id", read_only=True, allow_null=True)
     organization = serializers.UUIDField(source="organization_id", read_only=True)
@@ -53,7 +53,7 @@ class QuotaGrantSerializer(serializers.ModelSerializer[QuotaGrant]):
         read_only_fields = fields
 
     def get_grant_state(self, grant: QuotaGrant) -> GrantState:
-        """Return where it stands now."""
+        """Return its present state."""
         at: datetime = self.context["view"].at
         return grant_state(grant.valid.lower, grant.valid.upper, at=at)
 

@@ -107,7 +107,7 @@ class QuotaLimitSerializer(serializers.ModelSerializer[QuotaLimit]):
         return self._use(limit).headroom.used_units
 
     def get_reserved_units(self, limit: QuotaLimit) -> int:
-        """Return what was let in and is not bound yet."""
+        """Return what was admitted and is not bound yet."""
         return self._use(limit).headroom.reserved_units
 
     def get_free_units(self, limit: QuotaLimit) -> int | None:
@@ -115,7 +115,7 @@ class QuotaLimitSerializer(serializers.ModelSerializer[QuotaLimit]):
         return self._use(limit).headroom.free_units
 
     def get_burst_used_units(self, limit: QuotaLimit) -> int:
-        """Return what preemptible pods hold, let in or bound."""
+        """Return what preemptible pods hold, admitted or bound."""
         return self._use(limit).headroom.burst_used_units
 
     def get_is_suspended(self, limit: QuotaLimit) -> bool:
@@ -137,7 +137,7 @@ class QuotaLimitChangeSerializer(StrictSerializer):
 
 
 class QuotaLimitInputSerializer(QuotaLimitChangeSerializer):
-    """A new limit: its scope, whom it binds, and of what."""
+    """A new limit: its scope, its holder, and what it limits."""
 
     scope = serializers.ChoiceField(choices=LimitScope.values)
     organization = serializers.UUIDField()
@@ -209,7 +209,7 @@ class QuotaLimitViewSet(ReadingViewSet):
     @extend_schema(request=QuotaLimitChangeSerializer)
     @if_match
     def update(self, request: Request, pk: UUID) -> Response:
-        """Change what a limit says; its units must be said."""
+        """Change a limit; its units are required."""
         limit = access_limit(self.actor, pk, WRITE_LIMIT)
         fields = self.read(QuotaLimitChangeSerializer, request)
         return self._change(request, limit, fields)
@@ -253,7 +253,7 @@ class QuotaLimitViewSet(ReadingViewSet):
 
 
 def holder_fields(actor: Actor, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return whom a new limit binds and where, as far as the caller sees them.
+    """Return the holder and scope of a new limit, as far as the caller may read them.
 
     Raises:
         NotFoundError: The caller does not see one of them.

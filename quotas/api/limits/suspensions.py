@@ -52,7 +52,7 @@ class SuspensionSerializer(serializers.ModelSerializer[QuotaSuspension]):
 
 
 class SuspensionInputSerializer(StrictSerializer):
-    """Whom to suspend, and why; without a project the whole organization."""
+    """The tenant to suspend, and why; without a project the whole organization."""
 
     organization = serializers.UUIDField()
     project = serializers.UUIDField(required=False, allow_null=True, default=None)
@@ -86,7 +86,7 @@ class SuspensionViewSet(ReadingViewSet):
     @extend_schema(request=SuspensionInputSerializer, responses={201: SuspensionSerializer})
     @idempotent()
     def create(self, request: Request) -> Response:
-        """Let an organization or a project start nothing from now on; what runs keeps running."""
+        """Suspend an organization or a project: it starts nothing new; what runs keeps running."""
         fields = self.read(SuspensionInputSerializer, request)
         project = fields["project"]
         suspension = suspend_tenant(

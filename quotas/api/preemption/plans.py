@@ -188,7 +188,7 @@ class PreemptionPlanViewSet(ReadingViewSet):
     )
     @idempotent()
     def create(self, request: Request) -> Response:
-        """Say who would go so that an organization fits its limits; a dry run, nothing is done."""
+        """Plan which pods to end so that an organization fits its limits; a dry run."""
         fields = self.read(PreemptionPlanInputSerializer, request)
         plan = plan_preemption(
             organization=access_organization(self.actor, fields["organization"], PLAN_PREEMPTION),

@@ -36,7 +36,7 @@ from tenants.api.views import ReadingViewSet
 
 MODE_HELP = (
     "`off` makes no plans, `propose` makes one and notifies the administrators, `execute` also "
-    "runs it without a person."
+    "runs it automatically."
 )
 
 
@@ -149,13 +149,13 @@ class ProtectedWindowSerializer(serializers.ModelSerializer[ProtectedWindow]):
         read_only_fields = fields
 
     def get_window_state(self, window: ProtectedWindow) -> ProtectionState:
-        """Return where it stands now."""
+        """Return its present state."""
         at: datetime = self.context["view"].at
         return window_state(window.valid.lower, window.valid.upper, window.cancelled_at, at=at)
 
 
 class ProtectedWindowInputSerializer(StrictSerializer):
-    """Whom to protect, when and why."""
+    """The tenant to protect, when and why."""
 
     organization = serializers.UUIDField()
     project = serializers.UUIDField(required=False, allow_null=True, default=None)

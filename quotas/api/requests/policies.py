@@ -90,7 +90,7 @@ class RequestPolicyViewSet(ReadingViewSet):
     @extend_schema(request=PolicyInputSerializer)
     @idempotent()
     def create(self, request: Request) -> Response:
-        """Say who decides the requests of an organization, or of all others."""
+        """Set who decides the requests of an organization, or of all others."""
         fields = self.read(PolicyInputSerializer, request)
         organization_id = fields.pop("organization")
         organization = (

@@ -77,7 +77,7 @@ class QuotaRequestViewSet(ReadingViewSet):
         return requests_visible_to(self.actor)
 
     def get_serializer_context(self) -> dict[str, Any]:
-        """Return what the serializer needs to know: who reads."""
+        """Return the serializer's context with the caller."""
         return {**super().get_serializer_context(), "actor": self.actor}
 
     def get_one(self, pk: UUID) -> QuotaRequest:
@@ -95,7 +95,7 @@ class QuotaRequestViewSet(ReadingViewSet):
     @extend_schema(request=QuotaPreviewInputSerializer, responses=PreviewSerializer, filters=False)
     @action(detail=False, methods=["post"], pagination_class=None)
     def preview(self, request: Request) -> Response:
-        """Tell what a request would cost, who would decide it, and what stands against it."""
+        """Return what a request would cost, who would decide it, and what prevents it."""
         draft = self._draft(self.read(QuotaPreviewInputSerializer, request))
         preview = preview_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
         organization_id, project_id = draft.project.organization_id, draft.project.pk
@@ -126,7 +126,7 @@ class QuotaRequestViewSet(ReadingViewSet):
     @action(detail=False, methods=["post"])
     @idempotent()
     def renew(self, request: Request) -> Response:
-        """Ask that what was approved until a time goes on when it ends."""
+        """Request that units approved until a time continue after it."""
         fields = self.read(QuotaRenewalSerializer, request)
         found = access_request(self.actor, fields.pop("renews"), SUBMIT_REQUEST)
         made = renew_request(
@@ -138,7 +138,7 @@ class QuotaRequestViewSet(ReadingViewSet):
     @action(detail=True, methods=["post"])
     @idempotent(is_required=False)
     def comments(self, request: Request, pk: UUID) -> Response:
-        """Say something about a request; everybody who sees it reads it."""
+        """Comment on a request; all its readers see the comment."""
         found = access_request(self.actor, pk, READ_REQUEST)
         text = self.read(QuotaCommentInputSerializer, request)["text"]
         comment = comment_request(request_id=found.pk, text=text, actor=self.actor, at=self.at)
@@ -148,21 +148,21 @@ class QuotaRequestViewSet(ReadingViewSet):
     @action(detail=True, methods=["post"])
     @idempotent()
     def approve(self, request: Request, pk: UUID) -> Response:
-        """Approve the step whose turn it is; after the last one the request becomes true."""
+        """Approve the current step; after the last one the request takes effect."""
         return self._decide(approve_request, request, access_request_to_decide(self.actor, pk))
 
     @extend_schema(request=QuotaDecisionSerializer)
     @action(detail=True, methods=["post"])
     @idempotent(is_required=False)
     def reject(self, request: Request, pk: UUID) -> Response:
-        """Turn a request down; the limit stays."""
+        """Reject a request; the limit stays."""
         return self._decide(reject_request, request, access_request_to_decide(self.actor, pk))
 
     @extend_schema(request=QuotaDecisionSerializer)
     @action(detail=True, methods=["post"])
     @idempotent(is_required=False)
     def cancel(self, request: Request, pk: UUID) -> Response:
-        """Withdraw a request that nobody has decided."""
+        """Withdraw an undecided request."""
         found = access_request(self.actor, pk, SUBMIT_REQUEST)
         return self._decide(cancel_request, request, found)
 

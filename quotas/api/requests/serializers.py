@@ -1,4 +1,4 @@
-"""What a quota request looks like over REST, going in and coming out."""
+"""Quota requests over REST: input and output."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ BULK_BODY_MAX = 1_000
 
 
 class CostSerializer(serializers.Serializer[dict[str, object]]):
-    """What the wanted total would cost in a month; null where nobody knows, never nothing."""
+    """What the requested total would cost in a month; null where unknown, never 0."""
 
     currency = serializers.CharField(read_only=True, default="")
     at_full_use = serializers.CharField(read_only=True, allow_null=True, default=None)
@@ -28,7 +28,7 @@ class CostSerializer(serializers.Serializer[dict[str, object]]):
 
 
 class RequestStepSerializer(serializers.ModelSerializer[RequestStep]):
-    """One level that decides, in its turn."""
+    """One level that decides, in order."""
 
     decided_by = serializers.SerializerMethodField()
 
@@ -47,12 +47,12 @@ class RequestStepSerializer(serializers.ModelSerializer[RequestStep]):
         read_only_fields = fields
 
     def get_decided_by(self, step: RequestStep) -> str | None:
-        """Return who decided; None while nobody has."""
+        """Return the decider; None while undecided."""
         return None if step.decided_by is None else step.decided_by.username
 
 
 class QuotaCommentSerializer(serializers.ModelSerializer[RequestComment]):
-    """What somebody said."""
+    """A comment."""
 
     author = serializers.CharField(source="author.username", read_only=True)
 
@@ -63,7 +63,7 @@ class QuotaCommentSerializer(serializers.ModelSerializer[RequestComment]):
 
 
 class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
-    """A request, who decides it, and what became of it. `requested_units` is the wanted total.
+    """A request, its deciders and its outcome. `requested_units` is the requested total.
 
     `units_before` and `burst_before` are what held without it when it was asked, null when unset;
     `is_unlimited_before` marks a null that means unlimited. `peak_units` is the most
@@ -128,7 +128,7 @@ class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
         return represented if shows_cost else {**represented, "cost": None}
 
     def get_user(self, request: QuotaRequest) -> str | None:
-        """Return whom it is for; None for the whole project."""
+        """Return the user it is for; None for the whole project."""
         return None if request.user is None else request.user.username
 
     def get_cluster(self, request: QuotaRequest) -> str | None:
@@ -136,7 +136,7 @@ class QuotaRequestSerializer(serializers.ModelSerializer[QuotaRequest]):
         return None if request.cluster is None else request.cluster.slug
 
     def get_decided_by(self, request: QuotaRequest) -> str | None:
-        """Return who decided; None while nobody has, and where the policy did."""
+        """Return the decider; None while undecided, and where the policy decided."""
         return None if request.decided_by is None else request.decided_by.username
 
 
@@ -145,7 +145,7 @@ class QuotaPreviewInputSerializer(StrictSerializer):
 
     project = serializers.UUIDField()
     user = serializers.CharField(
-        max_length=150, required=False, help_text="Whom in the project it is for."
+        max_length=150, required=False, help_text="The user in the project it is for."
     )
     size = SizeField()
     model_group = ModelGroupField(required=False, default="")
@@ -184,7 +184,7 @@ class QuotaRenewalSerializer(StrictSerializer):
 
 
 class QuotaDecisionSerializer(StrictSerializer):
-    """What is said with a decision."""
+    """The note of a decision."""
 
     note = serializers.CharField(
         max_length=NOTE_LENGTH_MAX, allow_blank=True, required=False, default=""
@@ -192,13 +192,13 @@ class QuotaDecisionSerializer(StrictSerializer):
 
 
 class QuotaCommentInputSerializer(StrictSerializer):
-    """What somebody says."""
+    """A new comment."""
 
     text = serializers.CharField(max_length=NOTE_LENGTH_MAX)
 
 
 class PreviewProblemSerializer(serializers.Serializer[object]):
-    """One thing that stands against a request."""
+    """One reason against a request."""
 
     field = serializers.CharField(read_only=True)
     code = serializers.CharField(read_only=True)

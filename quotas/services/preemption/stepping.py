@@ -275,7 +275,7 @@ def _wait_or_end(look: _PlanSteps, *, actor: Actor, at: datetime) -> None:
         end_plan(look.plan, PlanState.DONE, message=message, actor=actor, at=at)
         return
     left = "; ".join(one.sentence for one in look.overages)
-    message = f"Nothing more can go without a person. Still over: {left}."
+    message = f"Nothing more can be ended automatically. Still over: {left}."
     end_plan(look.plan, PlanState.STOPPED, message=message, actor=actor, at=at)
 
 

@@ -110,7 +110,7 @@ def _tell_proposal(plan: PreemptionPlan, *, at: datetime) -> None:
         event="quotas:preemption:proposed",
         organization_id=plan.organization_id,
         subject="More is held than the limits allow",
-        text=f"Over: {over}. A plan says who would go; nothing has been done.",
+        text=f"Over: {over}. A plan lists the pods it would end; nothing has been executed.",
         facts={"plan": str(plan.pk)},
         roles=[Role.ORGANIZATION_ADMIN, Role.PLATFORM_ADMIN],
         key=f"preemption:{plan.organization_id}:{_over_since(plan)}:proposed",

@@ -66,7 +66,7 @@ class MeView(APIView):
 
     @extend_schema(operation_id="me_retrieve", responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        """Return who calls, with roles and capabilities."""
+        """Return the caller, with roles and capabilities."""
         actor = actor_of_request(request)
         return Response(MeSerializer(actor, context={"scopes": actor.scopes}).data)
 

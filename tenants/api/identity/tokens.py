@@ -76,7 +76,7 @@ class IssuedTokenSerializer(ApiTokenSerializer):
 
 
 class ApiTokenInputSerializer(StrictSerializer):
-    """A token to issue: to oneself, or to a service account one looks after."""
+    """A token to issue: to oneself, or to a service account one administers."""
 
     name = serializers.CharField(max_length=200)
     expires_at = serializers.DateTimeField(
@@ -105,7 +105,7 @@ class ApiTokenViewSet(ReadingViewSet):
     filterset_class = ApiTokenFilter
 
     def get_queryset(self) -> QuerySet[ApiToken]:
-        """Return the caller's own tokens, and those of accounts it looks after."""
+        """Return the caller's own tokens, and those of accounts it administers."""
         return api_tokens_visible_to(self.actor)
 
     def get_one(self, pk: UUID) -> ApiToken:

@@ -119,7 +119,7 @@ def test_words_are_right_for_what_was_admitted_and_what_was_found(client: Client
         "found llm on hopper",
         "2 large, burst",
         "2026-11-02 08:00 UTC",
-        "others are listed only where Filters, state asks for them.",
+        "released ones are listed only under Filters, state.",
     ):
         assert words in page, words
     assert "Admitted at" not in page

@@ -70,7 +70,7 @@ def test_adding_a_plan_shows_who_would_go(cast: Cast, frank: Client) -> None:
 def test_the_form_plans_and_saves_nothing(frank: Client) -> None:
     form = frank.get(f"{PLANS}add/").content.decode()
 
-    assert "Plan, and show who would go" in form
+    assert "Make a plan and show its victims" in form
     assert 'name="_continue"' in form
     assert 'name="_save"' not in form
     assert 'name="_addanother"' not in form

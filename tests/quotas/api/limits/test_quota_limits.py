@@ -262,7 +262,7 @@ def test_unlimited_is_said_with_null_and_never_by_leaving_it_out(
         (problem,) = answer.json()["problems"]
         assert (answer.status_code, problem["field"]) == (422, "limit_units")
         assert problem["message"] == (
-            "Send a whole number of units, or null for a limit that binds nobody."
+            "Send a whole number of units, or null for no limit at this level."
         )
     assert unlimited.status_code == 201
     told = unlimited.json()

@@ -312,7 +312,7 @@ def test_waiting_grows_and_ends_with_a_person(cast: Cast, workloads: SimulatedWo
     assert states(plan) == {"a": "needs_person", "b": "needs_person"}
     assert plan.state == "stopped"
     assert plan.message == (
-        "Nothing more can go without a person. Still over: "
+        "Nothing more can be ended automatically. Still over: "
         "2 large over the limit of organization acme."
     )
     assert workloads.asked == []
