@@ -20,7 +20,7 @@ from embedded.ports import free_port
 from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.protocols.watch import WatchedKind, WatchTarget
 from metering.services.allocations.heartbeats import beat
 from metering.services.allocations.leases import Lease, take_lease

@@ -118,7 +118,7 @@ def _load(*, cluster: UUID, project: UUID) -> None:
     """Write a week that ends at the end of the first hour of a day, all but that hour derived."""
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
 
-    from metering.domain.catalogue.rules import DEFAULT_VERSION  # noqa: PLC0415
+    from metering.domain.catalogue.sizing import DEFAULT_VERSION  # noqa: PLC0415
     from metering.models import ClusterHealth, MeteringWindow  # noqa: PLC0415
 
     begin = MIDNIGHT + HOUR - HOURS * HOUR

@@ -15,10 +15,11 @@ from celery import shared_task
 from django.conf import settings
 
 from metering.adapters import usage_source
-from metering.domain.collection.policy import GapPolicy, MeteringPolicy
+from metering.domain.collection.windows import GapPolicy, MeteringPolicy
 from metering.domain.efficiency.rules import WasteThresholds, thresholds_of
 from metering.protocols import UsageSource
 from metering.services.allocations.sizing import settle_everywhere
+from metering.services.collection.sealing import make_missing_due
 from metering.services.collection.sweeping import (
     CollectionSweep,
     Progress,
@@ -31,12 +32,7 @@ from metering.services.collection.sweeping import (
 from metering.services.collection.windows import MONTHS_AHEAD, ensure_partitions, try_partitions
 from metering.services.corrections.rechecking import RecheckSweep, recheck_due, recheck_next
 from metering.services.corrections.rechecks import make_due_rechecks
-from metering.services.devices.collection import (
-    DeviceSweep,
-    collect_due_devices,
-    collect_next,
-)
-from metering.services.devices.leasing import make_missing_due
+from metering.services.devices.collection import DeviceSweep, collect_due_devices, collect_next
 from metering.services.efficiency.deriving import Derived, derive_each, derive_windows
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.clock import database_now

@@ -13,7 +13,7 @@ from typing import Final
 from billing.domain.errors import InvoiceFinalError
 from billing.domain.money import Money, price_of_more
 from billing.domain.period import Month
-from metering.domain.catalogue.names import is_burst, without_burst
+from metering.domain.catalogue.units import is_burst, without_burst
 
 _SIZE_ORDER: Final = {"small": 0, "medium": 1, "large": 2}
 _SHAPES: Final = {"whole": "whole device"}

@@ -9,8 +9,7 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from billing.domain.errors import PriceInvalidError, PriceKeyInvalidError
-from metering.domain.catalogue.names import BURST_ENDING, is_burst, without_burst
-from metering.domain.catalogue.units import GPUSize
+from metering.domain.catalogue.units import BURST_ENDING, GPUSize, is_burst, without_burst
 
 ANY_GROUP: Final = "*"
 ANY_BURST_GROUP: Final = f"{ANY_GROUP}{BURST_ENDING}"

@@ -14,8 +14,7 @@ from django.db.models import Q, Sum
 from billing.domain.money import price_of
 from billing.domain.price_book import ANY_BURST_GROUP, ANY_GROUP
 from billing.models import Charge, Price, PriceBookAssignment
-from metering.domain.catalogue.names import BURST_ENDING
-from metering.domain.catalogue.units import GPUSize
+from metering.domain.catalogue.units import BURST_ENDING, GPUSize
 from quotas.protocols.costs import CostEstimate
 
 HOURS_PER_MONTH: Final = 730

@@ -14,7 +14,7 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from metering.domain.catalogue.editing import SizingDifference
-from metering.domain.catalogue.rules import rule_to_json
+from metering.domain.catalogue.sizing import rule_to_json
 from metering.domain.figures import unit_hours_text
 from metering.models import CatalogueVersion
 from metering.services.catalogue import add_catalogue_version, ensure_catalogue, preview_catalogue

@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from metering.admin.notes import NoteForm, note_of
 from metering.domain.catalogue.sizing import UnsizedCause
-from metering.domain.collection.policy import GapPolicy
-from metering.domain.corrections.decisions import HourResult
+from metering.domain.collection.hour_decisions import HourResult
+from metering.domain.collection.windows import GapPolicy
 from metering.domain.figures import unit_hours_text
 from metering.models import MeteringWindow
-from metering.selectors.corrections.decisions import DecisionPreview, preview_decision
-from metering.services.corrections.decisions import decide_windows
+from metering.selectors.collection.hour_decisions import DecisionPreview, preview_decision
+from metering.services.collection.hour_decisions import decide_windows
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.errors import DomainError
 

@@ -31,8 +31,7 @@ from metering.selectors.corrections.exceptions import (
     AlikeExceptions,
     open_exception_groups,
 )
-from metering.services.corrections.accepting import accept_side
-from metering.services.corrections.exceptions import resolve_exception
+from metering.services.corrections.exceptions import accept_side, resolve_exception
 from tenants.admin.base import LedgerAdmin
 
 LIST = "admin:metering_meteringexception_changelist"

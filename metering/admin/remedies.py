@@ -32,8 +32,8 @@ from metering.domain.corrections.exceptions import (
     held_text,
 )
 from metering.models import ExceptionState, MeteringException
-from metering.selectors.corrections.decisions import decisions_for
-from metering.services.corrections.accepting import accept_side
+from metering.selectors.collection.hour_decisions import decisions_for
+from metering.services.corrections.exceptions import accept_side
 from tenants.access import projects_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor

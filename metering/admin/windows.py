@@ -25,14 +25,13 @@ from metering.domain.collection.calendar import (
     next_month,
     previous_month,
 )
-from metering.domain.collection.policy import GapPolicy, MeteringPolicy
-from metering.domain.collection.windows import WindowState
+from metering.domain.collection.windows import GapPolicy, MeteringPolicy, WindowState
 from metering.domain.corrections.correction import RecheckReason
 from metering.domain.figures import percent_text
 from metering.models import MeteringWindow
+from metering.selectors.collection.hour_decisions import decisions_for
 from metering.selectors.collection.windows import ClusterCalendar, window_calendar
-from metering.selectors.corrections.decisions import decisions_for
-from metering.services.corrections.decisions import retry_window
+from metering.services.collection.hour_decisions import retry_window
 from metering.services.corrections.rechecks import ask_recheck
 from tenants.admin.base import LedgerAdmin, actor_of_request
 

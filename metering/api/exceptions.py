@@ -8,17 +8,11 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from metering.access import (
-    READ_EXCEPTION,
-    WRITE_EXCEPTION,
-    access_exception,
-    exceptions_visible_to,
-)
+from metering.access import READ_EXCEPTION, WRITE_EXCEPTION, access_exception, exceptions_visible_to
 from metering.domain.collection.reconciliation import Side
 from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import ExceptionState, MeteringException
-from metering.services.corrections.accepting import accept_side
-from metering.services.corrections.exceptions import resolve_exception
+from metering.services.corrections.exceptions import accept_side, resolve_exception
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet

@@ -13,22 +13,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from metering.access import READ_WINDOW, WRITE_WINDOW, access_window, windows_visible_to
-from metering.domain.collection.policy import GapPolicy, MeteringPolicy
-from metering.domain.collection.windows import WINDOW, WindowState
+from metering.domain.collection.hour_decisions import DecidedHour, HourResult
+from metering.domain.collection.windows import WINDOW, GapPolicy, MeteringPolicy, WindowState
 from metering.domain.corrections.correction import RecheckReason
-from metering.domain.corrections.decisions import HourResult
 from metering.models import DeviceWindow, MeteringWindow
-from metering.selectors.corrections.decisions import (
+from metering.selectors.collection.hour_decisions import (
     DecisionPreview,
     hours_between,
     preview_decision,
 )
-from metering.services.corrections.decisions import (
-    DecidedHour,
-    decide_window,
-    decide_windows,
-    retry_window,
-)
+from metering.services.collection.hour_decisions import decide_window, decide_windows, retry_window
 from metering.services.corrections.rechecks import ask_recheck
 from tenants.access import READ_CLUSTER, access_cluster, require_capability
 from tenants.api.filters import StrictFilterSet

@@ -1,11 +1,6 @@
 """Refusals of metering, one class each."""
 
-from tenants.domain.errors import (
-    ConflictError,
-    ForbiddenError,
-    InvalidInputError,
-    NotFoundError,
-)
+from tenants.domain.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 
 
 class ClaimLostError(ConflictError):
@@ -170,6 +165,17 @@ class NoteMissingError(InvalidInputError):
 
     code = "metering_note_missing"
     remedy = "Say in a sentence why."
+
+
+def required_note(note: str, *, field: str = "note") -> str:
+    """Return the reason of a decision without the blanks around it.
+
+    Raises:
+        NoteMissingError: It is empty.
+    """
+    if not note.strip():
+        raise NoteMissingError("The decision has no reason.", field=field)
+    return note.strip()
 
 
 class PartitionRangeError(InvalidInputError):

@@ -3,8 +3,7 @@
 from django.db import models
 from django.db.models import F, Q, Value
 
-from metering.domain.collection.policy import GapPolicy
-from metering.domain.collection.windows import WindowState
+from metering.domain.collection.windows import GapPolicy, WindowState
 from tenants.models import Cluster
 
 GAP_POLICY_CHOICES = [(policy.value, policy.value.replace("_", " ")) for policy in GapPolicy]

@@ -8,8 +8,7 @@ from django.db import connection
 
 from metering.domain.catalogue.editing import SeenHardware
 from metering.domain.catalogue.model_groups import SHORT_GROUPS, group_of_product, is_named
-from metering.domain.catalogue.rules import DEFAULT_RULES, rule_from_json
-from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.catalogue.sizing import DEFAULT_RULES, Catalogue, rule_from_json
 from metering.models import CatalogueVersion, NodeRecord, PodAllocation
 
 _VERSIONS_CACHED_MAX = 8

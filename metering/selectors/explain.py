@@ -9,10 +9,8 @@ from uuid import UUID
 from django.db.models import Q
 
 from metering.domain.allocations.claims import allocation_key
-from metering.domain.catalogue.rules import rule_from_json
-from metering.domain.catalogue.sizing import Catalogue
-from metering.domain.collection.policy import GapPolicy
-from metering.domain.collection.windows import WindowState, whole_hours
+from metering.domain.catalogue.sizing import Catalogue, rule_from_json
+from metering.domain.collection.windows import GapPolicy, WindowState, whole_hours
 from metering.domain.explain import (
     VERDICT_SENTENCES,
     ChargeVerdict,

@@ -15,14 +15,12 @@ DEVICE_LOCK_CLASS = 0x6D650003
 
 def holds_claim(window_id: int, *, fence: int) -> bool:
     """Lock a window and return whether a claim on it still holds, by the database's clock."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT state = 'collecting' AND fence = %s AND lease_until > clock_timestamp()"
-            " FROM metering_meteringwindow WHERE id = %s FOR UPDATE",
-            [fence, window_id],
-        )
-        row = cursor.fetchone()
-    return bool(row and row[0])
+    return _is_true(
+        "SELECT state = 'collecting' AND fence = %s AND lease_until > clock_timestamp()"
+        " FROM metering_meteringwindow WHERE id = %s FOR UPDATE",
+        fence,
+        window_id,
+    )
 
 
 def holds_lease(cluster_id: UUID, *, holder: str, fence: int) -> bool:
@@ -30,27 +28,34 @@ def holds_lease(cluster_id: UUID, *, holder: str, fence: int) -> bool:
 
     Lock it before the cluster's ledger, and never while holding a window's lock.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT fence = %s AND lease_owner = %s"
-            " AND COALESCE(lease_until > clock_timestamp(), false)"
-            " FROM metering_clusterwatch WHERE cluster_id = %s FOR UPDATE",
-            [fence, holder, cluster_id],
-        )
-        row = cursor.fetchone()
-    return bool(row and row[0])
+    return _is_true(
+        "SELECT fence = %s AND lease_owner = %s"
+        " AND COALESCE(lease_until > clock_timestamp(), false)"
+        " FROM metering_clusterwatch WHERE cluster_id = %s FOR UPDATE",
+        fence,
+        holder,
+        cluster_id,
+    )
 
 
 def holds_recheck(recheck_id: int, *, fence: int) -> bool:
     """Lock a recheck and return whether a claim on it still holds; take it before its window."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT state = 'checking' AND fence = %s AND lease_until > clock_timestamp()"
-            " FROM metering_windowrecheck WHERE id = %s FOR UPDATE",
-            [fence, recheck_id],
-        )
-        row = cursor.fetchone()
-    return bool(row and row[0])
+    return _is_true(
+        "SELECT state = 'checking' AND fence = %s AND lease_until > clock_timestamp()"
+        " FROM metering_windowrecheck WHERE id = %s FOR UPDATE",
+        fence,
+        recheck_id,
+    )
+
+
+def holds_device_figures(window_id: int, *, fence: int) -> bool:
+    """Lock a window's device figures and return whether a lease on them is still valid."""
+    return _is_true(
+        "SELECT fence = %s AND state = 'collecting' AND lease_until > clock_timestamp()"
+        " FROM metering_devicewindow WHERE window_id = %s FOR NO KEY UPDATE",
+        fence,
+        window_id,
+    )
 
 
 def lock_cluster_ledger(cluster_id: UUID) -> None:
@@ -75,8 +80,11 @@ def lock_device_events(cluster_id: UUID) -> None:
 
 def try_tick_lock(name: str) -> bool:
     """Return whether this transaction may do a tick's work; False when another does it now."""
+    return _is_true("SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))", TICK_LOCK_CLASS, name)
+
+
+def _is_true(statement: str, *parameters: int | str | UUID) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))", [TICK_LOCK_CLASS, name]
-        )
-        return bool(cursor.fetchone()[0])
+        cursor.execute(statement, parameters)
+        row = cursor.fetchone()
+    return bool(row and row[0])

@@ -6,14 +6,14 @@ from typing import Final
 from django.db import IntegrityError, transaction
 
 from metering.domain.catalogue.editing import SizingDifference, differences, read_rules
-from metering.domain.catalogue.rules import (
+from metering.domain.catalogue.sizing import (
     DEFAULT_RULES,
     DEFAULT_VERSION,
+    Catalogue,
     Rule,
     rule_to_json,
     rules_digest,
 )
-from metering.domain.catalogue.sizing import Catalogue
 from metering.domain.errors import (
     CatalogueChangedError,
     CatalogueRulesInvalidError,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from metering.domain.catalogue.names import sanitise
+from metering.domain.catalogue.units import sanitise
 from metering.protocols import ContainerKind, ContainerRequest
 from metering.protocols.watch import (
     Change,

@@ -29,9 +29,9 @@ from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
 from billing.tasks import accrue_pending
-from metering.domain.collection.policy import GapPolicy
+from metering.domain.collection.windows import GapPolicy
 from metering.models import MeteringWindow, WindowState
-from metering.services.corrections.decisions import decide_window
+from metering.services.collection.hour_decisions import decide_window
 from metering.tasks import tick_windows
 from simulator.cluster.demo_tenancy import ORGANIZATIONS
 from simulator.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, PLATFORM_ADMIN

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing import assign_price_book, create_price_book, set_price
-from metering.domain.catalogue.names import sanitise
+from metering.domain.catalogue.units import sanitise
 from simulator.cluster.demo_tenancy import ORGANIZATIONS
 from simulator.cluster.scenario import (
     USER_LABEL,

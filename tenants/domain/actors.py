@@ -49,6 +49,11 @@ class Actor:
         """Whether this is the service itself, which may do everything."""
         return self.kind is ActorKind.SYSTEM
 
+    @property
+    def person_id(self) -> int | None:
+        """Return the acting person's id; None for the system and for tokens."""
+        return int(self.id) if self.kind is ActorKind.PERSON else None
+
     def grants_for(self, capability: str) -> tuple[Grant, ...]:
         """Return the grants that carry a capability, in the order of granting."""
         if self.scopes is not None and capability not in self.scopes:

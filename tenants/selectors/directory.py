@@ -1,6 +1,7 @@
 """Directories: projects of namespaces, hour by hour; clusters with tokens; references."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -59,6 +60,26 @@ def namespace_directory(
         )
         for namespace, project_id, organization_id, default_owner, valid in rows
     )
+
+
+Directory = Mapping[str, Sequence[NamespaceFact]]
+"""Namespace to its bindings."""
+
+
+def directory_of(bindings: Iterable[NamespaceFact]) -> Directory:
+    """Return bindings by namespace."""
+    by_namespace: dict[str, list[NamespaceFact]] = defaultdict(list)
+    for binding in bindings:
+        by_namespace[binding.namespace].append(binding)
+    return by_namespace
+
+
+def tenant_at(directory: Directory, *, namespace: str, moment: datetime) -> NamespaceFact | None:
+    """Return the binding of a namespace at a moment, or None when it was not bound."""
+    for binding in directory.get(namespace, ()):
+        if binding.begin_at <= moment and (binding.end_at is None or moment < binding.end_at):
+            return binding
+    return None
 
 
 def clusters_with_tokens() -> list[Cluster]:

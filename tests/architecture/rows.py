@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from billing.models import BillingPeriod, Invoice
 from billing.services.accrual import accrue_windows
-from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json, rules_digest
+from metering.domain.catalogue.sizing import DEFAULT_RULES, rule_to_json, rules_digest
 from metering.domain.corrections.correction import CorrectionState
 from metering.models import (
     CapacityRecord,

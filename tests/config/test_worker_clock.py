@@ -14,8 +14,7 @@ from structlog.testing import capture_logs
 
 from billing.tasks import tick_accrual
 from metering import tasks
-from metering.domain.collection.policy import GapPolicy, MeteringPolicy
-from metering.domain.collection.windows import window_containing
+from metering.domain.collection.windows import GapPolicy, MeteringPolicy, window_containing
 from metering.management.commands import watch_cluster
 from metering.models import MeteringWindow, WatchCursor
 from metering.protocols import ClusterTarget, Observation

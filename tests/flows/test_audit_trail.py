@@ -63,8 +63,7 @@ NOT_DEEDS = {
     "quotas.enforcement.settling.settle_conflict",
     "quotas.enforcement.settling.settle_overtaken",
     "metering.catalogue.preview_catalogue",
-    "metering.corrections.corrections.write_drafts",
-    "metering.corrections.exceptions.resolve_of_windows",
+    "metering.corrections.posting.write_drafts",
     "metering.collection.failures.record_incomplete",
     "metering.collection.failures.return_to_person",
 }
@@ -112,7 +111,7 @@ SWEEPS = {
     "metering.efficiency.deriving.derive_each",
     "metering.efficiency.deriving.derive_window",
     "metering.efficiency.deriving.derive_windows",
-    "metering.corrections.decisions.waive_unmetered",
+    "metering.collection.hour_decisions.waive_unmetered",
     "metering.allocations.leases.take_lease",
     "metering.allocations.lists.ledger_events",
     "metering.allocations.lists.ledger_list",
@@ -131,9 +130,9 @@ ELSEWHERE = {
     "tenants.identity.sessions.end_other_sessions",
     "tenants.identity.sessions.end_session",
     "tenants.verification.accept_earlier_ends",
-    "metering.corrections.accepting.accept_side",
-    "metering.corrections.decisions.decide_window",
-    "metering.corrections.decisions.decide_windows",
+    "metering.corrections.exceptions.accept_side",
+    "metering.collection.hour_decisions.decide_window",
+    "metering.collection.hour_decisions.decide_windows",
     "quotas.preemption.resuming.resume_jobs",
 }
 """Needs a link, the host, a browser, the owner of the tables, a window that waits for a person, two

@@ -21,7 +21,7 @@ from embedded.programs import end_stale
 from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.models import (
     CapacityRecord,
     DeviceUsage,

@@ -12,8 +12,7 @@ from django.test import override_settings
 from config.celery import app
 from config.management.commands.tick import TICKS
 from metering import tasks
-from metering.domain.collection.policy import DEFAULT_POLICY
-from metering.domain.collection.windows import window_containing
+from metering.domain.collection.windows import DEFAULT_POLICY, window_containing
 from metering.models import MeteringWindow, WindowRecheck
 from metering.selectors import locks
 from metering.services.corrections.rechecking import RecheckSweep

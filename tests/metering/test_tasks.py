@@ -9,8 +9,7 @@ from django.db import OperationalError, connection
 from django.test import override_settings
 
 from metering import tasks
-from metering.domain.collection.policy import MeteringPolicy
-from metering.domain.collection.windows import window_containing
+from metering.domain.collection.windows import MeteringPolicy, window_containing
 from metering.models import MeteringWindow
 from metering.services.collection import sweeping
 from metering.services.collection.collecting import Collection, collect_window

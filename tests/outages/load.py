@@ -10,7 +10,7 @@ from typing import Self
 
 from django.db import Error, connections, transaction
 
-from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.models import MeteringWindow, UsageRecord
 from metering.protocols import Observation
 from metering.services.collection.sweeping import meter_due

@@ -18,7 +18,7 @@ from metering.adapters.kubernetes.fields import (
     required,
     shown,
 )
-from metering.domain.catalogue.names import sanitise
+from metering.domain.catalogue.units import sanitise
 from metering.protocols import ContainerKind, ContainerRequest
 from metering.protocols.watch import PodState
 from tenants.domain.errors import SourceUnavailableError

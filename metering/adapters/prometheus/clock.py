@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from metering.adapters.prometheus.names import SHARD_ORDINAL, SHARDS_TOTAL, UP, Names
-from metering.adapters.prometheus.pod_observations import SeenPod
-from metering.adapters.prometheus.pods import PodFacts
+from metering.adapters.prometheus.pods import PodFacts, SeenPod
 from metering.adapters.prometheus.samples import Series, to_seconds, to_time
 from metering.protocols import NodeObservation, PodObservation, ScrapeTarget
 from tenants.domain.errors import SourceUnavailableError
@@ -255,3 +254,15 @@ def ticks_on_api_clock(ticks: Iterable[datetime], skew_seconds: int) -> tuple[da
     """Return scrapes likewise."""
     skew = timedelta(seconds=skew_seconds)
     return tuple(at - skew for at in ticks)
+
+
+def with_defects(
+    pods: Sequence[PodObservation], defects: Mapping[str, str]
+) -> tuple[PodObservation, ...]:
+    """Return the pods, with a sentence more for some of them, by uid."""
+    return tuple(
+        replace(pod, defects=tuple(sorted({*pod.defects, defects[pod.uid]})))
+        if pod.uid in defects
+        else pod
+        for pod in pods
+    )

@@ -278,7 +278,7 @@ def runs_of(seen: Sequence[tuple[Workload, Sequence[int]]], hours: Hours) -> Ite
         hours: The window.
     """
     stretches = _apart(seen) or _stretches(_named(seen))
-    joined = list(_workloads_joined(stretches))
+    joined = list(_merge_neighbours(stretches))
     for one, following in zip(joined, [*joined[1:], None], strict=True):
         end = one.last + hours.scrape
         if following is not None and following.first - one.last <= hours.scrape * 5 // 2:
@@ -311,7 +311,7 @@ def _stretches(named: Mapping[int, Workload]) -> Sequence[_Stretch]:
     return [_Stretch(at, at, named[at]) for at in sorted(named)]
 
 
-def _workloads_joined(stretches: Iterable[_Stretch]) -> Iterator[_Stretch]:
+def _merge_neighbours(stretches: Iterable[_Stretch]) -> Iterator[_Stretch]:
     """Yield the stretches with those of one workload that follow each other as one."""
     for workload, group in groupby(stretches, key=attrgetter("workload")):
         ours = list(group)

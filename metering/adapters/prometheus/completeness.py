@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, NoReturn
 from metering.adapters.prometheus.asking import Arrived, Asking
 from metering.adapters.prometheus.body import QueryResponse
 from metering.adapters.prometheus.names import ALLOCATABLE, Names
-from metering.adapters.prometheus.pod_observations import NO_UID, SeenPod
+from metering.adapters.prometheus.pods import NO_UID, SeenPod
 from metering.adapters.prometheus.queries import ANSWER_LABEL, DETAILS, FACTS, OBSERVATIONS, counts
 from metering.adapters.prometheus.samples import Range, Series, read_count, read_rows
 from tenants.domain.errors import SourceUnavailableError

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -285,3 +286,18 @@ def _reach(times: Sequence[int], scrape: int) -> tuple[int, int]:
 
 def _clipped(begin: int, end: int, hours: Hours) -> int:
     return max(0, min(end, hours.end) - max(begin, hours.start))
+
+
+def owner_of(labels: Mapping[str, str], user_label: str) -> str:
+    """Return the value of the user label, spelled raw, sanitised or as kube-state-metrics does."""
+    if not user_label:
+        return ""
+    first, second = _owner_labels(user_label)
+    return labels.get(first) or labels.get(second, "")
+
+
+@lru_cache(maxsize=64)
+def _owner_labels(user_label: str) -> tuple[str, str]:
+    """Return the labels to look under, best first."""
+    sanitised = "".join(c if c.isascii() and c.isalnum() else "_" for c in user_label)
+    return f"{LABEL_PREFIX}{sanitised}", f"{LABEL_PREFIX}{sanitised.removeprefix(LABEL_PREFIX)}"

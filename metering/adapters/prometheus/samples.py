@@ -5,7 +5,7 @@ the values.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -334,3 +334,13 @@ def _checked_metric(labels: Mapping[str, str], names: Names) -> str:
 
 def _refuse_answer() -> NoReturn:
     raise SourceUnavailableError("The answer is not shaped as one.", reason="bad_answer")
+
+
+def impossible(what: str, text: str) -> str:
+    """Return the sentence about a value that cannot be."""
+    return f"Its {what} cannot be {shown(text)}."
+
+
+def disagreement(what: str, texts: Iterable[str]) -> str:
+    """Return the sentence about series that contradict each other."""
+    return f"Its series disagree about its {what}: {', '.join(sorted(texts))}."

@@ -20,6 +20,7 @@ from metering.adapters.prometheus.clock import (
     pod_on_api_clock,
     read_clock,
     ticks_on_api_clock,
+    with_defects,
 )
 from metering.adapters.prometheus.completeness import check_counts, check_one_cluster
 from metering.adapters.prometheus.device_reading import DEVICE_SCRAPES, read_device_figures
@@ -33,19 +34,16 @@ from metering.adapters.prometheus.nodes import (
     read_nodes,
     timed_label_sets,
 )
-from metering.adapters.prometheus.pod_observations import (
-    REQUEST_METRICS,
-    SeenPod,
-    read_observations,
-)
 from metering.adapters.prometheus.pods import (
+    REQUEST_METRICS,
     PodFacts,
     PodHistory,
+    SeenPod,
     compose_pods,
     questions,
     read_facts,
     read_history,
-    with_defects,
+    read_observations,
 )
 from metering.adapters.prometheus.queries import (
     COVERAGE_JOBS,

@@ -14,8 +14,8 @@ from typing import Final
 
 from metering.domain.allocations.pod_life import CLAIM_PREFIX
 from metering.domain.allocations.timeline import EndKind
-from metering.domain.catalogue.names import MIG_PREFIX, WHOLE_DEVICE
 from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, UnsizedCause, size_of
+from metering.domain.catalogue.units import MIG_PREFIX, WHOLE_DEVICE
 from metering.domain.collection.windows import seconds_between, whole_second
 
 CLASS_LENGTH_MAX: Final = 80

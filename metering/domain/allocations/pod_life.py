@@ -8,7 +8,7 @@ merged: the bind stays as first observed, and a better end replaces a worse one.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX
 
@@ -123,52 +123,3 @@ def _earliest(*moments: datetime | None) -> datetime | None:
 
 def _latest(*moments: datetime | None) -> datetime | None:
     return max((moment for moment in moments if moment is not None), default=None)
-
-
-REGULAR: Final = "regular"
-INIT: Final = "init"
-SIDECAR: Final = "sidecar"
-
-
-class ContainerAsk(Protocol):
-    """What one container requests of the resource; see protocols.ContainerRequest."""
-
-    @property
-    def kind(self) -> str:
-        """Return "regular", "init" or "sidecar"."""
-        ...
-
-    @property
-    def units(self) -> int:
-        """Return the requested units."""
-        ...
-
-    @property
-    def order(self) -> int | None:
-        """Return the position among the init containers, None when not known."""
-        ...
-
-
-def effective_units(asks: Iterable[ContainerAsk]) -> int:
-    """Return the units a pod holds of one resource from its bind to its end.
-
-    Where the order of an init container or of a sidecar is not known, the sidecar counts as
-    declared before: that is an upper bound, and exact for pods without both. A negative request
-    cannot be, and makes the whole negative, so that nothing is billed from it.
-    """
-    listed = list(asks)
-    lowest = min((ask.units for ask in listed), default=0)
-    if lowest < 0:
-        return lowest
-    sidecars = [ask for ask in listed if ask.kind == SIDECAR]
-    steady = sum(ask.units for ask in listed if ask.kind in {REGULAR, SIDECAR})
-    starting = (
-        ask.units + sum(other.units for other in sidecars if _may_run_beside(other, ask))
-        for ask in listed
-        if ask.kind == INIT
-    )
-    return max(steady, max(starting, default=0))
-
-
-def _may_run_beside(sidecar: ContainerAsk, init: ContainerAsk) -> bool:
-    return sidecar.order is None or init.order is None or sidecar.order < init.order

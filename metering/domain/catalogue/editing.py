@@ -8,8 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from metering.domain.catalogue.rules import Rule, rule_from_json, rule_to_json
-from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, size_of
+from metering.domain.catalogue.sizing import (
+    Catalogue,
+    Rule,
+    Sized,
+    Unsized,
+    rule_from_json,
+    rule_to_json,
+    size_of,
+)
 from metering.domain.catalogue.units import GPUSize
 from metering.domain.corrections.exceptions import unsized_sentence
 from tenants.domain.errors import FieldProblem

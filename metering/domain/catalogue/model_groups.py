@@ -5,8 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from metering.domain.catalogue.mig_geometry import geometry_of
-from metering.domain.catalogue.rules import Rule
-from metering.domain.catalogue.sizing import MIG_MARK, SHARED_ENDING, SHORT_MODELS
+from metering.domain.catalogue.sizing import MIG_MARK, SHARED_ENDING, SHORT_MODELS, Rule
 
 _MAKER: Final = "NVIDIA-"
 SHORT_GROUPS: Final = frozenset(SHORT_MODELS.values())

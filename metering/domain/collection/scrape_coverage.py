@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, Protocol
 
-from metering.domain.collection.accounts import OpenInterval
+from metering.domain.allocations.timeline import OpenInterval
 from metering.domain.collection.windows import seconds_between
 
 UNSHOWN_SCRAPES_MAX: Final = 2

@@ -1,4 +1,4 @@
-"""Open allocations: what pods hold now, by namespace, project, pod and controller.
+"""What pods hold: now, by namespace, project, pod and controller; and in an hour, unseen in it.
 
 The binding in force decides the project of a namespace; unbound namespaces are left out.
 """
@@ -331,3 +331,40 @@ def pod_lives(
     with connection.cursor() as cursor:
         cursor.execute(_LIVES, given)
         return {(project, kind): tuple(seconds) for project, kind, seconds in cursor.fetchall()}
+
+
+# What holds something in the hour and was seen in its time or later has samples in it.
+_UNSEEN = """
+SELECT namespace || '/' || pod_name, count(*) OVER ()
+  FROM metering_podallocation
+ WHERE cluster_id = %(cluster_id)s AND source = 'prometheus'
+   AND (end_at IS NULL OR end_at > %(start_at)s)
+   AND begin_at < %(begun_before)s AND last_seen_at >= %(start_at)s
+   AND NOT pod_uid = ANY(%(pod_uids)s)
+ ORDER BY 1 LIMIT 3
+"""
+
+
+def unseen_pods(
+    cluster_id: UUID, *, start_at: datetime, begun_before: datetime, pod_uids: Collection[str]
+) -> tuple[int, tuple[str, ...]]:
+    """Return how many allocations other hours show in one and this does not, and some names.
+
+    Args:
+        cluster_id: The cluster.
+        start_at: Begin of the hour.
+        begun_before: A moment of the hour from which on a pod may have been seen too late.
+        pod_uids: Pods that were seen in the hour.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _UNSEEN,
+            {
+                "cluster_id": cluster_id,
+                "start_at": start_at,
+                "begun_before": begun_before,
+                "pod_uids": list(pod_uids),
+            },
+        )
+        rows = cursor.fetchall()
+    return (rows[0][1] if rows else 0), tuple(name for name, _ in rows)

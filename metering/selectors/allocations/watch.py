@@ -1,26 +1,15 @@
-"""Watches: which clusters have one, how far each has come, and what it reported of pods."""
+"""Watches: which clusters have one, how far each has come, and which binds differ."""
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Greatest
 
-from metering.domain.collection.claim_split import Use
-from metering.models import (
-    ClaimConsumer,
-    ClusterWatch,
-    OfferedDevice,
-    PodAllocation,
-    QueuedPod,
-    WatchCursor,
-    WatchSpan,
-)
+from metering.models import ClusterWatch, PodAllocation, QueuedPod, WatchCursor, WatchSpan
 from metering.protocols.watch import WatchedKind, WatchTarget
 from tenants.models import Cluster
 from tenants.models.cluster import AdmissionMode
@@ -121,26 +110,6 @@ def heartbeat_ages(*, at: datetime) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class RefusedPod:
-    """A pod with invalid fields, so that the ledger may lack what it held.
-
-    Attributes:
-        requests: Raw resource to the request as observed, for impossible requests; they have no
-            ledger row.
-        defects: Other invalid fields, one sentence each.
-        begin_at: When it was bound; when it was created, if its bind is invalid.
-    """
-
-    pod_uid: str
-    namespace: str
-    pod_name: str
-    requests: Mapping[str, str]
-    defects: tuple[str, ...]
-    begin_at: datetime
-    gone_at: datetime | None
-
-
-@dataclass(frozen=True)
 class BeginDifference:
     """An allocation another source opened, whose bind differs in the API."""
 
@@ -148,53 +117,6 @@ class BeginDifference:
     resource: str
     begin_at: datetime
     reported_begin_at: datetime
-
-
-@dataclass(frozen=True)
-class ClaimUse:
-    """A pod's use of a claim, from its bind on where that is known.
-
-    Attributes:
-        owner: The user in the pod's label, or "".
-    """
-
-    claim_uid: str
-    pod_uid: str
-    pod_name: str
-    owner: str
-    begin_at: datetime
-    end_at: datetime | None
-
-    @property
-    def use(self) -> Use:
-        """Return it as the split reads it."""
-        return Use(self.pod_uid, self.begin_at, self.end_at)
-
-
-_REFUSED = """
-SELECT q.pod_uid, q.namespace, q.pod_name, bad.requests, q.defects,
-       COALESCE(q.bound_at, q.created_at), q.gone_at
-  FROM metering_queuedpod q
- CROSS JOIN LATERAL (
-   SELECT COALESCE(jsonb_object_agg(r.key, r.value), '{}') AS requests
-     FROM jsonb_each(q.requests) AS r WHERE jsonb_typeof(r.value) = 'string') bad
- WHERE q.cluster_id = %(cluster_id)s AND q.created_at < %(end_at)s
-   AND COALESCE(q.gone_at, 'infinity') > %(begin_at)s
-   AND (q.defects <> '[]'
-     OR (q.bound_at < %(end_at)s
-       AND jsonb_path_exists(q.requests, '$.* ? (@.type() == "string")')))
- ORDER BY q.pod_uid
-"""
-
-
-def refused_pods(cluster_id: UUID, begin_at: datetime, end_at: datetime) -> tuple[RefusedPod, ...]:
-    """Return the pods in [begin_at, end_at) with invalid fields, by uid."""
-    with connection.cursor() as cursor:
-        cursor.execute(_REFUSED, {"cluster_id": cluster_id, "begin_at": begin_at, "end_at": end_at})
-        return tuple(
-            RefusedPod(uid, namespace, name, json.loads(bad), tuple(json.loads(defects)), *times)
-            for uid, namespace, name, bad, defects, *times in cursor.fetchall()
-        )
 
 
 def begin_differences(
@@ -221,34 +143,4 @@ def begin_differences(
     return tuple(
         BeginDifference(*row)
         for row in rows.values_list("pod_uid", "resource", "begin_at", "queued_bound_at")
-    )
-
-
-_USES = """
-SELECT c.claim_uid, c.pod_uid, c.pod_name, COALESCE(NULLIF(c.owner, ''), q.owner, ''),
-       CASE WHEN c.begin_at > min(c.begin_at) OVER (PARTITION BY c.claim_uid, c.pod_uid)
-         THEN c.begin_at ELSE COALESCE(q.bound_at, c.begin_at) END AS begin_at,
-       LEAST(c.end_at, q.gone_at)
-  FROM metering_claimconsumer c
-  LEFT JOIN metering_queuedpod q ON q.cluster_id = c.cluster_id AND q.pod_uid = c.pod_uid
- WHERE c.cluster_id = %s AND c.claim_uid = ANY(%s)
- ORDER BY c.claim_uid, begin_at, c.pod_uid
-"""
-
-
-def claim_uses(cluster_id: UUID, *, claim_uids: Collection[str]) -> tuple[ClaimUse, ...]:
-    """Return which pods used some claims and when, by claim and begin, in one statement.
-
-    Where a pod's bind is known its first use begins there, and a later one when it returned.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(_USES, [cluster_id, list(claim_uids)])
-        return tuple(ClaimUse(*row) for row in cursor.fetchall())
-
-
-def has_claims(cluster_id: UUID) -> bool:
-    """Whether a cluster has had devices to be claimed, or claims that were used."""
-    return (
-        OfferedDevice.objects.filter(cluster_id=cluster_id).exists()
-        or ClaimConsumer.objects.filter(cluster_id=cluster_id).exists()
     )

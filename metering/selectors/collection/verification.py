@@ -16,7 +16,7 @@ from metering.selectors.collection.record_digest import (
     RECORD_LINE,
     device_lines,
 )
-from metering.selectors.corrections.corrections import LINE_TYPES
+from metering.selectors.corrections.ledger import LINE_TYPES
 from tenants.domain.verification import CheckedBatch, Cursor, differences_of
 from tenants.selectors.verification import check_frozen_by_entries
 

@@ -237,8 +237,8 @@ def health_totals(*, begin_at: datetime, end_at: datetime) -> tuple[HealthTotal,
         HealthTotal(
             cluster_id,
             hours,
-            _health_whole(expected),
-            _health_whole(ready),
+            _to_whole(expected),
+            _to_whole(ready),
             pending,
             waited,
             *counts,
@@ -247,5 +247,5 @@ def health_totals(*, begin_at: datetime, end_at: datetime) -> tuple[HealthTotal,
     )
 
 
-def _health_whole(total: object) -> int | None:
+def _to_whole(total: object) -> int | None:
     return None if total is None else int(str(total))

@@ -113,7 +113,7 @@ SELECT count(*), count(*) FILTER (WHERE n.node_uid <> ALL(%(uids)s))
   FROM metering_noderecord n
  WHERE n.cluster_id = %(cluster_id)s AND n.end_at IS NULL AND n.begin_at <= %(at)s
 """
-_DOUBTS_OPEN: Final = {
+_OPEN_ROWS: Final = {
     WatchedKind.PODS: _OPEN_PODS,
     WatchedKind.CLAIMS: _OPEN_CLAIMS,
     WatchedKind.NODES: _OPEN_NODES,
@@ -138,7 +138,7 @@ def refuse_implausible(
     Raises:
         DoubtfulListError: More than `ABSENT_PERCENT_MAX` of at least `OPEN_MIN` rows are missing.
     """
-    statement = _DOUBTS_OPEN.get(kind)
+    statement = _OPEN_ROWS.get(kind)
     if statement is None:
         return
     given: dict[str, Any] = {

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from metering.domain.allocations.watch_coverage import HEALTHY_FOR
+from metering.domain.allocations.timeline import HEALTHY_FOR
 from metering.domain.collection.crashpoints import crashpoint
 from metering.models import ClusterWatch
 from metering.services.allocations.ends import end_on_lost_nodes

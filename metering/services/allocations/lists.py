@@ -10,7 +10,7 @@ from datetime import datetime
 import structlog
 from django.db import transaction
 
-from metering.domain.allocations.watch_coverage import HEALTHY_FOR
+from metering.domain.allocations.timeline import HEALTHY_FOR
 from metering.domain.collection.crashpoints import crashpoint
 from metering.protocols.watch import ListPage, WatchedKind, WatchEvent
 from metering.selectors.allocations.watch import alive_at

@@ -20,10 +20,10 @@ from metering.domain.allocations.pod_life import (
     TERMINAL_PHASES,
     PodSnapshot,
     believed,
-    effective_units,
     is_refused,
 )
 from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.catalogue.units import effective_units
 from metering.domain.collection.windows import whole_second
 from metering.protocols import ContainerRequest
 from metering.protocols.watch import PodState

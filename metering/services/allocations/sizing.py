@@ -11,8 +11,8 @@ from django.db import connection, transaction
 
 from metering.domain.allocations.claims import size_of_device
 from metering.domain.allocations.pod_life import CLAIM_PREFIX
-from metering.domain.catalogue.names import BURST_ENDING
 from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, size_of
+from metering.domain.catalogue.units import BURST_ENDING
 from metering.models import PodAllocation
 from metering.selectors.locks import lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 from metering.domain.allocations.claims import offered_resource, record_resource
 from metering.domain.allocations.pod_life import CLAIM_PREFIX
 from metering.domain.allocations.timeline import EndKind, Interval
-from metering.domain.catalogue.names import resource_of, sanitise
 from metering.domain.catalogue.sizing import Sized
+from metering.domain.catalogue.units import resource_of, sanitise
 from metering.domain.collection.capacity import Balance, ObservedCapacity, balance_of, blind_seconds
 from metering.domain.collection.claim_split import NOBODY, ClaimPart, Use, split_claim
 from metering.domain.collection.windows import seconds_between, whole_second
 from metering.domain.corrections.exceptions import ExceptionKind, Finding, node_subject
-from metering.selectors.allocations.ledger import AllocationFact
-from metering.selectors.allocations.watch import ClaimUse
-from metering.selectors.collection.ledger import NodeFact
+from metering.selectors.allocations.ledger import AllocationFact, ClaimUse, NodeFact
 from metering.services.collection.composed import CapacityRow, NodeUse, UsageRow, WindowInput
 from metering.services.collection.pairing import Sizer
 

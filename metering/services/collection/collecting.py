@@ -7,20 +7,21 @@ valid; a worker whose claim was taken over writes nothing.
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 
 import structlog
 from django.db import connection, transaction
 
 from metering.domain.collection.crashpoints import crashpoint
-from metering.domain.collection.policy import (
+from metering.domain.collection.hour_decisions import Shown, shown_values
+from metering.domain.collection.windows import (
     DEFAULT_POLICY,
     GapPolicy,
     MeteringPolicy,
+    WindowState,
     is_gap,
     query_time,
 )
-from metering.domain.collection.windows import WindowState
-from metering.domain.corrections.decisions import Shown, shown_values
 from metering.domain.corrections.exceptions import BLOCKING_KINDS
 from metering.domain.errors import ClaimLostError
 from metering.protocols import Evidence, UsageSource
@@ -47,6 +48,7 @@ from metering.services.collection.posting import (
     replace_capacity,
     replace_usage,
     write_allocations,
+    write_findings,
 )
 from metering.services.collection.reconciliation import (
     evidence_digests,
@@ -57,7 +59,6 @@ from metering.services.collection.reconciliation import (
     single_source,
 )
 from metering.services.collection.windows import ClaimedWindow
-from metering.services.corrections.exceptions import write_findings
 from tenants.domain.actors import Actor
 
 logger = structlog.get_logger(__name__)
@@ -296,11 +297,7 @@ def _finish(
                 ),
                 "evidence": json.dumps([_evidence_values(item) for item in evidence]),
                 "catalogue_version": version,
-                "shown": json.dumps(
-                    shown_values(
-                        shown_of(composed, observed=observed), evidence=evidence_digests(observed)
-                    )
-                ),
+                "shown": json.dumps(_shown(composed, observed=observed)),
                 "records": len(composed.usage),
                 "at": at,
             },
@@ -309,6 +306,13 @@ def _finish(
     if row is None:
         raise ClaimLostError("Another worker took the window over.")
     return WindowState(row[0])
+
+
+def _shown(composed: Composed, *, observed: HourObservation) -> dict[str, Any]:
+    """Return what a person is shown of the hour, if one of its findings blocks it."""
+    if not any(finding.kind in BLOCKING_KINDS for finding in composed.findings):
+        return {}
+    return shown_values(shown_of(composed, observed=observed), evidence=evidence_digests(observed))
 
 
 def _json(value: object) -> str | None:

@@ -9,21 +9,17 @@ from functools import cached_property
 from uuid import UUID
 
 from metering.domain.allocations.timeline import Interval, Life
-from metering.domain.catalogue.names import sanitise
 from metering.domain.catalogue.sizing import Catalogue
-from metering.domain.catalogue.units import unit_seconds
-from metering.domain.collection.attribution import Directory, NamespaceOwner, owner_of
+from metering.domain.catalogue.units import sanitise, unit_seconds
 from metering.domain.collection.capacity import Balance
-from metering.domain.collection.policy import GapPolicy
 from metering.domain.collection.reconciliation import SourceVerdict
 from metering.domain.collection.scrape_coverage import ScrapeCoverage, coverage_of
-from metering.domain.collection.windows import WINDOW
+from metering.domain.collection.windows import WINDOW, GapPolicy
 from metering.domain.corrections.exceptions import Finding
-from metering.models import MeteringWindow
 from metering.protocols import ClusterTarget, Observation
-from metering.selectors.allocations.ledger import AllocationFact, AllocationKey
-from metering.selectors.collection.ledger import WindowLedger
+from metering.selectors.allocations.ledger import AllocationFact, AllocationKey, WindowLedger
 from tenants.models import Cluster
+from tenants.selectors.directory import Directory, NamespaceFact
 
 
 @dataclass(frozen=True)
@@ -55,14 +51,9 @@ class Hour:
         return self.is_watched and self.target.prometheus_url != ""
 
 
-def hour_of(window: MeteringWindow) -> Hour:
-    """Return a window's hour; reads its cluster."""
-    return Hour(
-        cluster_id=window.cluster_id,
-        start_at=window.start_at,
-        target=target_of(window.cluster),
-        is_watched=window.cluster.is_watched,
-    )
+def hour_of(cluster: Cluster, *, start_at: datetime, is_watched: bool) -> Hour:
+    """Return an hour of a cluster."""
+    return Hour(cluster.pk, start_at, target_of(cluster), is_watched=is_watched)
 
 
 def target_of(cluster: Cluster) -> ClusterTarget:
@@ -79,6 +70,41 @@ def target_of(cluster: Cluster) -> ClusterTarget:
         label_aliases={name: tuple(names) for name, names in cluster.label_aliases.items()},
         metric_aliases={name: tuple(names) for name, names in cluster.metric_aliases.items()},
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeasedHour:
+    """Work on one hour that a worker may do while its fence and lease are valid.
+
+    Attributes:
+        id: Of the leased row: the window, or its recheck.
+        failures: Consecutive unusable responses.
+    """
+
+    id: int
+    hour: Hour
+    fence: int
+    failures: int
+
+    @property
+    def cluster_id(self) -> UUID:
+        """Return the cluster of the hour."""
+        return self.hour.cluster_id
+
+    @property
+    def start_at(self) -> datetime:
+        """Return the begin of the hour, included."""
+        return self.hour.start_at
+
+    @property
+    def end_at(self) -> datetime:
+        """Return the end of the hour, excluded."""
+        return self.hour.end_at
+
+    @property
+    def target(self) -> ClusterTarget:
+        """Return the cluster as a source needs to know it."""
+        return self.hour.target
 
 
 @dataclass(frozen=True)
@@ -134,7 +160,7 @@ class UsageRow:
     """
 
     fact: AllocationFact
-    tenant: NamespaceOwner
+    tenant: NamespaceFact
     interval: Interval
     split_among: int = 1
     part_unit_seconds: int | None = None
@@ -147,8 +173,8 @@ class UsageRow:
 
     @property
     def owner(self) -> str:
-        """Return the owning user's name, from the namespace's binding at the begin."""
-        return owner_of(label=self.fact.owner, default_owner=self.tenant.default_owner)
+        """Return the owning user's name: the pod's label, else the binding's default, else ""."""
+        return self.fact.owner or self.tenant.default_owner
 
     @property
     def unit_seconds(self) -> int:

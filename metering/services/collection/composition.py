@@ -5,19 +5,18 @@ settled by the catalogue, and its namespace attributed. What fails on the way be
 holds the unit-seconds; nothing is guessed and nothing is dropped.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from metering.domain.allocations.claims import offered_resource
 from metering.domain.allocations.timeline import EndKind, Interval, clip
-from metering.domain.catalogue.names import resource_of, sanitise
 from metering.domain.catalogue.sizing import Sized, Unsized
-from metering.domain.catalogue.units import is_believable, unit_seconds
-from metering.domain.collection.accounts import SourceAccount
-from metering.domain.collection.attribution import tenant_at
-from metering.domain.collection.policy import GapPolicy
-from metering.domain.collection.reconciliation import SourceVerdict, WindowShare
-from metering.domain.corrections.exceptions import ExceptionKind, Finding
+from metering.domain.catalogue.units import is_believable, resource_of, sanitise, unit_seconds
+from metering.domain.collection.reconciliation import SourceAccount, SourceVerdict, WindowShare
+from metering.domain.collection.windows import GapPolicy
+from metering.domain.corrections.exceptions import ExceptionKind, Finding, pod_subject
+from metering.protocols import Observation
 from metering.selectors.allocations.ledger import AllocationFact, AllocationKey
 from metering.services.collection.balancing import balance_nodes, claim_rows, is_claim, offers_of
 from metering.services.collection.composed import (
@@ -30,7 +29,6 @@ from metering.services.collection.composed import (
 )
 from metering.services.collection.findings import (
     changed_request,
-    digest_of,
     estimated_end,
     held_hour,
     inconsistent_node,
@@ -41,9 +39,9 @@ from metering.services.collection.findings import (
     unbound,
     uncertain_end,
     unsized,
-    unsupported_decisions,
 )
 from metering.services.collection.pairing import Case, Sizer, cases_of, sized_for
+from tenants.selectors.directory import tenant_at
 
 SIZING_LABELS = ("nvidia_com_gpu_", "nvidia_com_mig_")
 """Beginnings of the node labels that are kept with an allocation, as what settled its size."""
@@ -301,3 +299,39 @@ def _use_of(row: UsageRow) -> NodeUse:
         unit_seconds=row.unit_seconds,
         slack_seconds=row.interval.slack_seconds,
     )
+
+
+def digest_of(observation: Observation | None) -> str:
+    """Return one SHA-256 over the responses of an observation; "" without one."""
+    if observation is None:
+        return ""
+    answers = "\n".join(sorted(item.sha256 for item in observation.evidence))
+    return hashlib.sha256(answers.encode()).hexdigest()
+
+
+def unsupported_decisions(
+    given: WindowInput, *, billed: Collection[AllocationKey]
+) -> Iterator[Finding]:
+    """Yield what is held because a person accepted it and nothing else is known of it now.
+
+    Without the pod's node its size is unknown. That a source lost it does not mean that it held
+    nothing.
+    """
+    hour = given.hour
+    for key, accepted in sorted(given.ledger.decisions.items()):
+        life = accepted.life
+        inside = life and clip(life, start_at=hour.start_at, end_at=hour.end_at)
+        if key in billed or not inside:
+            continue
+        held = unit_seconds(units=accepted.units, seconds=inside.seconds)
+        yield Finding(
+            kind=ExceptionKind.PROMETHEUS_ONLY,
+            subject=pod_subject(uid=key[0], resource=key[1]),
+            namespace=given.ledger.decided_namespaces.get(key, ""),
+            summary=(
+                "Its evidence was accepted, but no source reports the pod any more: "
+                f"{held} unit-seconds are held."
+            ),
+            held_unit_seconds=held,
+            details={"cause": "unsupported", "resource": key[1], "units": accepted.units},
+        )

@@ -16,16 +16,16 @@ import structlog
 from django.db import connection, transaction
 
 from metering.domain.collection.crashpoints import crashpoint
-from metering.domain.collection.policy import (
+from metering.domain.collection.hour_decisions import END_UNOBSERVED, Shown, shown_values
+from metering.domain.collection.scrape_coverage import Hole, united, united_seconds
+from metering.domain.collection.windows import (
     GapPolicy,
     MeteringPolicy,
+    WindowState,
     backoff_seconds,
     is_gap,
     is_query_final,
 )
-from metering.domain.collection.scrape_coverage import Hole, united, united_seconds
-from metering.domain.collection.windows import WindowState
-from metering.domain.corrections.decisions import END_UNOBSERVED, Shown, shown_values
 from metering.domain.corrections.exceptions import REMEDIES, WAITING_KINDS, ExceptionKind, Finding
 from metering.domain.errors import ClaimLostError
 from metering.domain.figures import percent_text
@@ -33,7 +33,9 @@ from metering.models import MeteringWindow
 from metering.selectors.locks import holds_claim
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composition import compose_window
+from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.observing import HourObservation, basis_of, given_of
+from metering.services.collection.posting import write_findings
 from metering.services.collection.reconciliation import (
     TARGETS_NAMED_MAX,
     coverage_details,
@@ -43,8 +45,6 @@ from metering.services.collection.reconciliation import (
     target_names,
 )
 from metering.services.collection.windows import ClaimedWindow
-from metering.services.corrections.decisions import decide_window
-from metering.services.corrections.exceptions import write_findings
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.services.audit import record

@@ -1,15 +1,11 @@
 """Findings about single pods: what a person reads about them, in sentences."""
 
-import hashlib
-from collections.abc import Collection, Iterator
 from datetime import datetime
 
-from metering.domain.allocations.timeline import Interval, clip
-from metering.domain.catalogue.names import resource_of, sanitise
+from metering.domain.allocations.timeline import Interval
 from metering.domain.catalogue.sizing import UnsizedCause
-from metering.domain.catalogue.units import unit_seconds
-from metering.domain.collection.accounts import SourceAccount
-from metering.domain.collection.reconciliation import SourceVerdict, WindowShare
+from metering.domain.catalogue.units import resource_of, sanitise
+from metering.domain.collection.reconciliation import SourceAccount, SourceVerdict, WindowShare
 from metering.domain.corrections.exceptions import (
     ExceptionKind,
     Finding,
@@ -17,10 +13,9 @@ from metering.domain.corrections.exceptions import (
     unsized_kind,
     unsized_sentence,
 )
-from metering.protocols import NodeObservation, Observation
-from metering.selectors.allocations.ledger import AllocationFact, AllocationKey
-from metering.selectors.allocations.watch import RefusedPod
-from metering.services.collection.composed import NodeUse, WindowInput
+from metering.protocols import NodeObservation
+from metering.selectors.allocations.ledger import AllocationFact, RefusedPod
+from metering.services.collection.composed import NodeUse
 from metering.services.collection.pairing import Case
 
 QUERY_DIGEST = "query_digest"
@@ -275,39 +270,3 @@ def _evidence(side: str, account: SourceAccount | None) -> dict[str, str | int]:
 
 def _text(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def digest_of(observation: Observation | None) -> str:
-    """Return one SHA-256 over the responses of an observation; "" without one."""
-    if observation is None:
-        return ""
-    answers = "\n".join(sorted(item.sha256 for item in observation.evidence))
-    return hashlib.sha256(answers.encode()).hexdigest()
-
-
-def unsupported_decisions(
-    given: WindowInput, *, billed: Collection[AllocationKey]
-) -> Iterator[Finding]:
-    """Yield what is held because a person accepted it and nothing else is known of it now.
-
-    Without the pod's node its size is unknown. That a source lost it does not mean that it held
-    nothing.
-    """
-    hour = given.hour
-    for key, accepted in sorted(given.ledger.decisions.items()):
-        life = accepted.life
-        inside = life and clip(life, start_at=hour.start_at, end_at=hour.end_at)
-        if key in billed or not inside:
-            continue
-        held = unit_seconds(units=accepted.units, seconds=inside.seconds)
-        yield Finding(
-            kind=ExceptionKind.PROMETHEUS_ONLY,
-            subject=pod_subject(uid=key[0], resource=key[1]),
-            namespace=given.ledger.decided_namespaces.get(key, ""),
-            summary=(
-                "Its evidence was accepted, but no source reports the pod any more: "
-                f"{held} unit-seconds are held."
-            ),
-            held_unit_seconds=held,
-            details={"cause": "unsupported", "resource": key[1], "units": accepted.units},
-        )

@@ -7,8 +7,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from metering.domain.collection.policy import DEFAULT_POLICY, MeteringPolicy
-from metering.domain.collection.windows import WINDOW, due_at
+from metering.domain.collection.windows import DEFAULT_POLICY, WINDOW, MeteringPolicy, due_at
 from metering.protocols import UsageSource
 from metering.services.collection.composed import target_of
 from tenants.domain.actors import Actor

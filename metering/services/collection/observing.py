@@ -5,32 +5,38 @@ only write is the audit entry of a refused target, so the same hour may be obser
 seal.
 """
 
+import hashlib
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from functools import cached_property
 
+from metering.domain.allocations.pod_life import UNITS_STORED_MAX
 from metering.domain.allocations.timeline import observed_ticks
 from metering.domain.catalogue.sizing import Catalogue
-from metering.domain.collection.attribution import directory_of
-from metering.domain.collection.policy import GapPolicy, MeteringPolicy
 from metering.domain.collection.scrape_coverage import Hole, uncovered
-from metering.domain.collection.windows import seconds_between
-from metering.protocols import Observation, ScrapeTarget, UsageSource
-from metering.selectors.allocations.ledger import unseen_pods
-from metering.selectors.allocations.watch import has_claims
-from metering.selectors.collection.ledger import (
+from metering.domain.collection.windows import GapPolicy, MeteringPolicy, seconds_between
+from metering.protocols import (
+    NodeObservation,
+    Observation,
+    PodObservation,
+    ScrapeTarget,
+    UsageSource,
+)
+from metering.selectors.allocations.held import unseen_pods
+from metering.selectors.allocations.ledger import (
     COVERAGE_STEP,
     WatchCoverage,
+    has_claims,
     watch_coverage,
     window_ledger,
 )
-from metering.services.collection.checking import checked
 from metering.services.collection.composed import Hour, WindowInput, scrapes_of
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
-from tenants.selectors.directory import namespace_directory
+from tenants.selectors.directory import directory_of, namespace_directory
 from tenants.services.audit import audited_use
 
 BEGUN_SCRAPES = 2
@@ -151,7 +157,7 @@ def observe_hour(
                 observation = source.observe(
                     hour.target, start_at=hour.start_at, end_at=hour.end_at, as_of=as_of
                 )
-            observation = checked(observation, hour=hour)
+            observation = _checked(observation, hour=hour)
         except SourceUnavailableError as error:
             observation, failure = None, error
     return HourObservation(
@@ -284,4 +290,108 @@ def _coverage_of(observation: Observation, *, hour: Hour) -> Coverage:
         ),
         is_blind_at_end=scrapes.last_tick is None or scrapes.last_tick < hour.end_at,
         idle_targets=tuple(one for one in observation.targets if not one.has_series),
+    )
+
+
+UID_MAX = 64
+
+
+NAMESPACE_MAX = 63
+
+
+NAME_MAX = 253
+
+
+RESOURCE_MAX = 128
+
+
+OWNER_MAX = 150
+
+
+PODS_MAX = 100_000
+"""Pods of one cluster in one hour; ten times what a cluster of 5,000 nodes starts."""
+
+
+def _checked(observation: Observation, *, hour: Hour) -> Observation:
+    """Return an observation that can be stored; a pod or node that cannot gets a defect.
+
+    Raises:
+        SourceUnavailableError: It contradicts itself as a whole.
+        ValueError: It is about another window than requested, which is a bug in the source.
+    """
+    if (observation.start_at, observation.end_at) != (hour.start_at, hour.end_at):
+        raise ValueError("the source answered about another window")
+    for problem in _problems(observation):
+        raise SourceUnavailableError(problem, reason="bad_sample")
+    return replace(
+        observation,
+        pods=tuple(pod if _is_storable(pod) else _cut(pod) for pod in observation.pods),
+        nodes=tuple(node if _is_offer(node) else _stripped(node) for node in observation.nodes),
+    )
+
+
+def _problems(observation: Observation) -> Iterable[str]:
+    if observation.expected_ticks <= 0:
+        yield "No scrapes are expected in the window."
+    if any(earlier > later for earlier, later in itertools.pairwise(observation.ticks)):
+        yield "The scrapes are out of order."
+    if len(observation.pods) > PODS_MAX:
+        yield f"More than {PODS_MAX} pods were seen."
+    if len({pod.uid for pod in observation.pods}) != len(observation.pods):
+        yield "A pod's uid was given twice."
+
+
+def _is_storable(pod: PodObservation) -> bool:
+    return (
+        1 <= len(pod.uid) <= UID_MAX
+        and 1 <= len(pod.namespace) <= NAMESPACE_MAX
+        and 1 <= len(pod.name) <= NAME_MAX
+        and len(pod.node) <= NAME_MAX
+        and len(pod.owner) <= OWNER_MAX
+        and len(pod.priority_class) <= NAME_MAX
+        and all(1 <= len(request.resource) <= RESOURCE_MAX for request in pod.requests)
+    )
+
+
+def _cut(pod: PodObservation) -> PodObservation:
+    """Return a pod whose texts can be stored; a uid that cannot is replaced by its digest."""
+    is_uid = 1 <= len(pod.uid) <= UID_MAX
+    return replace(
+        pod,
+        uid=pod.uid if is_uid else hashlib.sha256(pod.uid.encode()).hexdigest(),
+        namespace=pod.namespace[:NAMESPACE_MAX],
+        name=pod.name[:NAME_MAX],
+        node=pod.node[:NAME_MAX],
+        owner=pod.owner[:OWNER_MAX],
+        priority_class=pod.priority_class[:NAME_MAX],
+        requests=tuple(
+            replace(request, resource=request.resource[:RESOURCE_MAX]) for request in pod.requests
+        ),
+        defects=(*pod.defects, "One of its names is empty or too long."),
+    )
+
+
+def _is_offer(node: NodeObservation) -> bool:
+    names = node.allocatable.keys()
+    return (
+        1 <= len(node.node) <= NAME_MAX
+        and node.covered_seconds >= 0
+        and all(1 <= len(name) <= RESOURCE_MAX for name in names)
+        and all(0 <= units <= UNITS_STORED_MAX for units in node.allocatable.values())
+    )
+
+
+def _stripped(node: NodeObservation) -> NodeObservation:
+    """Return a node that offers only what can be stored."""
+    offered = {
+        name: units
+        for name, units in node.allocatable.items()
+        if 1 <= len(name) <= RESOURCE_MAX and 0 <= units <= UNITS_STORED_MAX
+    }
+    return replace(
+        node,
+        node=node.node[:NAME_MAX],
+        allocatable=offered,
+        covered_seconds=max(0, node.covered_seconds),
+        defects=(*node.defects, "Its name, or what it offers, cannot be stored."),
     )

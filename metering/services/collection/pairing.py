@@ -7,23 +7,23 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from metering.domain.allocations.pod_life import CLAIM_PREFIX, effective_units
+from metering.domain.allocations.pod_life import CLAIM_PREFIX
 from metering.domain.allocations.timeline import EndKind, Life, life_of
-from metering.domain.catalogue.names import group_of, sanitise
 from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, size_of
-from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX
-from metering.domain.collection.accounts import ObservedIntervals, SourceAccount, intervals_of_ticks
-from metering.domain.collection.policy import GapPolicy
+from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX, effective_units, group_of, sanitise
 from metering.domain.collection.reconciliation import (
     Accepted,
+    ObservedIntervals,
     Reconciled,
+    SourceAccount,
     SourceVerdict,
     WindowShare,
+    intervals_of_ticks,
     reconcile,
     share_of,
     tolerance_seconds,
 )
-from metering.domain.collection.windows import seconds_between, whole_second
+from metering.domain.collection.windows import GapPolicy, seconds_between, whole_second
 from metering.protocols import ContainerRequest, Observation, PodObservation
 from metering.selectors.allocations.ledger import AllocationKey, LedgerRow
 from metering.services.collection.composed import WindowInput

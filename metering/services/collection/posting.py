@@ -5,14 +5,27 @@ for ten thousand.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
+from metering.domain.corrections.exceptions import (
+    AUTO_RESOLUTION,
+    WAITING_KINDS,
+    ExceptionKind,
+    Finding,
+)
 from metering.selectors.allocations.ledger import FACT_COLUMNS
-from metering.services.collection.composed import CapacityRow, NewAllocation, SeenAgain, UsageRow
+from metering.services.collection.composed import (
+    CapacityRow,
+    LeasedHour,
+    NewAllocation,
+    SeenAgain,
+    UsageRow,
+)
 from metering.services.collection.windows import ClaimedWindow
 
 _USAGE_COLUMNS = (
@@ -118,7 +131,7 @@ def replace_capacity(claimed: ClaimedWindow, *, rows: Sequence[CapacityRow]) -> 
 
 
 def write_allocations(
-    claimed: ClaimedWindow, *, new: Sequence[NewAllocation], seen_again: Sequence[SeenAgain]
+    claimed: LeasedHour, *, new: Sequence[NewAllocation], seen_again: Sequence[SeenAgain]
 ) -> None:
     """Add newly observed allocations and record until when the known ones were observed.
 
@@ -253,3 +266,78 @@ def _iso(value: object) -> str:
     if not isinstance(value, datetime):
         raise TypeError(f"{type(value).__name__} is not written as JSON")
     return value.isoformat()
+
+
+# An exception a person resolved stays resolved while the facts are the same; others open again, and
+# so does a cause that blocks the window: otherwise it would be blocked without an open exception.
+# The digest of the responses is not compared, because it changes with every query.
+_UPSERT = """
+INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
+  namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
+SELECT %(cluster_id)s, %(window_id)s, %(start_at)s, f.kind, f.subject, f.namespace, f.summary,
+       f.remedy, f.held_unit_seconds, f.details, 'open', %(at)s, ''
+  FROM jsonb_to_recordset(%(findings)s) AS f(kind text, subject text, namespace text,
+    summary text, remedy text, held_unit_seconds bigint, details jsonb)
+ON CONFLICT (window_id, kind, subject) DO UPDATE
+   SET namespace = EXCLUDED.namespace, summary = EXCLUDED.summary, remedy = EXCLUDED.remedy,
+       held_unit_seconds = EXCLUDED.held_unit_seconds, details = EXCLUDED.details,
+       state = 'open', resolved_at = NULL, resolved_by_id = NULL, resolution = ''
+ WHERE EXCLUDED.kind = ANY(%(waiting)s)
+    OR NOT (e.state = 'resolved' AND e.resolution <> %(auto)s
+            AND e.details - 'query_digest' = EXCLUDED.details - 'query_digest'
+            AND e.held_unit_seconds = EXCLUDED.held_unit_seconds)
+"""
+
+
+_RESOLVE_GONE = """
+UPDATE metering_meteringexception
+   SET state = 'resolved', resolved_at = %(at)s, resolution = %(auto)s
+ WHERE window_id = %(window_id)s AND state = 'open'
+   AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+   AND NOT (kind, subject) IN (SELECT * FROM jsonb_to_recordset(%(findings)s)
+                                 AS f(kind text, subject text))
+"""
+
+
+def write_findings(
+    claimed: LeasedHour,
+    *,
+    findings: Sequence[Finding],
+    at: datetime,
+    resolve_kinds: Collection[ExceptionKind] | None = None,
+) -> None:
+    """Keep what a collection found about a window, and resolve what it no longer finds.
+
+    Args:
+        claimed: The window.
+        findings: What is true of it now; one per kind and subject.
+        at: When.
+        resolve_kinds: Which kinds this collection could have found again; None for all.
+    """
+    parameters: dict[str, Any] = {
+        "cluster_id": claimed.cluster_id,
+        "window_id": claimed.id,
+        "start_at": claimed.start_at,
+        "at": at,
+        "auto": AUTO_RESOLUTION,
+        "waiting": sorted(kind.value for kind in WAITING_KINDS),
+        "kinds": None if resolve_kinds is None else [kind.value for kind in resolve_kinds],
+        "findings": json.dumps([finding_values(finding) for finding in findings]),
+    }
+    with connection.cursor() as cursor:
+        if findings:
+            cursor.execute(_UPSERT, parameters)
+        cursor.execute(_RESOLVE_GONE, parameters)
+
+
+def finding_values(finding: Finding) -> dict[str, object]:
+    """Return a finding as the JSON an exception is written from."""
+    return {
+        "kind": finding.kind.value,
+        "subject": finding.subject,
+        "namespace": finding.namespace,
+        "summary": finding.summary,
+        "remedy": finding.remedy,
+        "held_unit_seconds": finding.held_unit_seconds,
+        "details": dict(finding.details),
+    }

@@ -5,13 +5,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from metering.domain.catalogue.names import sanitise
+from metering.domain.allocations.timeline import OpenInterval, overlap_seconds
 from metering.domain.catalogue.sizing import UnsizedCause
-from metering.domain.collection.accounts import OpenInterval, overlap_seconds
-from metering.domain.collection.policy import GapPolicy
+from metering.domain.catalogue.units import sanitise
+from metering.domain.collection.hour_decisions import Shown
 from metering.domain.collection.scrape_coverage import Hole, united, united_seconds
-from metering.domain.collection.windows import seconds_between
-from metering.domain.corrections.decisions import Shown
+from metering.domain.collection.windows import GapPolicy, seconds_between
 from metering.domain.corrections.exceptions import MISSED_CLAIMS, ExceptionKind, Finding
 from metering.services.collection.composed import Composed
 from metering.services.collection.observing import Basis, HourObservation

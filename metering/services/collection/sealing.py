@@ -5,7 +5,8 @@ and one tenant's unbound namespace does not stop the invoices of the others. A c
 the whole window prevents its reconciliation, and so its seal.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 import structlog
@@ -14,18 +15,13 @@ from django.db import connection, transaction
 from metering.domain.collection.crashpoints import crashpoint
 from metering.domain.collection.windows import WindowState
 from metering.domain.corrections.exceptions import BLOCKING_KINDS
-from metering.domain.errors import (
-    WindowNotFoundError,
-    WindowNotReconciledError,
-    WindowSealedError,
-)
+from metering.domain.errors import WindowNotFoundError, WindowNotReconciledError, WindowSealedError
 from metering.models import MeteringWindow
 from metering.selectors.collection.record_digest import (
     DIGEST_OF_LINES,
     RECORD_LINE,
     capacity_digest,
 )
-from metering.services.devices.leasing import make_devices_due
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
@@ -127,3 +123,48 @@ def _lock_reconciled(window_id: int) -> tuple[UUID, datetime]:
             f"The window is {state}, not reconciled.", facts={"state": state}
         )
     return cluster_id, start_at
+
+
+_INSERT_DUE = """
+INSERT INTO metering_devicewindow (window_id, window_start, cluster_id, state, fence, attempt,
+  failures, lease_owner, not_before, missing_figures, evidence, row_count, row_digest, last_error)
+SELECT w.id, w.start_at, w.cluster_id, 'due', 0, 0, 0, '', %(at)s, '[]', '[]', 0, '', ''
+"""
+
+
+# With the seal of the window, so that no sealed window is without.
+_DUE = f"""{_INSERT_DUE}  FROM metering_meteringwindow w WHERE w.id = %(window_id)s
+"""
+
+
+def make_devices_due(*, window_id: int, at: datetime) -> None:
+    """Make the device figures of a window due; called in the transaction that seals it."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE, {"window_id": window_id, "at": at})
+
+
+UPGRADE_DURATION_MAX: Final = timedelta(days=3)
+"""For so long workers of two versions may run beside each other."""
+
+
+SEALED_AGE_MAX: Final = timedelta(days=35)
+"""Older hours are not searched: a backlog of a month is the longest that is usual."""
+
+
+# A worker of an older version seals without it while an upgrade is under way.
+_MISSING_DUE = f"""{_INSERT_DUE}  FROM tenants_cluster c
+  JOIN metering_meteringwindow w ON w.cluster_id = c.id AND w.start_at >= %(begin)s
+ WHERE w.state = 'sealed' AND w.sealed_at >= %(since)s
+   AND NOT EXISTS (SELECT FROM metering_devicewindow d WHERE d.window_id = w.id)
+ON CONFLICT DO NOTHING
+"""
+
+
+def make_missing_due(*, at: datetime) -> int:
+    """Make the device figures due of recent sealed hours that lack them; return how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _MISSING_DUE,
+            {"at": at, "since": at - UPGRADE_DURATION_MAX, "begin": at - SEALED_AGE_MAX},
+        )
+        return int(cursor.rowcount)

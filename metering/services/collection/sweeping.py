@@ -4,22 +4,29 @@ Every step is idempotent and derives its work from the tables and the clock, so 
 workers may sweep at once, and any may die at any moment.
 """
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
+from typing import Final, Self, TypeVar
 
 import structlog
+from django.db import connection
 
-from metering.domain.collection.policy import DEFAULT_POLICY, MeteringPolicy
-from metering.domain.collection.windows import WindowState
+from metering.domain.collection.windows import DEFAULT_POLICY, MeteringPolicy, WindowState
+from metering.domain.corrections.exceptions import (
+    REMEDIES,
+    WAITING_KINDS,
+    WAITING_SENTENCE,
+    ExceptionKind,
+)
 from metering.domain.errors import ClaimLostError
 from metering.protocols import UsageSource
 from metering.selectors.collection.windows import sealable_window_ids
 from metering.services.collection.collecting import collect_window
+from metering.services.collection.hour_decisions import waive_unmetered
 from metering.services.collection.sealing import reconcile_windows, seal_window
 from metering.services.collection.windows import ClaimedWindow, claim_windows, open_due_windows
-from metering.services.corrections.decisions import waive_unmetered
-from metering.services.corrections.exceptions import report_waiting_windows
 from tenants.domain.actors import Actor
 from tenants.domain.errors import ConflictError
 from tenants.services.turns import for_each_isolated, run_isolated
@@ -31,7 +38,17 @@ WINDOWS_MAX = 200_000
 
 
 @dataclass(frozen=True)
-class CollectionSweep:
+class Counts:
+    """Counts of what was done; those of several runs add up."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return both together."""
+        ours, theirs = astuple(self), astuple(other)
+        return type(self)(*(one + more for one, more in zip(ours, theirs, strict=True)))
+
+
+@dataclass(frozen=True)
+class CollectionSweep(Counts):
     """What a sweep did.
 
     Attributes:
@@ -50,6 +67,7 @@ class CollectionSweep:
         return not (self.opened or self.sealed or self.retried or self.failed)
 
 
+SomeCounts = TypeVar("SomeCounts", bound=Counts)
 Progress = Callable[[CollectionSweep], None]
 
 
@@ -71,13 +89,28 @@ def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None)
         at: Now.
         progress: Called with the sweep so far after every window.
     """
-    total = CollectionSweep(opened=open_due(at=at, policy=worker.policy))
-    total = _add(total, seal_due(worker=worker, at=at))
+    begun = CollectionSweep(opened=open_due(at=at, policy=worker.policy))
+    begun += seal_due(worker=worker, at=at)
+    return sweep_all(begun, lambda: meter_next(worker=worker, at=at), progress=progress)
+
+
+def sweep_all(
+    total: SomeCounts,
+    sweep_next: Callable[[], SomeCounts | None],
+    progress: Callable[[SomeCounts], None] | None = None,
+) -> SomeCounts:
+    """Sweep one hour after another until none is due; return what was done in all.
+
+    Args:
+        total: What was done before.
+        sweep_next: Does one; returns None when none is due.
+        progress: Called with the sum after every hour.
+    """
     for _ in range(WINDOWS_MAX):
-        sweep = meter_next(worker=worker, at=at)
-        if sweep is None:
+        swept = sweep_next()
+        if swept is None:
             break
-        total = _add(total, sweep)
+        total += swept
         if progress is not None:
             progress(total)
     return total
@@ -185,10 +218,57 @@ def _seal(window_id: int, *, worker: Worker, at: datetime) -> int:
     return 1
 
 
-def _add(first: CollectionSweep, second: CollectionSweep) -> CollectionSweep:
-    return CollectionSweep(
-        opened=first.opened + second.opened,
-        sealed=first.sealed + second.sealed,
-        retried=first.retried + second.retried,
-        failed=first.failed + second.failed,
-    )
+_REPORT_WAITING = """
+INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
+  namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
+SELECT w.cluster_id, w.id, w.start_at, cause.kind, '', '',
+       COALESCE(NULLIF(w.last_error, ''), %(sentence)s), cause.remedy, 0, '{}', 'open', now.at, ''
+  FROM (SELECT moment AS at, moment - make_interval(secs => %(lateness)s) AS overdue_at,
+               moment - interval '1 hour' - make_interval(secs => %(patience)s) AS old_at
+          FROM LEAST(%(at)s, clock_timestamp()) AS moment) now
+  JOIN metering_meteringwindow w ON w.state <> 'sealed'
+  JOIN jsonb_to_recordset(%(causes)s) AS cause(state text, kind text, remedy text)
+    ON cause.state = CASE WHEN w.state = 'open' AND w.failures = 0 THEN '' ELSE w.state END
+ WHERE (w.state <> 'open' OR (w.not_before <= now.overdue_at AND w.start_at <= now.old_at))
+   AND NOT EXISTS (SELECT FROM metering_meteringexception o
+                    WHERE o.window_id = w.id AND o.state = 'open' AND o.kind = ANY(%(waiting)s))
+ON CONFLICT (window_id, kind, subject) DO UPDATE
+   SET summary = EXCLUDED.summary, remedy = EXCLUDED.remedy, state = 'open', resolved_at = NULL,
+       resolved_by_id = NULL, resolution = ''
+"""
+
+
+_WAITS_FOR: Final = {
+    WindowState.GAP.value: ExceptionKind.LOW_COVERAGE,
+    WindowState.QUARANTINED.value: ExceptionKind.QUARANTINED,
+    WindowState.OPEN.value: ExceptionKind.SOURCE_UNAVAILABLE,
+    "": ExceptionKind.OVERDUE,
+}
+"""By state; "" is an open window that no attempt has failed at."""
+
+
+def report_waiting_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
+    """Open an exception for every window that waits without one; return how many there were.
+
+    A gap and a quarantined window wait for a decision; one that is older than the policy's patience
+    and was not tried when it was due waits for a worker. Whatever resolved its exceptions, such a
+    window is never out of every queue. Call it before windows are opened: those of past hours that
+    are new have had no time yet.
+    """
+    causes = [
+        {"state": state, "kind": kind.value, "remedy": REMEDIES[kind]}
+        for state, kind in _WAITS_FOR.items()
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _REPORT_WAITING,
+            {
+                "at": at,
+                "causes": json.dumps(causes),
+                "sentence": WAITING_SENTENCE,
+                "waiting": sorted(kind.value for kind in WAITING_KINDS),
+                "lateness": policy.lateness_seconds,
+                "patience": policy.gap_patience_seconds,
+            },
+        )
+        return int(cursor.rowcount)

@@ -16,18 +16,18 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
 from metering.domain.collection.crashpoints import crashpoint
-from metering.domain.collection.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
-from metering.domain.collection.windows import SCRAPES_AFTER_END, WindowState
-from metering.domain.corrections.decisions import Shown
-from metering.domain.corrections.exceptions import (
-    QUARANTINED_SENTENCE,
-    REMEDIES,
-    ExceptionKind,
+from metering.domain.collection.hour_decisions import Shown
+from metering.domain.collection.windows import (
+    DEFAULT_POLICY,
+    SCRAPES_AFTER_END,
+    GapPolicy,
+    MeteringPolicy,
+    WindowState,
 )
+from metering.domain.corrections.exceptions import QUARANTINED_SENTENCE, REMEDIES, ExceptionKind
 from metering.domain.errors import PartitionRangeError
-from metering.protocols import ClusterTarget
 from metering.selectors.locks import try_tick_lock
-from metering.services.collection.composed import Hour, target_of
+from metering.services.collection.composed import LeasedHour, hour_of
 from tenants.models import Cluster
 
 logger = structlog.get_logger(__name__)
@@ -121,49 +121,24 @@ TICK: Final = "metering.tick_windows"
 """The owner of the lock: that of the task and of `manage.py tick`."""
 OPENED_MAX = 20_000
 """Windows opened by one call: more than two years of hours of one cluster; the rest follows."""
-CLAIMED_MAX = 100
+LEASED_MAX = 100
 
 
-@dataclass(frozen=True)
-class ClaimedWindow:
-    """One hour of one cluster that a worker may collect while `fence` and lease are valid.
+@dataclass(frozen=True, kw_only=True)
+class ClaimedWindow(LeasedHour):
+    """One hour of one cluster that a worker may collect.
 
     Attributes:
-        failures: Consecutive unusable responses.
         claimed_at: When it was claimed, by the database's clock: no work on it has an earlier time.
         gap_policy: The decision about unobserved time; None without one.
         decided_on: The evidence shown for that decision.
     """
 
-    id: int
-    hour: Hour
-    fence: int
     attempt: int
-    failures: int
     accepts_low_coverage: bool
     claimed_at: datetime
     gap_policy: GapPolicy | None = None
     decided_on: Shown = field(default_factory=Shown)
-
-    @property
-    def cluster_id(self) -> UUID:
-        """Return the cluster of the hour."""
-        return self.hour.cluster_id
-
-    @property
-    def start_at(self) -> datetime:
-        """Return the begin of the hour, included."""
-        return self.hour.start_at
-
-    @property
-    def end_at(self) -> datetime:
-        """Return the end of the hour, excluded."""
-        return self.hour.end_at
-
-    @property
-    def target(self) -> ClusterTarget:
-        """Return the cluster as a source needs to know it."""
-        return self.hour.target
 
 
 # Newest first: an old hour that cannot be opened yet keeps none waiting that can.
@@ -243,7 +218,53 @@ def open_due_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -
     return opened
 
 
-_CLAIM = """
+def lease_values(row: str, *, leased: str, given_up: str) -> str:
+    """Return the columns that lease a row, or give it up after too many leases that expired."""
+    is_over = f"{row}.attempt >= %(attempts_max)s"
+    return f"""fence = {row}.fence + 1, attempt = {row}.attempt + 1,
+       state = CASE WHEN {is_over} THEN '{given_up}' ELSE '{leased}' END,
+       lease_owner = CASE WHEN {is_over} THEN '' ELSE %(worker)s END,
+       lease_until = CASE WHEN {is_over} THEN NULL
+         ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
+       last_error = CASE WHEN {is_over} THEN %(sentence)s ELSE {row}.last_error END"""
+
+
+def lease_rows(  # noqa: PLR0913 - Values of one statement; all are keyword only.
+    statement: str,
+    *,
+    worker: str,
+    limit: int,
+    at: datetime | None,
+    policy: MeteringPolicy,
+    failpoint: str,
+    leased: str,
+    **values: str | UUID | None,
+) -> list[tuple[Any, ...]]:
+    """Lease due rows for a worker; return those in the leased state, [] when nothing is due.
+
+    Where all rows were given up, the next ones are leased instead.
+    """
+    parameters = {
+        **values,
+        "at": at,
+        "limit": min(limit, LEASED_MAX),
+        "attempts_max": policy.attempts_max,
+        "worker": worker[:64],
+        "lease": policy.lease_seconds,
+    }
+    while True:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute(statement, parameters)
+                rows = cursor.fetchall()
+            crashpoint(f"{failpoint}.before_commit")
+        crashpoint(f"{failpoint}.after_commit")
+        found = [row for row in rows if row[0] == leased]
+        if found or not rows:
+            return found
+
+
+_CLAIM = f"""
 WITH due AS (
   SELECT id FROM metering_meteringwindow
    WHERE state IN ('open', 'collecting', 'collected', 'reconciled')
@@ -255,14 +276,7 @@ WITH due AS (
    FOR UPDATE SKIP LOCKED),
 claimed AS (
 UPDATE metering_meteringwindow w
-   SET fence = w.fence + 1,
-       attempt = w.attempt + 1,
-       state = CASE WHEN w.attempt >= %(attempts_max)s THEN 'quarantined' ELSE 'collecting' END,
-       lease_owner = CASE WHEN w.attempt >= %(attempts_max)s THEN '' ELSE %(worker)s END,
-       lease_until = CASE WHEN w.attempt >= %(attempts_max)s THEN NULL
-         ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
-       last_error = CASE WHEN w.attempt >= %(attempts_max)s
-         THEN %(sentence)s ELSE w.last_error END
+   SET {lease_values("w", leased="collecting", given_up="quarantined")}
   FROM due WHERE w.id = due.id
 RETURNING w.state, w.id, w.cluster_id, w.start_at, w.fence, w.attempt, w.failures,
           w.accepts_low_coverage, w.gap_policy, w.decided_on,
@@ -277,7 +291,7 @@ ON CONFLICT (window_id, kind, subject) DO UPDATE
    SET details = EXCLUDED.details, state = 'open', resolved_at = NULL, resolved_by_id = NULL,
        resolution = '')
 SELECT * FROM claimed
-"""
+"""  # noqa: S608 - Constants.
 
 
 def claim_windows(
@@ -304,28 +318,20 @@ def claim_windows(
         at: Which retries are due; None takes the database's clock, and no later time counts.
         policy: Lease and attempts.
     """
-    given = {
-        "at": at,
-        "cluster_id": cluster_id,
-        "limit": min(limit, CLAIMED_MAX),
-        "attempts_max": policy.attempts_max,
-        "worker": worker[:64],
-        "lease": policy.lease_seconds,
-        "quarantined": ExceptionKind.QUARANTINED.value,
-        "sentence": QUARANTINED_SENTENCE,
-        "remedy": REMEDIES[ExceptionKind.QUARANTINED],
-    }
-    claimed: list[tuple[Any, ...]] = []
-    while not claimed:
-        with transaction.atomic():
-            with connection.cursor() as cursor:
-                cursor.execute(_CLAIM, given)
-                rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[2]))
-            crashpoint("claim.before_commit")
-        crashpoint("claim.after_commit")
-        if not rows:
-            return []
-        claimed = [row for row in rows if row[0] == WindowState.COLLECTING]
+    rows = lease_rows(
+        _CLAIM,
+        worker=worker,
+        limit=limit,
+        at=at,
+        policy=policy,
+        failpoint="claim",
+        leased=WindowState.COLLECTING,
+        cluster_id=cluster_id,
+        quarantined=ExceptionKind.QUARANTINED.value,
+        sentence=QUARANTINED_SENTENCE,
+        remedy=REMEDIES[ExceptionKind.QUARANTINED],
+    )
+    claimed = sorted(rows, key=lambda row: (row[3], row[2]))
     clusters = Cluster.objects.in_bulk({row[2] for row in claimed})
     return [_claimed(row, cluster=clusters[row[2]]) for row in claimed]
 
@@ -335,12 +341,7 @@ def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedWindow:
     decided_on, claimed_at = rest
     return ClaimedWindow(
         id=window_id,
-        hour=Hour(
-            cluster_id=cluster.pk,
-            start_at=start_at,
-            target=target_of(cluster),
-            is_watched=cluster.is_watched,
-        ),
+        hour=hour_of(cluster, start_at=start_at, is_watched=cluster.is_watched),
         fence=fence,
         attempt=attempt,
         failures=failures,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from metering.domain.allocations.claims import allocation_key, offered_resource
-from metering.domain.catalogue.names import sanitise
+from metering.domain.catalogue.units import sanitise
 from metering.domain.corrections.correction import (
     NOTHING_HELD,
     CorrectionCause,
@@ -23,10 +23,10 @@ from metering.domain.corrections.correction import (
 from metering.domain.corrections.exceptions import ExceptionKind, Finding, pod_subject
 from metering.models import MeteringWindow
 from metering.selectors.allocations.ledger import AllocationKey
-from metering.selectors.corrections.corrections import LedgerFact, Line, undone_deltas
 from metering.selectors.corrections.exceptions import holdings_of
+from metering.selectors.corrections.ledger import LedgerFact, Line, undone_deltas
 from metering.services.collection.composed import UsageRow
-from metering.services.corrections.corrections import Draft
+from metering.services.corrections.posting import Draft
 from metering.services.corrections.rechecks import ClaimedRecheck
 
 _OF_THE_CLAIM: Final = (

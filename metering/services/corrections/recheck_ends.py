@@ -8,7 +8,7 @@ import structlog
 from django.db import connection, transaction
 
 from metering.domain.collection.crashpoints import crashpoint
-from metering.domain.collection.policy import backoff_seconds
+from metering.domain.collection.windows import backoff_seconds
 from metering.domain.corrections.correction import RecheckState
 from metering.domain.errors import ClaimLostError
 from metering.services.collection.observing import HourObservation

@@ -14,14 +14,14 @@ import structlog
 from django.db import transaction
 
 from metering.domain.collection.crashpoints import crashpoint
-from metering.domain.collection.policy import (
+from metering.domain.collection.windows import (
     DEFAULT_POLICY,
     LOOK_AHEAD_DOUBLINGS_MAX,
     GapPolicy,
     MeteringPolicy,
     query_time,
+    seconds_between,
 )
-from metering.domain.collection.windows import seconds_between
 from metering.domain.corrections.correction import (
     CorrectionState,
     RecheckComparison,
@@ -34,7 +34,7 @@ from metering.models import MeteringWindow, UsageCorrection
 from metering.protocols import Evidence, UsageSource
 from metering.selectors.allocations.ledger import AllocationKey
 from metering.selectors.collection.record_digest import capacity_digest
-from metering.selectors.corrections.corrections import LedgerFact, ledger_of_window
+from metering.selectors.corrections.ledger import LedgerFact, ledger_of_window
 from metering.selectors.locks import holds_recheck, lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composed import Composed, UsageRow, WindowInput
@@ -47,11 +47,17 @@ from metering.services.collection.observing import (
     observe_hour,
 )
 from metering.services.collection.posting import write_allocations
-from metering.services.collection.sweeping import Worker
-from metering.services.collection.windows import ClaimedWindow
-from metering.services.corrections.corrections import Draft, facts_of, write_drafts
+from metering.services.collection.sweeping import Counts, Worker, sweep_all
 from metering.services.corrections.drafting import drafts_of
 from metering.services.corrections.knowing import known_now
+from metering.services.corrections.posting import (
+    Draft,
+    add_findings,
+    facts_of,
+    resolve_released,
+    still_held,
+    write_drafts,
+)
 from metering.services.corrections.recheck_ends import Outcome, finish, lapse, postpone
 from metering.services.corrections.rechecks import (
     REMEMBERED_BY_ALL,
@@ -59,7 +65,6 @@ from metering.services.corrections.rechecks import (
     claim_rechecks,
     make_due_rechecks,
 )
-from metering.services.corrections.releasing import add_findings, resolve_released, still_held
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.services.audit import audited_use, record
@@ -99,7 +104,7 @@ def recheck_window(
         ValueError: The window is not due by `at`, or by the time of the claim.
     """
     at = min(at, claimed.claimed_at)
-    age = at - claimed.hour.start_at
+    age = at - claimed.start_at
     if age >= timedelta(seconds=policy.recheck_retention_seconds):
         return lapse(claimed=claimed, at=at)
     memory = (
@@ -109,9 +114,9 @@ def recheck_window(
         return lapse(claimed=claimed, at=at)
     as_of = query_time(
         policy,
-        start_at=claimed.hour.start_at,
+        start_at=claimed.start_at,
         at=at,
-        scrape_interval_seconds=claimed.hour.target.scrape_interval_seconds,
+        scrape_interval_seconds=claimed.target.scrape_interval_seconds,
         failures=LOOK_AHEAD_DOUBLINGS_MAX,
     )
     observed = observe_hour(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
@@ -131,8 +136,8 @@ def _memory(
     if not claimed.hour.asks_a_source:
         return timedelta.max
     try:
-        with audited_use(slug=claimed.hour.target.slug, actor=actor, at=at):
-            return source.memory(claimed.hour.target)
+        with audited_use(slug=claimed.target.slug, actor=actor, at=at):
+            return source.memory(claimed.target)
     except SourceUnavailableError:
         return None
 
@@ -158,7 +163,7 @@ def _observed_too_little(
         return True
     least = Decimal(0)
     if not claimed.accepts_low_coverage:
-        window_seconds = seconds_between(claimed.hour.start_at, claimed.hour.end_at)
+        window_seconds = seconds_between(claimed.start_at, claimed.end_at)
         least = 1 - Decimal(policy.hole_seconds_max) / window_seconds
     had_scrapes = claimed.coverage is not None and claimed.coverage >= least
     had_watch = claimed.watch_coverage is not None and claimed.watch_coverage >= least
@@ -234,7 +239,7 @@ def _write(
         evidence=evidence,
     )
     if drafts.posted or drafts.proposed:
-        write_allocations(_as_window(claimed), new=found.composed.new_allocations, seen_again=())
+        write_allocations(claimed, new=found.composed.new_allocations, seen_again=())
     made = [
         *_written(drafts.posted, state=CorrectionState.POSTED, actor=actor, at=at),
         *_written(drafts.proposed, state=CorrectionState.PROPOSED, actor=actor, at=at),
@@ -289,29 +294,12 @@ def _outcome(made: Sequence[UsageCorrection], *, comparison: RecheckComparison) 
     )
 
 
-def _as_window(claimed: ClaimedRecheck) -> ClaimedWindow:
-    """Return the recheck as what allocations are written by, which reads its cluster alone."""
-    return ClaimedWindow(
-        id=claimed.window_id,
-        hour=claimed.hour,
-        fence=claimed.fence,
-        attempt=0,
-        failures=claimed.failures,
-        accepts_low_coverage=claimed.accepts_low_coverage,
-        claimed_at=claimed.claimed_at,
-    )
-
-
 def _values(evidence: Evidence) -> dict[str, object]:
     return {**asdict(evidence), "at": evidence.at.isoformat()}
 
 
-RECHECKS_MAX = 200_000
-"""A sweep that does more rechecks than this does not end for another reason than work."""
-
-
 @dataclass(frozen=True)
-class RecheckSweep:
+class RecheckSweep(Counts):
     """What a sweep did.
 
     Attributes:
@@ -328,26 +316,11 @@ class RecheckSweep:
     postponed: int = 0
     failed: int = 0
 
-    def __add__(self, other: "RecheckSweep") -> "RecheckSweep":
-        """Return both together."""
-        return RecheckSweep(
-            made=self.made + other.made,
-            done=self.done + other.done,
-            corrections=self.corrections + other.corrections,
-            postponed=self.postponed + other.postponed,
-            failed=self.failed + other.failed,
-        )
-
 
 def recheck_due(*, worker: Worker, at: datetime) -> RecheckSweep:
     """Create and do every recheck that is due; return what was done."""
-    total = RecheckSweep(made=make_due_rechecks(at=at, policy=worker.policy))
-    for _ in range(RECHECKS_MAX):
-        sweep = recheck_next(worker=worker, at=at)
-        if sweep is None:
-            break
-        total += sweep
-    return total
+    made = RecheckSweep(made=make_due_rechecks(at=at, policy=worker.policy))
+    return sweep_all(made, lambda: recheck_next(worker=worker, at=at))
 
 
 def recheck_next(*, worker: Worker, at: datetime) -> RecheckSweep | None:

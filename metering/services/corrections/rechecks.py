@@ -12,8 +12,12 @@ from typing import Any, Final
 from django.db import connection, transaction
 
 from metering.domain.collection.crashpoints import crashpoint
-from metering.domain.collection.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
-from metering.domain.collection.windows import WindowState
+from metering.domain.collection.windows import (
+    DEFAULT_POLICY,
+    GapPolicy,
+    MeteringPolicy,
+    WindowState,
+)
 from metering.domain.corrections.correction import RecheckReason, RecheckState
 from metering.domain.corrections.exceptions import MISSED_CLAIMS
 from metering.domain.errors import (
@@ -24,7 +28,8 @@ from metering.domain.errors import (
 )
 from metering.models import MeteringWindow, WindowRecheck
 from metering.selectors.locks import try_tick_lock
-from metering.services.collection.composed import Hour, target_of
+from metering.services.collection.composed import LeasedHour, hour_of
+from metering.services.collection.windows import lease_rows, lease_values
 from tenants.domain.actors import Actor, system_actor
 from tenants.models import Cluster
 from tenants.services.audit import record
@@ -99,7 +104,6 @@ TICK: Final = "metering.tick_rechecks"
 """The owner of the lock: that of the task and of `manage.py tick`."""
 MADE_MAX: Final = 20_000
 """Rechecks made by one call: a day of 280 clusters; the rest follows with the next."""
-CLAIMED_MAX: Final = 100
 REMEMBERED_BY_ALL: Final = timedelta(days=14)
 """Retention of any source: Prometheus keeps 15 days unless it is set up otherwise. Scheduled
 rechecks are created within it; a binding, a catalogue or a person may request older hours."""
@@ -107,13 +111,11 @@ CLOCK: Final = system_actor("metering.rechecks")
 FAILED_SENTENCE: Final = "No worker that claimed this recheck ever reported back."
 
 
-@dataclass(frozen=True)
-class ClaimedRecheck:
-    """One recheck that a worker may do while its fence and lease are valid.
+@dataclass(frozen=True, kw_only=True)
+class ClaimedRecheck(LeasedHour):
+    """One recheck of a sealed hour that a worker may do.
 
     Attributes:
-        hour: The sealed window's hour.
-        failures: Consecutive unusable responses.
         accepts_low_coverage: Whether a person accepted the observation of the window.
         claimed_at: When it was claimed, by the database's clock: no work on it has an earlier time.
         gap_policy: The decision about its unobserved time. When a person requests a recheck of a
@@ -122,11 +124,7 @@ class ClaimedRecheck:
         watch_coverage: How much of it the watch covered, likewise.
     """
 
-    id: int
     window_id: int
-    hour: Hour
-    fence: int
-    failures: int
     reason: RecheckReason
     accepts_low_coverage: bool
     claimed_at: datetime
@@ -229,7 +227,7 @@ def _oldest(policy: MeteringPolicy, *, at: datetime) -> datetime:
     return at - timedelta(seconds=policy.recheck_retention_seconds)
 
 
-_CLAIM = """
+_CLAIM = f"""
 WITH due AS (
   SELECT r.id FROM metering_windowrecheck r
    WHERE r.state IN ('due', 'checking') AND r.not_before <= LEAST(%(at)s, clock_timestamp())
@@ -238,21 +236,15 @@ WITH due AS (
    LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED)
 UPDATE metering_windowrecheck r
-   SET fence = r.fence + 1,
-       attempt = r.attempt + 1,
-       state = CASE WHEN r.attempt >= %(attempts_max)s THEN 'failed' ELSE 'checking' END,
-       lease_owner = CASE WHEN r.attempt >= %(attempts_max)s THEN '' ELSE %(worker)s END,
-       lease_until = CASE WHEN r.attempt >= %(attempts_max)s THEN NULL
-         ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
+   SET {lease_values("r", leased="checking", given_up="failed")},
        finished_at = CASE WHEN r.attempt >= %(attempts_max)s
-         THEN LEAST(%(at)s, clock_timestamp()) END,
-       last_error = CASE WHEN r.attempt >= %(attempts_max)s THEN %(sentence)s ELSE r.last_error END
+         THEN LEAST(%(at)s, clock_timestamp()) END
   FROM due, metering_meteringwindow w
  WHERE r.id = due.id AND w.id = r.window_id
 RETURNING r.state, r.not_before, r.id, r.fence, r.failures, r.reason, w.id, w.cluster_id,
           w.start_at, w.accepts_low_coverage, w.gap_policy, w.is_watched, w.coverage,
           w.watch_coverage, clock_timestamp() AS claimed_at
-"""
+"""  # noqa: S608 - Constants.
 
 
 def claim_rechecks(
@@ -273,25 +265,17 @@ def claim_rechecks(
         at: Which are due; None takes the database's clock, and no later time counts.
         policy: Lease and attempts.
     """
-    given = {
-        "at": at,
-        "limit": min(limit, CLAIMED_MAX),
-        "attempts_max": policy.attempts_max,
-        "worker": worker[:64],
-        "lease": policy.lease_seconds,
-        "sentence": FAILED_SENTENCE,
-    }
-    claimed: list[tuple[Any, ...]] = []
-    while not claimed:
-        with transaction.atomic():
-            with connection.cursor() as cursor:
-                cursor.execute(_CLAIM, given)
-                rows = sorted(cursor.fetchall(), key=lambda row: (row[1], row[2]))
-            crashpoint("recheck.claim.before_commit")
-        crashpoint("recheck.claim.after_commit")
-        if not rows:
-            return []
-        claimed = [row for row in rows if row[0] == RecheckState.CHECKING]
+    rows = lease_rows(
+        _CLAIM,
+        worker=worker,
+        limit=limit,
+        at=at,
+        policy=policy,
+        failpoint="recheck.claim",
+        leased=RecheckState.CHECKING,
+        sentence=FAILED_SENTENCE,
+    )
+    claimed = sorted(rows, key=lambda row: (row[1], row[2]))
     clusters = Cluster.objects.in_bulk({row[7] for row in claimed})
     return [_claimed(row, cluster=clusters[row[7]]) for row in claimed]
 
@@ -304,12 +288,7 @@ def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
     return ClaimedRecheck(
         id=recheck_id,
         window_id=window_id,
-        hour=Hour(
-            cluster_id=cluster.pk,
-            start_at=start_at,
-            target=target_of(cluster),
-            is_watched=is_watched,
-        ),
+        hour=hour_of(cluster, start_at=start_at, is_watched=is_watched),
         fence=fence,
         failures=failures,
         reason=RecheckReason(reason),

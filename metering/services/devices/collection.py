@@ -6,23 +6,23 @@ are final, which is sealed or unavailable. Unavailable means unknown, never zero
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
 import structlog
 from django.db import transaction
 
-from metering.domain.collection.policy import DEFAULT_POLICY, MeteringPolicy
-from metering.domain.collection.windows import DeviceState, due_at
+from metering.domain.collection.windows import DEFAULT_POLICY, DeviceState, MeteringPolicy, due_at
 from metering.domain.corrections.exceptions import ExceptionKind, Finding
 from metering.domain.errors import ClaimLostError
-from metering.protocols import DeviceFigures, UsageSource
+from metering.protocols import DeviceFigures, DeviceObservation, UsageSource
 from metering.selectors.collection.usage import metered_records
 from metering.selectors.devices.usage import device_kinds, nodes_with_held_usage
 from metering.selectors.locks import lock_device_events
-from metering.services.collection.checking import check_figures
-from metering.services.collection.composed import repeatable_read
-from metering.services.collection.sweeping import Worker
-from metering.services.corrections.exceptions import write_findings
+from metering.services.collection.composed import Hour, repeatable_read
+from metering.services.collection.observing import UID_MAX
+from metering.services.collection.posting import write_findings
+from metering.services.collection.sweeping import Counts, Worker, sweep_all
 from metering.services.devices.composition import measure_devices
 from metering.services.devices.events import write_device_events
 from metering.services.devices.leasing import (
@@ -40,14 +40,12 @@ from tenants.services.turns import run_isolated
 
 logger = structlog.get_logger(__name__)
 
-HOURS_MAX: Final = 200_000
-"""A sweep that collects more hours than this does not end for another reason than work."""
 NO_SOURCE: Final = "The cluster has no Prometheus that could report on devices."
 NEVER_REPORTED: Final = "No worker that leased the device figures ever reported back."
 
 
 @dataclass(frozen=True)
-class DeviceSweep:
+class DeviceSweep(Counts):
     """What became of due device figures.
 
     Attributes:
@@ -60,15 +58,6 @@ class DeviceSweep:
     retried: int = 0
     failed: int = 0
 
-    def __add__(self, other: "DeviceSweep") -> "DeviceSweep":
-        """Return both together."""
-        return DeviceSweep(
-            self.sealed + other.sealed,
-            self.unavailable + other.unavailable,
-            self.retried + other.retried,
-            self.failed + other.failed,
-        )
-
 
 _OUTCOMES: Final = {
     DeviceState.SEALED: DeviceSweep(sealed=1),
@@ -79,13 +68,7 @@ _OUTCOMES: Final = {
 
 def collect_due_devices(*, worker: Worker, at: datetime) -> DeviceSweep:
     """Collect device figures one hour after another until none are due."""
-    total = DeviceSweep()
-    for _ in range(HOURS_MAX):
-        sweep = collect_next(worker=worker, at=at)
-        if sweep is None:
-            break
-        total += sweep
-    return total
+    return sweep_all(DeviceSweep(), lambda: collect_next(worker=worker, at=at))
 
 
 def collect_next(*, worker: Worker, at: datetime) -> DeviceSweep | None:
@@ -249,3 +232,32 @@ def _give_up(
         )
     logger.info("metering.devices.unavailable", window_id=leased.id, reason=reason)
     return DeviceState.UNAVAILABLE
+
+
+ENERGY_MILLIJOULES_MAX = 10**12
+"""Of one device in one hour: more than 250 kW."""
+
+
+def check_figures(figures: DeviceFigures, *, hour: Hour) -> None:
+    """Refuse device figures that contradict themselves or cannot be stored.
+
+    Raises:
+        SourceUnavailableError: A figure is invalid.
+        ValueError: They are about another window than requested, which is a bug in the source.
+    """
+    if (figures.start_at, figures.end_at) != (hour.start_at, hour.end_at):
+        raise ValueError("the source answered about another window")
+    for device in figures.devices:
+        if not _is_possible(device):
+            raise SourceUnavailableError(
+                f"Device {device.uuid[:UID_MAX]} reports what cannot be.", reason="bad_sample"
+            )
+
+
+def _is_possible(device: DeviceObservation) -> bool:
+    ratio, energy = device.busy_ratio, device.energy_millijoules
+    return (
+        (ratio is None or (ratio.is_finite() and Decimal(0) <= ratio <= Decimal(1)))
+        and (energy is None or 0 <= energy <= ENERGY_MILLIJOULES_MAX)
+        and device.samples >= 0
+    )

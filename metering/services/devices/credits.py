@@ -12,12 +12,12 @@ from metering.domain.errors import (
     CreditDecidedError,
     CreditStaleError,
     CreditWithdrawnError,
-    NoteMissingError,
+    required_note,
 )
 from metering.models import CreditProposal, CreditState, MeteringWindow
 from metering.selectors.collection.usage import NET_USAGE
 from metering.selectors.efficiency import has_news
-from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
 # A failure without an end affects pods bound before it, until the pod ends: later pods were bound
@@ -122,15 +122,13 @@ def decide_credit(
     """
     if state not in {CreditState.ACCEPTED, CreditState.DISMISSED}:
         raise ValueError("A decision accepts or dismisses.")
-    text = reason.strip()
-    if not text:
-        raise NoteMissingError("The decision has no reason.", field="reason")
+    text = required_note(reason, field="reason")
     with transaction.atomic():
         proposal = _lock_pending(proposal_id)
         if state is CreditState.ACCEPTED and has_news(proposal.window_id):
             raise CreditStaleError("The hour was corrected since the credit was proposed.")
         proposal.state, proposal.reason = state, text
-        proposal.decided_at, proposal.decided_by_id = at, _person_id(actor)
+        proposal.decided_at, proposal.decided_by_id = at, actor.person_id
         proposal.save(update_fields=["state", "reason", "decided_at", "decided_by"])
         record(
             actor=actor,
@@ -164,7 +162,3 @@ def _lock_pending(proposal_id: int) -> CreditProposal:
     if proposal.state != CreditState.PROPOSED:
         raise CreditDecidedError("The credit is decided already.")
     return proposal
-
-
-def _person_id(actor: Actor) -> int | None:
-    return int(actor.id) if actor.kind is ActorKind.PERSON else None

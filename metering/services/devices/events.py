@@ -14,7 +14,7 @@ from metering.domain.devices.events import (
     Stretch,
     device_events,
 )
-from metering.domain.errors import DeviceEventEndedError, NoteMissingError
+from metering.domain.errors import DeviceEventEndedError, required_note
 from metering.models import DeviceEvent
 from metering.protocols import DeviceFigures, DeviceObservation
 from metering.protocols.health import HealthObservation
@@ -89,9 +89,7 @@ def end_device_event(*, event_id: int, note: str, actor: Actor, at: datetime) ->
         NoteMissingError: The note is empty.
         DeviceEventEndedError: It has an end already.
     """
-    text = note.strip()
-    if not text:
-        raise NoteMissingError("The decision has no reason.", field="note")
+    text = required_note(note)
     with transaction.atomic():
         changed = DeviceEvent.objects.filter(
             pk=event_id, end_at__isnull=True, begin_at__lte=at

@@ -9,38 +9,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
-from uuid import UUID
 
 from django.db import connection, transaction
 
-from metering.domain.collection.policy import DEFAULT_POLICY, MeteringPolicy, backoff_seconds
+from metering.domain.collection.windows import DEFAULT_POLICY, MeteringPolicy, backoff_seconds
 from metering.domain.errors import ClaimLostError
-from metering.protocols import ClusterTarget, Evidence
+from metering.protocols import Evidence
 from metering.selectors.collection.record_digest import DIGEST_OF_DEVICES, device_lines
-from metering.services.collection.composed import Hour, target_of
+from metering.selectors.locks import holds_device_figures
+from metering.services.collection.composed import LeasedHour, hour_of
 from tenants.models import Cluster
 
 ERROR_LENGTH_MAX: Final = 1_000
-UPGRADE_DURATION_MAX: Final = timedelta(days=3)
-"""For so long workers of two versions may run beside each other."""
-SEALED_AGE_MAX: Final = timedelta(days=35)
-"""Older hours are not searched: a backlog of a month is the longest that is usual."""
-
-_INSERT_DUE = """
-INSERT INTO metering_devicewindow (window_id, window_start, cluster_id, state, fence, attempt,
-  failures, lease_owner, not_before, missing_figures, evidence, row_count, row_digest, last_error)
-SELECT w.id, w.start_at, w.cluster_id, 'due', 0, 0, 0, '', %(at)s, '[]', '[]', 0, '', ''
-"""
-# With the seal of the window, so that no sealed window is without.
-_DUE = f"""{_INSERT_DUE}  FROM metering_meteringwindow w WHERE w.id = %(window_id)s
-"""
-# A worker of an older version seals without it while an upgrade is under way.
-_MISSING_DUE = f"""{_INSERT_DUE}  FROM tenants_cluster c
-  JOIN metering_meteringwindow w ON w.cluster_id = c.id AND w.start_at >= %(begin)s
- WHERE w.state = 'sealed' AND w.sealed_at >= %(since)s
-   AND NOT EXISTS (SELECT FROM metering_devicewindow d WHERE d.window_id = w.id)
-ON CONFLICT DO NOTHING
-"""
 _LEASE = """
 WITH due AS (
   SELECT window_id FROM metering_devicewindow
@@ -55,10 +35,6 @@ UPDATE metering_devicewindow d
        lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
   FROM due WHERE d.window_id = due.window_id
 RETURNING d.window_id, d.cluster_id, d.window_start, d.fence, d.attempt, d.failures
-"""
-_HOLDS = """
-SELECT fence = %(fence)s AND state = 'collecting' AND lease_until > clock_timestamp()
-  FROM metering_devicewindow WHERE window_id = %(window_id)s FOR NO KEY UPDATE
 """
 _RETRY = """
 UPDATE metering_devicewindow
@@ -79,51 +55,11 @@ RETURNING w.row_count, w.row_digest
 """  # noqa: S608 - Constants.
 
 
-@dataclass(frozen=True)
-class LeasedDevices:
-    """The device figures of one hour, which a worker may write while `fence` and lease hold."""
+@dataclass(frozen=True, kw_only=True)
+class LeasedDevices(LeasedHour):
+    """The device figures of one hour that a worker may write."""
 
-    id: int
-    hour: Hour
-    fence: int
     attempt: int
-    failures: int
-
-    @property
-    def cluster_id(self) -> UUID:
-        """Return the cluster of the hour."""
-        return self.hour.cluster_id
-
-    @property
-    def start_at(self) -> datetime:
-        """Return the begin of the hour, included."""
-        return self.hour.start_at
-
-    @property
-    def end_at(self) -> datetime:
-        """Return the end of the hour, excluded."""
-        return self.hour.end_at
-
-    @property
-    def target(self) -> ClusterTarget:
-        """Return the cluster as a source needs to know it."""
-        return self.hour.target
-
-
-def make_devices_due(*, window_id: int, at: datetime) -> None:
-    """Make the device figures of a window due; called in the transaction that seals it."""
-    with connection.cursor() as cursor:
-        cursor.execute(_DUE, {"window_id": window_id, "at": at})
-
-
-def make_missing_due(*, at: datetime) -> int:
-    """Make the device figures due of recent sealed hours that lack them; return how many."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _MISSING_DUE,
-            {"at": at, "since": at - UPGRADE_DURATION_MAX, "begin": at - SEALED_AGE_MAX},
-        )
-        return int(cursor.rowcount)
 
 
 def lease_devices(
@@ -150,8 +86,8 @@ def lease_devices(
         return None
     window_id, cluster_id, start_at, fence, attempt, failures = row
     cluster = Cluster.objects.get(pk=cluster_id)
-    hour = Hour(cluster.pk, start_at, target_of(cluster), is_watched=cluster.is_watched)
-    return LeasedDevices(window_id, hour, fence, attempt, failures)
+    hour = hour_of(cluster, start_at=start_at, is_watched=cluster.is_watched)
+    return LeasedDevices(id=window_id, hour=hour, fence=fence, attempt=attempt, failures=failures)
 
 
 def check_lease(leased: LeasedDevices) -> None:
@@ -160,10 +96,7 @@ def check_lease(leased: LeasedDevices) -> None:
     Raises:
         ClaimLostError: Another worker took them over.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_HOLDS, {"window_id": leased.id, "fence": leased.fence})
-        row = cursor.fetchone()
-    if not (row and row[0]):
+    if not holds_device_figures(leased.id, fence=leased.fence):
         raise ClaimLostError("Another worker took the device figures over.")
 
 

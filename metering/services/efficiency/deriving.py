@@ -20,6 +20,7 @@ from metering.selectors.efficiency import (
 )
 from metering.selectors.locks import try_tick_lock
 from metering.services.catalogue import ensure_catalogue
+from metering.services.collection.sweeping import Counts
 from metering.services.devices.credits import propose_credits
 from metering.services.efficiency.waste import update_waste
 from tenants.domain.actors import Actor
@@ -119,7 +120,7 @@ WINDOWS_PER_ROUND_MAX = 500
 
 
 @dataclass(frozen=True)
-class Derived:
+class Derived(Counts):
     """The result of one run; `findings` are those open at the end of its windows.
 
     Attributes:
@@ -130,15 +131,6 @@ class Derived:
     corrected: int = 0
     credits: int = 0
     findings: int = 0
-
-    def __add__(self, other: "Derived") -> "Derived":
-        """Return both together."""
-        return Derived(
-            self.windows + other.windows,
-            self.corrected + other.corrected,
-            self.credits + other.credits,
-            self.findings + other.findings,
-        )
 
 
 def derive_windows(

@@ -17,7 +17,7 @@ from metering.domain.efficiency.waste import (
     waits_for_its_day,
     waste_account,
 )
-from metering.domain.errors import FindingNotOpenError, NoteMissingError
+from metering.domain.errors import FindingNotOpenError, required_note
 from metering.models import WasteFinding, WasteState
 from metering.selectors.collection.plans import prefer_hash_joins
 from metering.selectors.efficiency import (
@@ -30,7 +30,7 @@ from metering.selectors.efficiency import (
     spells_before_end,
     standing_findings,
 )
-from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
 _CLOSE = """
@@ -233,15 +233,13 @@ def dismiss_finding(*, finding_id: int, reason: str, actor: Actor, at: datetime)
         NoteMissingError: The reason is empty.
         FindingNotOpenError: It has ended, or is dismissed already.
     """
-    text = reason.strip()
-    if not text:
-        raise NoteMissingError("The decision has no reason.", field="reason")
+    text = required_note(reason, field="reason")
     with transaction.atomic():
         changed = WasteFinding.objects.filter(pk=finding_id, state=WasteState.OPEN).update(
             state=WasteState.DISMISSED,
             reason=text,
             dismissed_at=at,
-            dismissed_by_id=int(actor.id) if actor.kind is ActorKind.PERSON else None,
+            dismissed_by_id=actor.person_id,
         )
         finding = WasteFinding.objects.get(pk=finding_id)
         if not changed:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 from uuid import UUID
 
-from metering.domain.catalogue.rules import Rule
+from metering.domain.catalogue.sizing import Rule
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.admission.node_fit import NodeOffer, Placement
 from quotas.domain.admission.pods import CLAIM_PREFIX

@@ -8,7 +8,7 @@ is admitted. Another user's name there is overwritten or refused.
 from dataclasses import dataclass
 from typing import Final
 
-from metering.domain.catalogue.names import sanitise
+from metering.domain.catalogue.units import sanitise
 from quotas.domain.admission.pod_fields import JSON, mapping, objects, texts
 from quotas.domain.admission.pods import OWNER_ANNOTATION, PodAsk
 from quotas.domain.admission.review import Requester

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from metering.domain.allocations.pod_life import INIT, REGULAR, SIDECAR, effective_units
+from metering.domain.catalogue.units import INIT, REGULAR, SIDECAR, effective_units
 from quotas.domain.admission.hidden_gpus import ways_in
 from quotas.domain.admission.node_fit import Placement, placement_of
 from quotas.domain.admission.pod_fields import (

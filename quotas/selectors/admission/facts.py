@@ -15,8 +15,14 @@ from uuid import UUID
 
 from django.db import OperationalError
 
-from metering.domain.catalogue.rules import DEFAULT_RULES, DEFAULT_VERSION, Rule
-from metering.domain.catalogue.sizing import Catalogue, Sized, size_of
+from metering.domain.catalogue.sizing import (
+    DEFAULT_RULES,
+    DEFAULT_VERSION,
+    Catalogue,
+    Rule,
+    Sized,
+    size_of,
+)
 from metering.domain.catalogue.units import GPUSize
 from metering.selectors.allocations.offers import OfferingNode, nodes_offering
 from metering.selectors.catalogue import catalogue_in_force

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import OuterRef, Subquery
 from django.db.models.functions import JSONObject
 
-from metering.domain.catalogue.rules import DEFAULT_RULES
+from metering.domain.catalogue.sizing import DEFAULT_RULES
 from metering.domain.catalogue.units import GPUSize
 from metering.selectors.allocations.held import held_by_place, only_models
 from metering.selectors.catalogue import catalogue_in_force

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from embedded.prometheus_programs import find_prometheus
-from metering.domain.collection.policy import GapPolicy
+from metering.domain.collection.windows import GapPolicy
 from metering.domain.corrections.correction import RecheckReason
 from metering.domain.errors import WindowDecisionRequiredError
 from metering.models import MeteringException, MeteringWindow, PodAllocation

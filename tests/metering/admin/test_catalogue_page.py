@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json
+from metering.domain.catalogue.sizing import DEFAULT_RULES, rule_to_json
 from metering.models import CatalogueVersion
 from metering.services.collection.sweeping import meter_due
 from tests.support.builders import bind, make_cluster

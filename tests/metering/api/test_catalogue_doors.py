@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json
+from metering.domain.catalogue.sizing import DEFAULT_RULES, rule_to_json
 from metering.models import CatalogueVersion
 from tests.support.cast import Cast
 from tests.support.metering.doors import API, Door, results

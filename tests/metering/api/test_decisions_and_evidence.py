@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from rest_framework.test import APIClient
 
-from metering.domain.collection.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
-from metering.domain.collection.windows import WINDOW
+from metering.domain.collection.windows import DEFAULT_POLICY, WINDOW, GapPolicy, MeteringPolicy
 from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
 from metering.services.collection.sweeping import Worker, meter_due
 from metering.services.collection.windows import claim_windows

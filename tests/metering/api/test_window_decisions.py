@@ -9,9 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from metering.models import ExceptionState, MeteringException, MeteringWindow
-from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.collection.sweeping import Worker, meter_due, report_waiting_windows
 from metering.services.collection.windows import claim_windows, open_due_windows
-from metering.services.corrections.exceptions import report_waiting_windows
 from tenants.models import AuditEntry, Cluster
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.catalogue.rules import DEFAULT_RULES, Rule
-from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.catalogue.sizing import DEFAULT_RULES, Catalogue, Rule
 from metering.domain.catalogue.units import GPUSize
 from metering.domain.collection.windows import WindowState
 from metering.domain.explain import (

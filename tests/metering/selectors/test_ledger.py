@@ -6,14 +6,13 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.allocations.timeline import EndKind, Life
-from metering.domain.collection.accounts import OpenInterval
+from metering.domain.allocations.timeline import EndKind, Life, OpenInterval
 from metering.domain.collection.reconciliation import Accepted, Side
 from metering.models import ReconciliationDecision
-from metering.selectors.allocations.ledger import ledger_rows
-from metering.selectors.collection.ledger import (
+from metering.selectors.allocations.ledger import (
     WatchCoverage,
     WindowLedger,
+    ledger_rows,
     watch_coverage,
     window_ledger,
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.catalogue.rules import Rule, rule_to_json
+from metering.domain.catalogue.sizing import Rule, rule_to_json
 from metering.domain.catalogue.units import GPUSize
 from metering.models import CatalogueVersion, NodeRecord
 from metering.selectors.catalogue import unknown_model_group

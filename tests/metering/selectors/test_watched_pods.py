@@ -6,7 +6,8 @@ from metering.models import PodAllocation
 from metering.protocols import ContainerKind, ContainerRequest
 from metering.protocols.watch import PodState
 from metering.selectors.allocations.held import held_units
-from metering.selectors.allocations.watch import BeginDifference, begin_differences, refused_pods
+from metering.selectors.allocations.ledger import refused_pods
+from metering.selectors.allocations.watch import BeginDifference, begin_differences
 from tenants.models import Cluster
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.allocations.told import (

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.utils import DatabaseError
 
-from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json, rules_digest
+from metering.domain.catalogue.sizing import DEFAULT_RULES, rule_to_json, rules_digest
 from metering.models import CatalogueVersion
 from metering.services.catalogue import ensure_catalogue
 from tenants.models import AuditEntry

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from metering.domain.catalogue.rules import DEFAULT_RULES, rule_to_json
+from metering.domain.catalogue.sizing import DEFAULT_RULES, rule_to_json
 from metering.domain.errors import (
     CatalogueChangedError,
     CatalogueRulesInvalidError,

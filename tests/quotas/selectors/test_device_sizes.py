@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from metering.domain.catalogue.rules import Rule, rule_to_json
+from metering.domain.catalogue.sizing import Rule, rule_to_json
 from metering.domain.catalogue.units import GPUSize
 from metering.models import CatalogueVersion
 from metering.selectors.devices.usage import SEEN_WITHIN, sizes_seen

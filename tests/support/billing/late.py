@@ -8,8 +8,8 @@ from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from metering.domain.corrections.correction import CorrectionCause, CorrectionState
 from metering.models import MeteringWindow, UsageCorrection
-from metering.selectors.corrections.corrections import Line, ledger_of_window
-from metering.services.corrections.corrections import Draft, write_drafts
+from metering.selectors.corrections.ledger import Line, ledger_of_window
+from metering.services.corrections.posting import Draft, write_drafts
 from tenants.domain.actors import system_actor
 from tenants.models import Organization, Project
 from tests.support.billing.ledger import DORA, ERIC, HOUR, SMALL_GROUP, TICK

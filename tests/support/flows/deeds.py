@@ -10,7 +10,8 @@ from billing.services import finalizing, invoicing, periods, pricing
 from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
 from metering.services import catalogue as catalogue_editing
-from metering.services.corrections import corrections, decisions, exceptions, rechecks
+from metering.services.collection import hour_decisions
+from metering.services.corrections import exceptions, rechecks, requesting
 from metering.services.devices import credits as crediting
 from metering.services.devices import events as device_events
 from metering.services.efficiency import waste
@@ -226,9 +227,9 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("metering:window:ask_recheck", None)],
     ),
-    "metering.corrections.corrections.ask_correction": (
+    "metering.corrections.requesting.ask_correction": (
         frank,
-        lambda e, who: corrections.ask_correction(
+        lambda e, who: requesting.ask_correction(
             record=UsageRecord.objects.get(pk=e.places["own"]["usage-records"]),
             unit_seconds=-1,
             reason="Broken.",
@@ -237,23 +238,25 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("metering:correction:ask", "acme")],
     ),
-    "metering.corrections.corrections.approve_correction": (
+    "metering.corrections.requesting.approve_correction": (
         frank,
-        lambda e, who: corrections.approve_correction(
+        lambda e, who: requesting.approve_correction(
             correction_id=e.places["own"]["usage-corrections"], is_four_eyes=True, **who
         ),
         [("metering:correction:post", "acme")],
     ),
-    "metering.corrections.corrections.reject_correction": (
+    "metering.corrections.requesting.reject_correction": (
         frank,
-        lambda e, who: corrections.reject_correction(
+        lambda e, who: requesting.reject_correction(
             correction_id=e.places["other"]["usage-corrections"], note="No.", **who
         ),
         [("metering:correction:reject", "umbrella")],
     ),
-    "metering.corrections.decisions.retry_window": (
+    "metering.collection.hour_decisions.retry_window": (
         frank,
-        lambda e, who: decisions.retry_window(window_id=e.places["own"]["metering-windows"], **who),
+        lambda e, who: hour_decisions.retry_window(
+            window_id=e.places["own"]["metering-windows"], **who
+        ),
         [("metering:window:retry", None)],
     ),
     **TENANTS_DEEDS,

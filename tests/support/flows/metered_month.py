@@ -15,10 +15,10 @@ from billing.selectors.pending import pending_window_ids
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.tasks import accrue_pending
-from metering.domain.collection.policy import GapPolicy
+from metering.domain.collection.windows import GapPolicy
 from metering.models import MeteringWindow
+from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.sweeping import CollectionSweep, Worker, meter_due
-from metering.services.corrections.decisions import decide_window
 from simulator.adapters.usage_source import SimulatedUsageSource
 from simulator.cluster.demo_scenario import demo_scenario
 from simulator.cluster.scenario import Outage, Scenario

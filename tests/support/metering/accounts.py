@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
-from metering.domain.allocations.timeline import EndKind, Life
-from metering.domain.collection.accounts import ObservedIntervals, OpenInterval, SourceAccount
+from metering.domain.allocations.timeline import EndKind, Life, OpenInterval
 from metering.domain.collection.reconciliation import (
     Accepted,
+    ObservedIntervals,
     Reconciled,
+    SourceAccount,
     SourceVerdict,
     WindowShare,
     reconcile,

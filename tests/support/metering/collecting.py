@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from metering.domain.collection.policy import GapPolicy
+from metering.domain.collection.windows import GapPolicy
 from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
 from metering.protocols import Observation
 from metering.services.collection.collecting import Collection, collect_window
+from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.sealing import seal_window
 from metering.services.collection.windows import ClaimedWindow, claim_windows
-from metering.services.corrections.decisions import decide_window
 from metering.services.devices.collection import DeviceSweep, collect_due_devices
 from tests.support.metering.seen import ACTOR, HOUR, LATER, moment, worker
 

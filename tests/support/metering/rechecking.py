@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from metering.domain.collection.policy import DEFAULT_POLICY, MeteringPolicy
+from metering.domain.collection.windows import DEFAULT_POLICY, MeteringPolicy
 from metering.models import MeteringWindow, UsageCorrection, UsageRecord
 from metering.protocols import Observation, PodObservation
 from metering.services.collection.sweeping import Worker, meter_due

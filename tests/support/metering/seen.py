@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.protocols import (
     ClusterTarget,
     ContainerKind,

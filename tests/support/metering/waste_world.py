@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from metering.domain.catalogue.rules import (
+from metering.domain.catalogue.sizing import (
     DEFAULT_RULES,
     DEFAULT_VERSION,
     rule_to_json,
@@ -22,7 +22,8 @@ from metering.models import (
     PodAllocation,
     UsageRecord,
 )
-from metering.services.corrections.corrections import Draft, ask_correction, write_drafts
+from metering.services.corrections.posting import Draft, write_drafts
+from metering.services.corrections.requesting import ask_correction
 from metering.services.efficiency.deriving import Derived, derive_windows
 from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.models import Cluster, Organization, Project

@@ -14,11 +14,11 @@ from embedded.programs import end_stale
 from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.collection.policy import DEFAULT_POLICY, GapPolicy
+from metering.domain.collection.windows import DEFAULT_POLICY, GapPolicy
 from metering.models import MeteringException, MeteringWindow, UsageRecord
 from metering.protocols import Observation
+from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.sweeping import Worker, meter_due
-from metering.services.corrections.decisions import decide_window
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import NamespaceBinding
 from tests.support.builders import bind, make_cluster, make_organization, make_project

@@ -16,10 +16,10 @@ from pathlib import Path
 from embedded.programs import end_stale
 from embedded.prometheus import EmbeddedPrometheus
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.collection.policy import GapPolicy
+from metering.domain.collection.windows import GapPolicy
 from metering.models import MeteringException, MeteringWindow, UsageRecord
+from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.sweeping import Worker, meter_due
-from metering.services.corrections.decisions import decide_window
 from simulator.cluster.exporters.prometheus_text import render_labels
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import ACTOR, WHOLE_H100

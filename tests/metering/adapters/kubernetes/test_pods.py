@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from metering.adapters.kubernetes.pods import pod_state
-from metering.domain.allocations.pod_life import effective_units
+from metering.domain.catalogue.units import effective_units
 from metering.protocols import ContainerKind, ContainerRequest
 from metering.protocols.watch import PodState
 from tests.support.metering.allocations.kubernetes import GPU, NOW, pod

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.adapters.prometheus.pods import owner_of
+from metering.adapters.prometheus.nodes import owner_of
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import pytest
 
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import NodeLabels, label_sets
-from metering.adapters.prometheus.pod_observations import read_observations
 from metering.adapters.prometheus.pods import (
     PodHistory,
     compose_pods,
     questions,
     read_facts,
     read_history,
+    read_observations,
 )
 from metering.adapters.prometheus.samples import Fact, Range, Series
 from metering.protocols import ClusterTarget, ContainerKind, ContainerRequest, PodObservation

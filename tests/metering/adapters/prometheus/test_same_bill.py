@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.allocations.pod_life import effective_units
 from metering.domain.allocations.timeline import EndKind, clip, life_of
+from metering.domain.catalogue.units import effective_units
 from metering.protocols import Observation
 from metering.services.collection.composed import scrapes_of
 from tests.support.metering.prometheus import (

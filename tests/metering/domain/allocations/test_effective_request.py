@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.allocations.pod_life import effective_units
+from metering.domain.catalogue.units import effective_units
 
 
 @dataclass(frozen=True)

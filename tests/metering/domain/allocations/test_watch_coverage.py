@@ -6,7 +6,7 @@ from datetime import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.allocations.watch_coverage import Stretch, blind_stretches, covered_seconds
+from metering.domain.allocations.timeline import Stretch, blind_stretches, covered_seconds
 from tests.support.metering.seen import HOUR, moment
 
 

@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.catalogue.mig_geometry import GEOMETRIES
-from metering.domain.catalogue.names import KNOWN_RESOURCES, sanitise
-from metering.domain.catalogue.rules import (
+from metering.domain.catalogue.sizing import (
     DEFAULT_RULES,
+    Catalogue,
     Rule,
+    Sized,
+    Unsized,
+    UnsizedCause,
+    size_of,
 )
-from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, UnsizedCause, size_of
-from metering.domain.catalogue.units import GPUSize, SharingMode
+from metering.domain.catalogue.units import KNOWN_RESOURCES, GPUSize, SharingMode, sanitise
 
 CATALOGUE = Catalogue(version=1, rules=DEFAULT_RULES)
 H100 = "NVIDIA-H100-80GB-HBM3"

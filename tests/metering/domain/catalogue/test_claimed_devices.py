@@ -5,8 +5,7 @@ from fractions import Fraction
 import pytest
 
 from metering.domain.allocations.claims import common_attributes, kept_attributes, size_of_device
-from metering.domain.catalogue.rules import DEFAULT_RULES
-from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, UnsizedCause
+from metering.domain.catalogue.sizing import DEFAULT_RULES, Catalogue, Sized, Unsized, UnsizedCause
 from metering.domain.catalogue.units import GPUSize, SharingMode
 
 CATALOGUE = Catalogue(version=7, rules=DEFAULT_RULES)

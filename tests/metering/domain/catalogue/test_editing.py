@@ -13,8 +13,7 @@ from metering.domain.catalogue.editing import (
     differences,
     read_rules,
 )
-from metering.domain.catalogue.rules import DEFAULT_RULES, Rule, rule_to_json
-from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.catalogue.sizing import DEFAULT_RULES, Catalogue, Rule, rule_to_json
 from metering.domain.catalogue.units import GPUSize
 
 H100 = {

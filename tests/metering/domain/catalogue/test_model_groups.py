@@ -3,7 +3,7 @@
 import pytest
 
 from metering.domain.catalogue.model_groups import group_of_product, is_named
-from metering.domain.catalogue.rules import DEFAULT_RULES, Rule
+from metering.domain.catalogue.sizing import DEFAULT_RULES, Rule
 from metering.domain.catalogue.units import GPUSize
 
 

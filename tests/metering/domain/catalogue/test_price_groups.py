@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.catalogue.names import group_of, is_burst, like, without_burst
+from metering.domain.catalogue.units import group_of, is_burst, like, without_burst
 
 CLASSES = ["gpu-ledger-burst", "spot"]
 SHARES = st.sampled_from(["H100/whole", "H100/1g.10gb", "A100/1of4", "H100/1g.10gb/1of2"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.catalogue.mig_geometry import ALL_PROFILES
-from metering.domain.catalogue.names import KNOWN_RESOURCES, resource_of, sanitise
+from metering.domain.catalogue.units import KNOWN_RESOURCES, resource_of, sanitise
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.catalogue.rules import (
+from metering.domain.catalogue.sizing import (
     DEFAULT_RULES,
     Rule,
     RuleInput,

@@ -1,6 +1,6 @@
 """What one source tells, and when it had eyes."""
 
-from metering.domain.collection.accounts import intervals_of_ticks, visible_seconds
+from metering.domain.collection.reconciliation import intervals_of_ticks, visible_seconds
 from tests.support.metering.accounts import (
     at,
     span,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.collection.policy import (
+from metering.domain.collection.windows import (
     BACKOFF_SECONDS_MAX,
     BACKOFF_SECONDS_MIN,
     DEFAULT_POLICY,

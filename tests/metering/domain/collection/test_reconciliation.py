@@ -2,11 +2,11 @@
 
 import pytest
 
-from metering.domain.allocations.timeline import EndKind, Life
-from metering.domain.collection.accounts import OpenInterval, SourceAccount
+from metering.domain.allocations.timeline import EndKind, Life, OpenInterval
 from metering.domain.collection.reconciliation import (
     Accepted,
     Side,
+    SourceAccount,
     SourceVerdict,
     tolerance_seconds,
 )

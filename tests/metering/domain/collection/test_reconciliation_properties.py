@@ -6,9 +6,8 @@ from datetime import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.allocations.timeline import EndKind
-from metering.domain.collection.accounts import OpenInterval, SourceAccount
-from metering.domain.collection.reconciliation import Reconciled, SourceVerdict
+from metering.domain.allocations.timeline import EndKind, OpenInterval
+from metering.domain.collection.reconciliation import Reconciled, SourceAccount, SourceVerdict
 from tests.support.metering.accounts import (
     LAST_LOOK,
     at,

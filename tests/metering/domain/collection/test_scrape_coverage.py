@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.collection.accounts import OpenInterval
+from metering.domain.allocations.timeline import OpenInterval
 from metering.domain.collection.scrape_coverage import (
     Hole,
     ScrapeCoverage,

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.catalogue.mig_geometry import geometry_of
-from metering.domain.catalogue.rules import DEFAULT_RULES
-from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.catalogue.sizing import DEFAULT_RULES, Catalogue
 from metering.domain.efficiency.rightsizing import (
     Need,
     Present,

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.catalogue.rules import DEFAULT_RULES
-from metering.domain.catalogue.sizing import Catalogue
+from metering.domain.catalogue.sizing import DEFAULT_RULES, Catalogue
 from metering.domain.catalogue.units import SharingMode
 from metering.domain.efficiency.rules import DEFAULT_THRESHOLDS, WasteRule
 from metering.domain.efficiency.waste import (

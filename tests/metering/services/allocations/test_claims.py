@@ -3,7 +3,7 @@
 from metering.domain.collection.claim_split import split_claim
 from metering.models import ClaimConsumer, OfferedDevice, PodAllocation
 from metering.protocols.watch import PodState, WatchedKind
-from metering.selectors.allocations.watch import claim_uses
+from metering.selectors.allocations.ledger import claim_uses
 from tenants.models import Cluster, Project
 from tests.support.metering.allocations.told import (
     DRIVER,

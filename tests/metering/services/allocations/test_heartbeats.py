@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.domain.allocations.watch_coverage import covered_seconds
+from metering.domain.allocations.timeline import covered_seconds
 from metering.models import ClusterWatch, WatchCursor, WatchSpan
 from metering.protocols.watch import WatchedKind
 from metering.selectors.allocations.watch import cursor_of, watch_spans

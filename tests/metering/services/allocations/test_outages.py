@@ -1,6 +1,6 @@
 """A watch that is cut off for an hour: exact where it can go on, bounded and told where not."""
 
-from metering.domain.allocations.watch_coverage import blind_stretches
+from metering.domain.allocations.timeline import blind_stretches
 from metering.models import PodAllocation
 from metering.protocols.watch import WatchEvent
 from metering.selectors.allocations.watch import watch_spans

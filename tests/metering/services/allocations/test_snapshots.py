@@ -4,7 +4,7 @@ import pytest
 from django.db import DatabaseError, transaction
 from pytest_django import Settings
 
-from metering.domain.catalogue.rules import Rule, rule_to_json, rules_digest
+from metering.domain.catalogue.sizing import Rule, rule_to_json, rules_digest
 from metering.domain.catalogue.units import GPUSize
 from metering.models import CatalogueVersion, PodAllocation
 from metering.services.allocations.sizing import settle_everywhere, settle_sizes

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 
 from metering.adapters.prometheus import PrometheusUsageSource
-from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.models import MeteringException, MeteringWindow, UsageRecord
 from metering.services.collection.collecting import Collection, collect_window
 from metering.services.collection.sweeping import CollectionSweep, Worker, meter_due

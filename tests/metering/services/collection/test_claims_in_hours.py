@@ -5,8 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from metering.domain.collection.policy import DEFAULT_POLICY
-from metering.domain.collection.windows import WindowState
+from metering.domain.collection.windows import DEFAULT_POLICY, WindowState
 from metering.models import (
     CapacityRecord,
     MeteringException,

@@ -7,16 +7,15 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from metering.domain.collection.policy import GapPolicy
-from metering.domain.collection.windows import WindowState
+from metering.domain.collection.windows import GapPolicy, WindowState
 from metering.models import MeteringException, MeteringWindow, UsageRecord
 from metering.protocols.watch import WatchedKind, WatchTarget
 from metering.services.allocations.heartbeats import beat
 from metering.services.allocations.leases import Lease, take_lease
 from metering.services.allocations.lists import ledger_events, ledger_list
 from metering.services.collection.collecting import Collection, collect_window
+from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.windows import claim_windows, open_due_windows
-from metering.services.corrections.decisions import decide_window
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from simulator.adapters.usage_source import SimulatedUsageSource
 from simulator.cluster.lab import (

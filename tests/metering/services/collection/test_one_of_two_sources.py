@@ -4,13 +4,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from metering.domain.collection.policy import GapPolicy, MeteringPolicy
-from metering.domain.collection.windows import WindowState
+from metering.domain.collection.windows import GapPolicy, MeteringPolicy, WindowState
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, PodAllocation
 from metering.protocols import Observation
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.collecting import Collection, collect_window
-from metering.services.corrections.decisions import decide_window, retry_window
+from metering.services.collection.hour_decisions import decide_window, retry_window
 from tenants.models import Cluster, Project
 from tests.support.metering.allocations.watched import ledgered, offered, watched
 from tests.support.metering.collecting import (

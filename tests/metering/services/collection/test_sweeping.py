@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import OperationalError, connection
 
-from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.models import (
     CapacityRecord,
     MeteringException,

@@ -6,8 +6,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.collection.policy import DEFAULT_POLICY
-from metering.domain.collection.windows import WindowState
+from metering.domain.collection.windows import DEFAULT_POLICY, WindowState
 from metering.models import (
     CapacityRecord,
     MeteringException,
@@ -276,9 +275,9 @@ def test_a_size_that_was_not_settled_yet_is_composed_with_the_catalogue_given(
     cluster: Cluster,
 ) -> None:
     ledgered(cluster, "a", **UNSIZED, price_group="", sharing_mode="", product="")
-    window = MeteringWindow.objects.select_related("cluster").get()
+    hour = hour_of(cluster, start_at=HOUR, is_watched=True)
     source = worker(observation(pod("a"))).source
-    observed = observe_hour(hour=hour_of(window), source=source, as_of=DUE, actor=ACTOR, at=DUE)
+    observed = observe_hour(hour=hour, source=source, as_of=DUE, actor=ACTOR, at=DUE)
     basis = basis_of(observed, policy=DEFAULT_POLICY)
     catalogue = ensure_catalogue(actor=ACTOR, at=DUE)
 
@@ -340,11 +339,11 @@ def test_composing_again_writes_nothing_and_tells_the_same(cluster: Cluster) -> 
     ledgered(cluster, "a", 0, 1000)
     seen = observation(ended_pod("a", 0, 1030), ended_pod("c", 0, 900))
     collect(seen)
-    window = MeteringWindow.objects.select_related("cluster").get()
+    hour = hour_of(cluster, start_at=HOUR, is_watched=True)
     catalogue, source = ensure_catalogue(actor=ACTOR, at=DUE), worker(seen).source
 
     with CaptureQueriesContext(connection) as queries:
-        observed = observe_hour(hour=hour_of(window), source=source, as_of=DUE, actor=ACTOR, at=DUE)
+        observed = observe_hour(hour=hour, source=source, as_of=DUE, actor=ACTOR, at=DUE)
         basis = basis_of(observed, policy=DEFAULT_POLICY)
         composed = compose_window(given_of(observed, basis=basis, catalogue=catalogue))
 

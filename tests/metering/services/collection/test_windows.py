@@ -8,7 +8,7 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from psycopg.errors import LockNotAvailable
 
-from metering.domain.collection.policy import MeteringPolicy
+from metering.domain.collection.windows import MeteringPolicy
 from metering.domain.corrections.exceptions import REMEDIES, ExceptionKind
 from metering.models import MeteringException, MeteringWindow
 from metering.protocols import ClusterTarget

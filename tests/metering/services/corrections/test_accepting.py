@@ -20,7 +20,7 @@ from metering.protocols import Observation
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.sealing import seal_window
 from metering.services.collection.sweeping import meter_due
-from metering.services.corrections.accepting import accept_side
+from metering.services.corrections.exceptions import accept_side
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import AuditEntry, Cluster, Project
 from tests.support.builders import make_user

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from metering.domain.collection.policy import GapPolicy, MeteringPolicy
+from metering.domain.collection.windows import GapPolicy, MeteringPolicy
 from metering.domain.errors import (
     NoteMissingError,
     WindowNotFoundError,
@@ -20,9 +20,9 @@ from metering.models import (
     UsageRecord,
 )
 from metering.services.collection.collecting import collect_window
+from metering.services.collection.hour_decisions import decide_window, retry_window
 from metering.services.collection.sweeping import Worker, meter_due
 from metering.services.collection.windows import claim_windows, open_due_windows
-from metering.services.corrections.decisions import decide_window, retry_window
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import DomainError
 from tenants.models import AuditEntry

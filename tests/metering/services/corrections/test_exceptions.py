@@ -9,8 +9,9 @@ from metering.domain.errors import (
     NoteMissingError,
 )
 from metering.models import ExceptionState, MeteringException
+from metering.services.collection.posting import write_findings
 from metering.services.collection.windows import ClaimedWindow, claim_windows, open_due_windows
-from metering.services.corrections.exceptions import resolve_exception, write_findings
+from metering.services.corrections.exceptions import resolve_exception
 from tenants.models import AuditEntry
 from tests.support.builders import make_cluster
 from tests.support.metering.seen import ACTOR, HOUR, LATER, moment

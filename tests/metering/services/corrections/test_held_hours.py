@@ -2,13 +2,13 @@
 
 import pytest
 
-from metering.domain.collection.policy import GapPolicy
+from metering.domain.collection.windows import GapPolicy
 from metering.domain.corrections.correction import RecheckReason
 from metering.domain.corrections.exceptions import REMEDIES, ExceptionKind
 from metering.models import MeteringException, MeteringWindow, WindowRecheck
 from metering.services.catalogue import ensure_catalogue
+from metering.services.collection.hour_decisions import decide_window, retry_window
 from metering.services.collection.sweeping import Worker, meter_due
-from metering.services.corrections.decisions import decide_window, retry_window
 from metering.services.corrections.exceptions import resolve_exception
 from metering.services.corrections.rechecks import ask_recheck
 from tenants.models import Cluster, Project

@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from metering.domain.collection.policy import GapPolicy
+from metering.domain.collection.windows import GapPolicy
 from metering.models import MeteringWindow, PodAllocation, UsageRecord
 from metering.protocols import Observation
+from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.sweeping import meter_due
-from metering.services.corrections.decisions import decide_window
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import ACTOR, HOUR, moment, observation, pod, ticks, worker
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from embedded.postgres import APP, EmbeddedPostgres
 from metering.domain.collection.crashpoints import CRASHPOINTS
-from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.domain.errors import ClaimLostError
 from metering.models import UsageCorrection, UsageRecord, WindowRecheck
 from metering.services.corrections.rechecking import (

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from metering.domain.collection.policy import GapPolicy, MeteringPolicy
+from metering.domain.collection.windows import GapPolicy, MeteringPolicy
 from metering.domain.errors import (
     ExceptionResolvedError,
     WindowDecisionRequiredError,
@@ -15,9 +15,9 @@ from metering.domain.errors import (
     WindowStateError,
 )
 from metering.models import ExceptionState, MeteringException, MeteringWindow
-from metering.services.collection.sweeping import meter_due
-from metering.services.corrections.decisions import decide_window, retry_window
-from metering.services.corrections.exceptions import report_waiting_windows, resolve_exception
+from metering.services.collection.hour_decisions import decide_window, retry_window
+from metering.services.collection.sweeping import meter_due, report_waiting_windows
+from metering.services.corrections.exceptions import resolve_exception
 from tenants.models import Cluster
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import ACTOR, HOUR, moment, observation, pod, ticks, worker

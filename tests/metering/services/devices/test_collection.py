@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from metering.domain.collection.policy import DEFAULT_POLICY
+from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.models import (
     DeviceUsage,
     DeviceWindow,
@@ -20,9 +20,10 @@ from metering.models import (
 )
 from metering.protocols import ClusterTarget, DeviceFigures, DeviceObservation
 from metering.selectors.efficiency import underived_windows
+from metering.services.collection.sealing import make_missing_due
 from metering.services.collection.sweeping import Worker, meter_due
 from metering.services.devices.collection import DeviceSweep, collect_due_devices, collect_next
-from metering.services.devices.leasing import lease_devices, make_missing_due
+from metering.services.devices.leasing import lease_devices
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import AuditEntry, Cluster
 from tests.support.metering.seen import (

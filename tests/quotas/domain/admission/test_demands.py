@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from metering.domain.catalogue.rules import DEFAULT_RULES
-from metering.domain.catalogue.sizing import Sized
+from metering.domain.catalogue.sizing import DEFAULT_RULES, Sized
 from metering.domain.catalogue.units import GPUSize, SharingMode
 from quotas.domain.admission.demands import UnknownDeviceError, demands_of
 from quotas.domain.admission.node_fit import NodeOffer, Placement, placement_of

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.catalogue.rules import DEFAULT_RULES, Rule
+from metering.domain.catalogue.sizing import DEFAULT_RULES, Rule
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.admission.demands import FROM_SMALLEST, possible_sizes, size_by_name
 

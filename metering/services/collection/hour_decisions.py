@@ -1,43 +1,50 @@
-"""Decisions: what only a person can decide about hours that metering cannot finish by itself.
+"""Decisions on hours: what only a person can decide where metering cannot finish by itself.
 
 One hour or many: the same statements, a constant number for each batch, with an audit entry for
-every hour. A decision holds for what was known when it was made; see `collection`.
+every hour. A decision holds for what was known when it was made; see `collecting`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection, transaction
 from django.db.models import F, QuerySet
 
-from metering.domain.collection.policy import (
-    DEFAULT_POLICY,
-    LOOK_AHEAD_DOUBLINGS_MAX,
-    GapPolicy,
-    MeteringPolicy,
-)
-from metering.domain.collection.windows import WINDOW, WindowState, may_move
-from metering.domain.corrections.decisions import (
+from metering.domain.collection.hour_decisions import (
     NEEDS_REVIEW,
     UNFINISHED,
+    DecidedHour,
     HourResult,
     PreviewedHour,
     preview_hour,
     refusal_of,
 )
+from metering.domain.collection.windows import (
+    DEFAULT_POLICY,
+    LOOK_AHEAD_DOUBLINGS_MAX,
+    WINDOW,
+    GapPolicy,
+    MeteringPolicy,
+    WindowState,
+    may_move,
+)
 from metering.domain.corrections.exceptions import BLOCKING_KINDS, ExceptionKind
 from metering.domain.errors import (
-    NoteMissingError,
     WindowChangedError,
     WindowNotFoundError,
     WindowSealedError,
     WindowStateError,
+    required_note,
 )
-from metering.models import CapacityRecord, MeteringWindow, UsageRecord
-from metering.selectors.corrections.decisions import preview_decision
-from metering.services.corrections.exceptions import resolve_of_windows
+from metering.models import (
+    CapacityRecord,
+    ExceptionState,
+    MeteringException,
+    MeteringWindow,
+    UsageRecord,
+)
+from metering.selectors.collection.hour_decisions import preview_decision
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now
 from tenants.selectors.locks import lock_rows
@@ -46,7 +53,10 @@ from tenants.services.turns import for_each_isolated
 
 BATCH: Final = 500
 """Hours decided on in one transaction: three weeks of a cluster, locked for well under a second."""
+
+
 UNMETERED_NOTE: Final = "The cluster is no longer metered at this hour."
+
 
 # A lease is removed with the state it belongs to: its worker finds that out when it posts. How
 # little was observed is only known of a gap, so nowhere else less than all of it is accepted. What
@@ -61,27 +71,22 @@ UPDATE metering_meteringwindow
        not_before = %(at)s, attempt = 0, failures = %(failures)s
  WHERE id = ANY(%(ids)s)
 """
+
+
 # What is metered waits for an open exception alone, so that to accept it needs no source.
 _ACCEPT_METERED = """
 UPDATE metering_meteringwindow
    SET state = 'reconciled', gap_policy = %(decision)s, not_before = %(at)s
  WHERE id = ANY(%(ids)s)
 """
+
+
 _WAIVE = """
 UPDATE metering_meteringwindow
    SET state = 'reconciled', lease_owner = '', lease_until = NULL, gap_policy = %(decision)s,
        decided_on = shown, not_before = %(at)s, record_count = 0, as_of = COALESCE(as_of, %(at)s)
  WHERE id = ANY(%(ids)s)
 """
-
-
-@dataclass(frozen=True)
-class DecidedHour:
-    """What a decision did to one hour."""
-
-    window_id: int
-    start_at: datetime
-    result: HourResult
 
 
 def retry_window(*, window_id: int, note: str = "", actor: Actor, at: datetime) -> MeteringWindow:
@@ -163,7 +168,7 @@ def decide_window(  # noqa: PLR0913 - A decision has these parts; all are keywor
         WindowEndUnobservedError: It is to be accepted, and nothing can be observed after it.
         WindowChangedError: Something else is known of it now than was shown.
     """
-    _require_note(note)
+    required_note(note)
     with transaction.atomic():
         window = _lock(window_id)
         if shown_digest and window.shown.get("digest", "") != shown_digest:
@@ -209,7 +214,7 @@ def decide_windows(  # noqa: PLR0913 - As above.
         NoteMissingError: The note is empty.
         WindowChangedError: The preview would show something else now; nothing was decided.
     """
-    _require_note(note)
+    required_note(note)
     known: Mapping[int, PreviewedHour] | None = None
     if shown_digest:
         preview = preview_decision(
@@ -222,7 +227,8 @@ def decide_windows(  # noqa: PLR0913 - As above.
             raise WindowChangedError("Something else is known of the hours now than was shown.")
         known = preview.known
     decided: list[DecidedHour] = []
-    for batch in _batches(window_ids):
+    for first in range(0, len(window_ids), BATCH):
+        batch = window_ids[first : first + BATCH]
         with transaction.atomic():
             windows = lock_rows(MeteringWindow.objects.filter(id__in=batch))
             decided += _decide(
@@ -263,11 +269,6 @@ def _waive_all(unmetered: QuerySet[MeteringWindow], *, actor: Actor, at: datetim
                 _apply(windows, decision=GapPolicy.WAIVE, note=UNMETERED_NOTE, actor=actor, at=now)
         waived += len(windows)
     return waived
-
-
-def _batches(window_ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    for first in range(0, len(window_ids), BATCH):
-        yield window_ids[first : first + BATCH]
 
 
 def _decide(  # noqa: PLR0913 - As above.
@@ -339,14 +340,18 @@ def _apply(
                 "failures": LOOK_AHEAD_DOUBLINGS_MAX,
             },
         )
-    resolve_of_windows(
-        ids,
-        kinds=BLOCKING_KINDS
-        if is_settled
-        else (ExceptionKind.LOW_COVERAGE, ExceptionKind.QUARANTINED),
-        note=note,
-        actor=actor,
-        at=at,
+    kinds = (
+        BLOCKING_KINDS if is_settled else {ExceptionKind.LOW_COVERAGE, ExceptionKind.QUARANTINED}
+    )
+    MeteringException.objects.filter(
+        window_id__in=ids,
+        kind__in=[kind.value for kind in kinds],
+        state=ExceptionState.OPEN,
+    ).update(
+        state=ExceptionState.RESOLVED,
+        resolved_at=at,
+        resolved_by_id=actor.person_id,
+        resolution=note.strip(),
     )
     after = WindowState.RECONCILED if is_settled else WindowState.OPEN
     record_each(
@@ -372,11 +377,6 @@ def _facts(window: MeteringWindow, *, state: str, before: str, note: str) -> dic
         "state": state,
         "note": note.strip(),
     }
-
-
-def _require_note(note: str) -> None:
-    if not note.strip():
-        raise NoteMissingError("The decision has no reason.", field="note")
 
 
 def _lock(window_id: int) -> MeteringWindow:

@@ -4,12 +4,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
-from metering.domain.collection.policy import GapPolicy
-from metering.domain.collection.windows import WindowState
+from metering.domain.collection.windows import GapPolicy, WindowState
 from metering.domain.errors import (
     WindowEndUnobservedError,
     WindowMeteredError,
@@ -20,8 +20,11 @@ from tenants.domain.errors import ConflictError
 
 NEEDS_REVIEW: Final = frozenset({WindowState.GAP, WindowState.QUARANTINED})
 """States in which an hour waits for a decision, however old it is."""
+
+
 UNFINISHED: Final = frozenset({WindowState.OPEN, WindowState.COLLECTING, WindowState.COLLECTED})
 """States that are decided on once the hour is over its patience."""
+
 
 END_UNOBSERVED: Final = "end_unobserved"
 """In what is shown of an hour: nothing was observed after it, as far ahead as it is queried."""
@@ -256,3 +259,12 @@ def shown_values(
     values = {**shown.to_json(), END_UNOBSERVED: is_end_unobserved}
     text = json.dumps([values, sorted(evidence)], sort_keys=True, separators=(",", ":"))
     return {**values, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
+@dataclass(frozen=True)
+class DecidedHour:
+    """What a decision did to one hour."""
+
+    window_id: int
+    start_at: datetime
+    result: HourResult

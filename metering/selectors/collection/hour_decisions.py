@@ -11,14 +11,19 @@ from uuid import UUID
 
 from django.db.models import Count, QuerySet
 
-from metering.domain.collection.policy import DEFAULT_POLICY, GapPolicy, MeteringPolicy
-from metering.domain.collection.windows import WINDOW, WindowState
-from metering.domain.corrections.decisions import (
+from metering.domain.collection.hour_decisions import (
     EFFECTS,
     HourResult,
     PreviewedHour,
     Shown,
     preview_hour,
+)
+from metering.domain.collection.windows import (
+    DEFAULT_POLICY,
+    WINDOW,
+    GapPolicy,
+    MeteringPolicy,
+    WindowState,
 )
 from metering.domain.corrections.exceptions import BLOCKING_KINDS
 from metering.models import ExceptionState, MeteringException, MeteringWindow

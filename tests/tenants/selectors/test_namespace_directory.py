@@ -1,7 +1,6 @@
 """Usage belongs to whoever the namespace was bound to, hour by hour."""
 
 import itertools
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -9,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.collection.attribution import NamespaceOwner, directory_of, owner_of, tenant_at
+from tenants.selectors.directory import NamespaceFact, directory_of, tenant_at
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 ORGANIZATION, FIRST, SECOND = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
-@dataclass(frozen=True)
-class Binding:
-    namespace: str
-    project_id: UUID
-    begin_at: datetime
-    end_at: datetime | None
-    organization_id: UUID = ORGANIZATION
-    default_owner: str = ""
+def binding(
+    namespace: str,
+    project_id: UUID,
+    begin_at: datetime,
+    end_at: datetime | None,
+    default_owner: str = "",
+) -> NamespaceFact:
+    return NamespaceFact(namespace, project_id, ORGANIZATION, default_owner, begin_at, end_at)
 
 
 def hours(count: int) -> datetime:
@@ -31,9 +30,9 @@ def hours(count: int) -> datetime:
 
 DIRECTORY = directory_of(
     [
-        Binding("team", FIRST, hours(0), hours(2), default_owner="alice"),
-        Binding("team", SECOND, hours(3), None),
-        Binding("other", SECOND, hours(0), None),
+        binding("team", FIRST, hours(0), hours(2), default_owner="alice"),
+        binding("team", SECOND, hours(3), None),
+        binding("other", SECOND, hours(0), None),
     ]
 )
 
@@ -58,28 +57,22 @@ def test_a_binding_holds_from_its_begin_up_to_its_end(
 
 
 def test_the_tenant_names_organization_project_and_default_owner() -> None:
-    assert tenant_at(DIRECTORY, namespace="team", moment=HOUR) == NamespaceOwner(
-        ORGANIZATION, FIRST, "alice"
-    )
+    found = tenant_at(DIRECTORY, namespace="team", moment=HOUR)
+
+    assert found is not None
+    assert (found.organization_id, found.project_id) == (ORGANIZATION, FIRST)
+    assert found.default_owner == "alice"
 
 
 def test_a_namespace_nobody_bound_belongs_to_nobody() -> None:
     assert tenant_at(DIRECTORY, namespace="stray", moment=HOUR) is None
 
 
-@pytest.mark.parametrize(
-    ("label", "default", "owner"),
-    [("carol", "alice", "carol"), ("", "alice", "alice"), ("carol", "", "carol"), ("", "", "")],
-)
-def test_the_label_comes_before_the_default(label: str, default: str, owner: str) -> None:
-    assert owner_of(label=label, default_owner=default) == owner
-
-
 @given(st.lists(st.integers(0, 200), min_size=2, max_size=12, unique=True), st.integers(0, 200))
 def test_of_bindings_that_follow_each_other_exactly_one_holds(cuts: list[int], hour: int) -> None:
     ordered = sorted(cuts)
     bindings = [
-        Binding("team", UUID(int=index), hours(begin), hours(end))
+        binding("team", UUID(int=index), hours(begin), hours(end))
         for index, (begin, end) in enumerate(itertools.pairwise(ordered))
     ]
 
