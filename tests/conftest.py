@@ -161,7 +161,7 @@ def _check_constraints(table_names: object = None) -> None:  # noqa: ARG001 - Dj
 def queued_mails() -> Iterator[None]:
     """Wait for the mails that a test has queued, so that none reaches the next test's outbox."""
     yield
-    if account_mail := sys.modules.get("tenants.adapters.account_mail"):
+    if account_mail := sys.modules.get("tenants.adapters.mail"):
         wait([account_mail._POST.submit(lambda: None)], timeout=10)  # noqa: SLF001 - One thread: the queue's end.
 
 

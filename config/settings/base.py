@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from psycopg.conninfo import conninfo_to_dict
 
 from config.env import Environment
 from config.monitoring.logging import logging_settings
-from config.settings.notifications import notification_settings
 from config.settings.unfold import UNFOLD as UNFOLD  # noqa: PLC0414 - Named again so that settings modules export it.
 
 # What `settings_from` fills in, for readers and type checkers.
@@ -219,7 +219,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "tenants.admin.session_limits.SessionLimits",
+    "tenants.admin.sign_in.SessionLimits",
     "tenants.admin.sign_in.DeviceCookie",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -254,18 +254,18 @@ LOGIN_REDIRECT_URL = "admin:index"
 PASSWORD_RESET_TIMEOUT = 24 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
-SESSION_ENGINE = "tenants.services.identity.session_store"
+SESSION_ENGINE = "tenants.services.identity.sessions"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "tenants.api.identity.authentication.ApiTokenAuthentication",
+        "tenants.api.actors.ApiTokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["tenants.api.parsers.LimitedJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["tenants.api.serializers.LimitedJSONParser"],
     "DEFAULT_PAGINATION_CLASS": "tenants.api.pagination.CursorPages",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "tenants.api.schema.LedgerSchema",
@@ -307,3 +307,62 @@ SPECTACULAR_SETTINGS = {
         "NotificationKindEnum": [("mail", "Mail"), ("webhook", "Webhook")],
     },
 }
+
+
+MAIL_TIMEOUT_SECONDS = 5
+_MAIL_BACKENDS = "django.core.mail.backends"
+
+
+def notification_settings(env: Environment) -> dict[str, Any]:
+    """Return Django's mail settings, and the sender of each kind of notification.
+
+    Without a mail server, deliveries by mail are skipped and marked so.
+    """
+    return {
+        **_mail_settings(env.EMAIL_URL),
+        "DEFAULT_FROM_EMAIL": env.EMAIL_FROM,
+        "SERVER_EMAIL": env.EMAIL_FROM,
+        "WEBHOOK_CLEAR_TEXT_HOSTS": list(env.WEBHOOK_CLEAR_TEXT_HOSTS),
+        "NOTIFICATION_SENDERS": _senders(env),
+    }
+
+
+def _senders(env: Environment) -> dict[str, dict[str, Any]]:
+    if env.NOTIFICATIONS == "simulated":
+        simulated = {"BACKEND": env.SIMULATED["NOTIFICATIONS"]}
+        return {"mail": simulated, "webhook": simulated}
+    webhook = {
+        "BACKEND": "tenants.adapters.notification_webhook.guarded_webhook_sender",
+        "OPTIONS": {
+            "allowed_networks": [str(network) for network in env.WEBHOOK_ALLOWED_NETWORKS],
+            "clear_text_hosts": list(env.WEBHOOK_CLEAR_TEXT_HOSTS),
+            "authority_file": env.WEBHOOK_CA_FILE,
+        },
+    }
+    mail = {
+        "BACKEND": "tenants.adapters.mail.MailSender",
+        "OPTIONS": {"sender": env.EMAIL_FROM, "public_url": str(env.PUBLIC_URL).rstrip("/")},
+    }
+    return {"webhook": webhook, "mail": mail} if env.EMAIL_URL else {"webhook": webhook}
+
+
+def _mail_settings(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        # Only the environment of a checkout takes it.
+        backend = f"{_MAIL_BACKENDS}.filebased.EmailBackend"
+        return {"EMAIL_BACKEND": backend, "EMAIL_FILE_PATH": unquote(parts.path)}
+    if parts.scheme not in {"smtp", "smtps"}:
+        kind = "console" if parts.scheme == "console" else "dummy"
+        return {"EMAIL_BACKEND": f"{_MAIL_BACKENDS}.{kind}.EmailBackend"}
+    is_implicit = parts.scheme == "smtps"
+    return {
+        "EMAIL_BACKEND": f"{_MAIL_BACKENDS}.smtp.EmailBackend",
+        "EMAIL_HOST": parts.hostname or "localhost",
+        "EMAIL_PORT": parts.port or (465 if is_implicit else 25),
+        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_USE_SSL": is_implicit,
+        "EMAIL_USE_TLS": not is_implicit and parse_qs(parts.query).get("starttls") == ["true"],
+        "EMAIL_TIMEOUT": MAIL_TIMEOUT_SECONDS,
+    }

@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from tenants.adapters.account_mail import is_mail_set_up
+from tenants.adapters.mail import is_mail_set_up
 from tenants.admin.base import ServiceAdmin, ServiceForm, actor_of_request, row_action
 from tenants.admin.links import send_address_link
 from tenants.domain.actors import Actor

@@ -13,7 +13,7 @@ from django.core import signing
 from django.db import transaction
 from django.urls import reverse
 
-from tenants.adapters.account_mail import (
+from tenants.adapters.mail import (
     public_link,
     send_link,
     send_set_password,

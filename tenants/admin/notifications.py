@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.decorators import display
 
-from tenants.adapters.notification_mail import subject_of, text_of
+from tenants.adapters.mail import subject_of, text_of
 from tenants.adapters.notification_webhook import body_of
 from tenants.admin.base import LedgerAdmin, ServiceAdmin, row_action
 from tenants.domain.actors import Actor

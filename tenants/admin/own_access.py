@@ -28,12 +28,11 @@ from django.views.decorators.http import require_safe
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from tenants.access import access_seen, own_tokens
-from tenants.adapters.account_mail import is_mail_set_up
+from tenants.adapters.mail import is_mail_set_up
 from tenants.admin.accounts import OwnPasswordView, SitePage
 from tenants.admin.base import actor_of_request
 from tenants.admin.programs import new_token_key, read_token_key
-from tenants.admin.session_limits import current_session_id
-from tenants.admin.sign_in import SignInForm, as_limited
+from tenants.admin.sign_in import SignInForm, as_limited, current_session_id
 from tenants.domain.errors import DomainError
 from tenants.domain.identity.account_changes import ChangeKind
 from tenants.domain.identity.refusals import TokenIssuedError

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from tenants.adapters.account_mail import is_mail_set_up
+from tenants.adapters.mail import is_mail_set_up
 from tenants.admin.base import LedgerAdmin, ServiceAdmin, row_action
 from tenants.admin.links import send_password_link
 from tenants.domain.actors import Actor

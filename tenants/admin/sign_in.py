@@ -1,16 +1,19 @@
 """Passwords that people enter: Django's backend and forms, with limits and a trace."""
 
 import secrets
+import time
 from collections.abc import Callable
 from threading import Event
 from typing import Any, Final
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib import admin
-from django.contrib.auth import authenticate
+from django.contrib.auth import SESSION_KEY, authenticate
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.sessions.backends.base import SessionBase
 from django.core import signing
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -24,6 +27,7 @@ from tenants.domain.identity.sign_in import NO_DEVICE, Device, client_network, p
 from tenants.domain.refusals import TooManyAttemptsError
 from tenants.selectors.actors import actor_of_user
 from tenants.services.audit import record
+from tenants.services.identity.sessions import BEGAN_AT, PUBLIC_ID, USED_AT
 from tenants.services.identity.sign_in import (
     KNOWN_FOR,
     Attempt,
@@ -231,3 +235,51 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 
 
 admin.site.login_form = SignInForm
+
+
+BROWSER: Final = "browser"
+NOTED_EVERY_SECONDS: Final = 60
+"""A session that is used is written this often: its idle end is right to the minute."""
+BROWSER_LENGTH_MAX: Final = 200
+
+
+class SessionLimits:
+    """Ends sessions `SESSION_MAX_SECONDS` after signing in, however much they are used.
+
+    Unused ones end after `SESSION_IDLE_SECONDS`: that is Django's SESSION_COOKIE_AGE, counted from
+    the last time the session was written.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Keep the next layer."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer, within a session that may go on."""
+        if settings.SESSION_COOKIE_NAME in request.COOKIES and SESSION_KEY in request.session:
+            _check(request)
+        response = self.get_response(request)
+        session = request.session
+        if session.modified and SESSION_KEY in session and BROWSER not in session:
+            session[BROWSER] = _browser_of(request)
+        return response
+
+
+def current_session_id(request: HttpRequest) -> UUID | None:
+    """Return the public id of the session a request came in; None without one."""
+    public_id = request.session.get(PUBLIC_ID)
+    return None if public_id is None else UUID(public_id)
+
+
+def _check(request: HttpRequest) -> None:
+    session: SessionBase = request.session
+    now = int(time.time())
+    if now - session[BEGAN_AT] >= settings.SESSION_MAX_SECONDS:
+        session.flush()
+        request.user = AnonymousUser()
+    elif now - session[USED_AT] >= NOTED_EVERY_SECONDS:
+        session.update({USED_AT: now, BROWSER: _browser_of(request)})
+
+
+def _browser_of(request: HttpRequest) -> str:
+    return request.headers.get("User-Agent", "")[:BROWSER_LENGTH_MAX]

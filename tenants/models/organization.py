@@ -1,4 +1,4 @@
-"""Organizations: the billed customers."""
+"""Organizations, the billed customers, and the projects that divide their usage."""
 
 from django.core.validators import RegexValidator
 from django.db import models
@@ -43,6 +43,37 @@ class Organization(models.Model):
                 condition=Q(billing_currency__regex=r"^[A-Z]{3}$"),
                 name="organization_currency_is_iso_4217",
                 violation_error_message="Use the three letters of ISO 4217.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the name people know it by."""
+        return self.name
+
+
+class Project(models.Model):
+    """A body of work inside one organization; it never moves to another."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="projects"
+    )
+    slug = models.CharField(max_length=63, validators=[SLUG])
+    name = models.CharField(max_length=200)
+    state = models.CharField(
+        max_length=16, choices=LifecycleState.choices, default=LifecycleState.ACTIVE
+    )
+    cost_center = models.CharField(max_length=64, blank=True, default="")
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["organization__slug", "slug"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organization", "slug"],
+                name="project_slug_unique_in_organization",
+                violation_error_message="The organization has a project with this slug.",
             ),
         ]
 

@@ -20,7 +20,7 @@ NOT_DEEDS = {
     "tenants.changing.add_row",
     "tenants.changing.change_row",
     "tenants.changing.close_row",
-    "tenants.identity.credentials.end_credentials",
+    "tenants.identity.tokens.end_credentials",
     "tenants.idempotency.answer_once",
     "tenants.identity.memberships.grant_platform_role",
     "tenants.identity.people.note_user_saved",

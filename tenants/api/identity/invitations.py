@@ -20,7 +20,7 @@ from tenants.access import (
     invitations_visible_to,
     require_capability,
 )
-from tenants.adapters.account_mail import (
+from tenants.adapters.mail import (
     is_mail_set_up,
     one_line,
     public_link,
@@ -33,7 +33,7 @@ from tenants.api.serializers import EmptySerializer, StrictSerializer
 from tenants.api.views import ReadingViewSet
 from tenants.domain.identity.roles import Role
 from tenants.models import Invitation
-from tenants.models.membership import ROLE_CHOICES
+from tenants.models.identity import ROLE_CHOICES
 from tenants.services.identity.invitations import IssuedInvitation, invite, withdraw_invitation
 
 WRITE = "tenants:membership:write"

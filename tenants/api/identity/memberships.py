@@ -28,7 +28,7 @@ from tenants.api.views import ReadingViewSet
 from tenants.domain.actors import ActorKind, Grant
 from tenants.domain.identity.roles import CAPABILITIES, Role
 from tenants.models import Membership
-from tenants.models.membership import ROLE_CHOICES
+from tenants.models.identity import ROLE_CHOICES
 from tenants.services.identity.memberships import grant_role, revoke_role
 
 

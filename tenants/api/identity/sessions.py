@@ -15,8 +15,7 @@ from tenants.api.serializers import EmptySerializer
 from tenants.api.views import LedgerViewSet
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.selectors.people import SessionFact, sessions_of
-from tenants.services.identity.session_store import PUBLIC_ID
-from tenants.services.identity.sessions import end_other_sessions, end_session
+from tenants.services.identity.sessions import PUBLIC_ID, end_other_sessions, end_session
 
 
 class SessionSerializer(serializers.Serializer[SessionFact]):

@@ -28,7 +28,7 @@ from tenants.selectors.people import platform_admins
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row
-from tenants.services.identity.credentials import end_credentials
+from tenants.services.identity.tokens import end_credentials
 
 
 @transaction.atomic

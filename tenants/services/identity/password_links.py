@@ -15,9 +15,9 @@ from tenants.domain.actors import Actor, system_actor
 from tenants.domain.refusals import TooManyAttemptsError
 from tenants.models import PasswordLinkRequest
 from tenants.selectors.people import people_with_address
-from tenants.services.identity.credentials import LINKS_TASK
 from tenants.services.identity.people import note_password_link
 from tenants.services.identity.sign_in import count_link_request
+from tenants.services.identity.tokens import LINKS_TASK
 from tenants.services.wakeups import wake_after_commit
 
 LINKS: Final = system_actor("accounts.password")

@@ -26,8 +26,8 @@ from tenants.selectors.people import is_guarded, was_done_since
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import add_row
-from tenants.services.identity.credentials import end_credentials, revoke_tokens
 from tenants.services.identity.memberships import refuse_last_platform_admin
+from tenants.services.identity.tokens import end_credentials, revoke_tokens
 
 LINK_EVERY: Final = timedelta(minutes=5)
 """Between two links to one person, and between two notes of refused ones: a page without sign-in

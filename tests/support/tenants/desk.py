@@ -9,7 +9,7 @@ from django.core import mail
 from django.test import Client, TestCase
 from django.utils import timezone
 
-from tenants.adapters import account_mail
+from tenants.adapters import mail as mails
 from tenants.tasks import send_password_links
 
 
@@ -29,7 +29,7 @@ def committed() -> Iterator[None]:
 def links_sent(host: str = "http://127.0.0.1:8000") -> list[str]:
     """Return the paths of all links that were mailed, once a worker has sent what was asked for."""
     send_password_links(at=timezone.now())
-    account_mail._POST.submit(lambda: None).result(10)  # noqa: SLF001 - One thread: the queue's end.
+    mails._POST.submit(lambda: None).result(10)  # noqa: SLF001 - One thread: the queue's end.
     found = [
         re.findall(rf"^{re.escape(host)}(/\S+)$", str(m.body), re.MULTILINE) for m in mail.outbox
     ]

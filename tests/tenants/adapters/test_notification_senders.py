@@ -16,7 +16,7 @@ from pytest_django import Settings
 from simulator.adapters.notification_sender import SimulatedSender
 from tenants.adapters import notification_senders
 from tenants.adapters.guarded import GuardedPoster
-from tenants.adapters.notification_mail import MailSender
+from tenants.adapters.mail import MailSender
 from tenants.adapters.notification_webhook import WebhookSender, body_of, signature
 from tenants.domain.errors import SourceUnavailableError
 from tenants.protocols import NotificationSender, OutgoingNotification

@@ -41,7 +41,13 @@ NOTES_OR_ASKS = {
     "withdraw_invitation",
 }
 """They change no person, role or token."""
-OF_OTHERS = {"write_active", "write_person", "grant_platform_role"}
+OF_OTHERS = {
+    "end_credentials",
+    "grant_platform_role",
+    "revoke_tokens",
+    "write_active",
+    "write_person",
+}
 """Called by those that are here."""
 
 

@@ -5,7 +5,7 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.domain.audit_leaf import audit_leaf
+from tenants.selectors.audit import audit_leaf
 
 texts = st.text(st.characters(codec="utf-8"))
 
