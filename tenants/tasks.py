@@ -15,12 +15,12 @@ from tenants.adapters import notification_senders
 from tenants.adapters.mail import send_address_left, send_set_password
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.clock import database_now
+from tenants.services import retention
 from tenants.services.idempotency import purge_responses
 from tenants.services.identity.password_links import LINKS, take_link_request
 from tenants.services.identity.sessions import delete_ended_sessions
 from tenants.services.identity.sign_in import purge_attempts
 from tenants.services.identity.tokens import LINKS_TASK
-from tenants.services.notifications import retention
 from tenants.services.notifications.deliveries import claim_deliveries, send_claimed
 from tenants.services.wakeups import SLICE_SECONDS, WakeUp
 

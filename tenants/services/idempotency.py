@@ -24,7 +24,7 @@ from tenants.domain.refusals import (
 from tenants.models import IdempotencyRecord
 from tenants.selectors.locks import try_advisory_lock
 from tenants.services.audit import record
-from tenants.services.notifications.retention import in_batches, require_service
+from tenants.services.retention import in_batches, require_service
 
 KEPT_FOR: Final = timedelta(days=7)
 """A client that did not retry within a week does not."""

@@ -24,7 +24,7 @@ WITHOUT_ACTOR = {
     "metering.services.collection.windows.ensure_partitions": "Makes tables, not facts.",
     "metering.services.corrections.rechecks.make_due_rechecks": "As open_due_windows below.",
     "metering.services.collection.windows.open_due_windows": "The clock opens hours.",
-    "tenants.services.notifications.retention.in_batches": "Its callers name the actor.",
+    "tenants.services.retention.in_batches": "Its callers name the actor.",
 }
 """Public functions of services that need no actor, each with the reason."""
 STEP_ARGUMENTS = {"claimed", "claim", "lease", "window", "worker"}

@@ -12,7 +12,7 @@ from typing import Final
 from django.db import connection
 
 from tenants.domain.actors import Actor
-from tenants.services.notifications.retention import Telling, purge_and_record
+from tenants.services.retention import Telling, purge_and_record
 
 RESERVATIONS: Final = Telling(
     event="quotas.retention.purged",

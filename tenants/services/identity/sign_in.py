@@ -20,7 +20,7 @@ from tenants.domain.identity.sign_in import NO_DEVICE, PROOF_LENGTH, Device
 from tenants.domain.refusals import TooManyAttemptsError, TooManyInvitationsError
 from tenants.models.sign_in import AttemptKind
 from tenants.services.audit import record
-from tenants.services.notifications.retention import in_batches, require_service
+from tenants.services.retention import in_batches, require_service
 
 SPAN: Final = timedelta(minutes=10)
 ATTEMPTS_MAX: Final = 10

@@ -21,7 +21,7 @@ from quotas.services.admission.retention import (
 )
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, Cluster, NamespaceBinding
-from tenants.services.notifications import retention
+from tenants.services import retention
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.admitting import ask, beat, counted, drifted, end, see, start, sweep

@@ -10,8 +10,8 @@ from quotas.models import Reservation
 from quotas.services.admission.retention import purge_reservations
 from tenants.domain.actors import system_actor
 from tenants.models import Notification, NotificationDelivery
-from tenants.services.notifications import retention
-from tenants.services.notifications.retention import purge_notifications
+from tenants.services import retention
+from tenants.services.retention import purge_notifications
 from tests.support.builders import AT, make_cluster
 from tests.support.cast import make_cast
 from tests.support.quotas.builders import make_reservation

@@ -14,10 +14,10 @@ from tenants import tasks
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, IdempotencyRecord, Notification, NotificationDelivery
 from tenants.selectors.actors import actor_of_user
+from tenants.services import retention
 from tenants.services.idempotency import purge_responses
-from tenants.services.notifications import retention
 from tenants.services.notifications.outbox import notify
-from tenants.services.notifications.retention import (
+from tenants.services.retention import (
     NOTIFICATIONS,
     PurgedNotifications,
     in_batches,
