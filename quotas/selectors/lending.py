@@ -25,7 +25,7 @@ from quotas.models import (
 from quotas.selectors.admission.refusals import organizations_waiting, refused_lately
 from quotas.selectors.headroom.forecast import PERCENTILE
 from quotas.selectors.limits.in_force import LimitInForce, limits_in_force
-from quotas.selectors.limits.units_now import tally_key, units_now
+from quotas.selectors.limits.units_now import units_now
 
 Market = tuple[GPUSize, UUID | None]
 """What is lent: a size, in every cluster or in one; always of every model."""
@@ -174,16 +174,18 @@ def _capacity(
     may_lend: bool,
     borrowed: int,
 ) -> LendingCapacity:
-    taken = tally.taken(tally_key(limit))
+    taken = tally.taken(limit.key)
     above = [
         one.nominal_units
         for one in limits
-        if one.project_id is None and _covers(one, limit) and one.nominal_units is not None
+        if one.project_id is None and one.key.covers(limit.key) and one.nominal_units is not None
     ]
     users = [
         one
         for one in limits
-        if one.user_id is not None and one.project_id == limit.project_id and _covers(limit, one)
+        if one.user_id is not None
+        and one.project_id == limit.project_id
+        and limit.key.covers(one.key)
     ]
     return LendingCapacity(
         project_id=_project(limit),
@@ -195,14 +197,6 @@ def _capacity(
         # Borrowed units are not lent on.
         may_lend=may_lend and not borrowed,
         borrowed_units=borrowed,
-    )
-
-
-def _covers(wide: LimitInForce, narrow: LimitInForce) -> bool:
-    return (
-        wide.size is narrow.size
-        and wide.model_group in {"", narrow.model_group}
-        and wide.cluster_id in {None, narrow.cluster_id}
     )
 
 
@@ -261,7 +255,7 @@ def _wanted(
         if one.is_waiting and one.is_for_headroom
     ]
     for limit in own:
-        taken = tally.taken(tally_key(limit))
+        taken = tally.taken(limit.key)
         refused = sum(
             one.units
             for one in refusals

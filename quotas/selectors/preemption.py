@@ -14,7 +14,7 @@ from django.db.models import Sum
 
 from metering.domain.catalogue.units import GPUSize
 from metering.selectors.allocations.held import ClaimUser, HeldPod, claim_users, held_pods
-from quotas.domain.preemption.gangs import Candidate
+from quotas.domain.preemption.choice import Candidate
 from quotas.domain.preemption.overage import (
     Allowance,
     Overage,

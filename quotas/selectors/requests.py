@@ -22,7 +22,7 @@ from quotas.models import (
     RequestStep,
     StepOutcome,
 )
-from quotas.selectors.limits.use import limit_use
+from quotas.selectors.limits.units_now import limit_use
 from tenants.models import Notification
 
 ENDING: Final = "quotas:grant:ending"

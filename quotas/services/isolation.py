@@ -10,10 +10,10 @@ from django.db import transaction
 from quotas.domain.errors import IsolationPolicyExistsError, QuotaScopeError
 from quotas.domain.isolation.policy import ServingMode
 from quotas.models import IsolationPolicy
+from quotas.services.limits.changes import refuse_stale
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import FieldProblem, NotFoundError
-from tenants.domain.refusals import StaleVersionError
 from tenants.models import Organization, Project
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
@@ -146,12 +146,7 @@ def _lock(policy_id: UUID, *, expected_version: int | None, actor: Actor) -> Iso
         raise NotFoundError("There is no such isolation policy.")
     (policy,) = locked
     _require_write(policy, actor=actor)
-    if expected_version is not None and policy.version != expected_version:
-        raise StaleVersionError(
-            f"The isolation policy was changed: it is at version {policy.version}, "
-            f"not {expected_version}.",
-            facts={"version": policy.version, "expected_version": expected_version},
-        )
+    refuse_stale("isolation policy", version=policy.version, expected_version=expected_version)
     return policy
 
 

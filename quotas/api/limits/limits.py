@@ -30,7 +30,7 @@ from quotas.api.fields import (
 )
 from quotas.models import LimitScope, QuotaLimit
 from quotas.models.limit import SIZE_CHOICES
-from quotas.selectors.limits.use import LimitUse, limit_use
+from quotas.selectors.limits.units_now import LimitUse, limit_use
 from quotas.services.limits.changes import NOT_SET
 from quotas.services.limits.limits import remove_limit, set_limit
 from tenants.access import access_organization, access_project

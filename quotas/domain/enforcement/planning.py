@@ -19,7 +19,6 @@ from quotas.domain.enforcement.pools import (
     GrantedLimit,
     NamespaceCells,
     NamespaceUnits,
-    PoolSelector,
     units_by_cell,
 )
 from quotas.domain.enforcement.resource_quota import OPEN_UNITS, hard_of, is_counted_by_pod, keys_of
@@ -188,7 +187,6 @@ __all__ = [
     "GrantedLimit",
     "PlaceFacts",
     "PlannedQuota",
-    "PoolSelector",
     "ceiling_of",
     "plan_quotas",
 ]

@@ -17,23 +17,10 @@ from quotas.domain.enforcement.division import (
     raise_after_lowering,
     settle_shares,
 )
+from quotas.domain.limits.selectors import LimitSelector
 
 ONCE_PERCENT: Final = 100
 """An overcommit of 100 promises a limit once."""
-
-
-@dataclass(frozen=True, order=True)
-class PoolSelector:
-    """What a limit is about; "" for every model and for every cluster."""
-
-    size: GPUSize
-    model_group: str = ""
-    cluster: str = ""
-
-    @property
-    def breadth(self) -> int:
-        """Return how wide it is, 0 for the narrowest."""
-        return (not self.model_group) + (not self.cluster)
 
 
 @dataclass(frozen=True)
@@ -47,7 +34,7 @@ class GrantedLimit:
 
     organization_id: UUID
     project_id: UUID | None
-    selector: PoolSelector
+    selector: LimitSelector
     nominal_units: int | None
     burst_units: int = 0
     overcommit_percent: int = ONCE_PERCENT
@@ -76,7 +63,7 @@ class NamespaceCells:
 
     def part(
         self,
-        selector: PoolSelector,
+        selector: LimitSelector,
         cells: Iterable[NamespaceUnits],
         caps: Mapping[NamespaceUnits, int],
     ) -> NamespaceShare:
@@ -104,11 +91,11 @@ class NamespaceCells:
         return sum(known) if len(known) == len(found) else None
 
 
-LimitKey = tuple[UUID, UUID | None, PoolSelector]
+LimitKey = tuple[UUID, UUID | None, LimitSelector]
 """Organization, project or None, and what the limit is about."""
 Limits = Mapping[LimitKey, tuple[int | None, int]]
 """Units, None for unlimited, and the overcommit in percent, by limit."""
-Selectors = Mapping[UUID, Sequence[PoolSelector]]
+Selectors = Mapping[UUID, Sequence[LimitSelector]]
 """What limits are about, by organization, in one order."""
 
 
@@ -116,7 +103,7 @@ Selectors = Mapping[UUID, Sequence[PoolSelector]]
 class Pool:
     """One limit's units, and the cells it binds by namespace."""
 
-    selector: PoolSelector
+    selector: LimitSelector
     organization_id: UUID
     units: int
     cells: dict[ClusterNamespace, list[NamespaceUnits]] = field(default_factory=dict)
@@ -150,7 +137,7 @@ def units_by_cell(
 
 
 def _selectors_of(limits: Limits) -> Selectors:
-    found: dict[UUID, set[PoolSelector]] = {}
+    found: dict[UUID, set[LimitSelector]] = {}
     for organization_id, _, selector in limits:
         found.setdefault(organization_id, set()).add(selector)
     return {organization_id: sorted(selectors) for organization_id, selectors in found.items()}
@@ -185,18 +172,13 @@ def _bound(
                     yield quota_cap, cell, key
 
 
-def _binding(cell: NamespaceUnits, selectors: Iterable[PoolSelector]) -> list[PoolSelector]:
+def _binding(cell: NamespaceUnits, selectors: Iterable[LimitSelector]) -> list[LimitSelector]:
     """Return the limits that bind a cell. No limit of a model binds an ambiguous model."""
-    return [
-        selector
-        for selector in selectors
-        if selector.size is cell.size
-        and selector.model_group in {"", cell.model_group}
-        and selector.cluster in {"", cell.place.cluster}
-    ]
+    own = LimitSelector(cell.size, cell.model_group, cell.place.cluster)
+    return [selector for selector in selectors if selector.covers(own)]
 
 
-def _decider(quota_cap: NamespaceCells, selector: PoolSelector, limits: Limits) -> LimitKey | None:
+def _decider(quota_cap: NamespaceCells, selector: LimitSelector, limits: Limits) -> LimitKey | None:
     """Return the holder whose limit applies: the project unless unset or unlimited; None for none.
 
     A project's unlimited limit leaves the decision to the organization's.
@@ -240,7 +222,7 @@ def _uncertain(
 
 def _rests(limits: Limits) -> dict[LimitKey, int | None]:
     """Return what each organization's limit leaves beside the limits of its projects."""
-    promised: dict[tuple[UUID, PoolSelector], int] = {}
+    promised: dict[tuple[UUID, LimitSelector], int] = {}
     for (organization_id, project_id, selector), (units, _) in limits.items():
         if project_id is not None:
             key = (organization_id, selector)
@@ -275,7 +257,7 @@ def _guards(pools: Iterable[Pool]) -> list[Pool]:
 
     So a project is raised only after the lowered rest of its organization was seen to arrive.
     """
-    guards: dict[tuple[UUID, PoolSelector], Pool] = {}
+    guards: dict[tuple[UUID, LimitSelector], Pool] = {}
     for pool in pools:
         key = (pool.organization_id, pool.selector)
         guard = guards.setdefault(key, Pool(pool.selector, pool.organization_id, 0))

@@ -24,6 +24,11 @@ class LimitSelector:
     model_group: str = ""
     cluster: str = ""
 
+    @property
+    def breadth(self) -> int:
+        """Return how wide it is, 0 for the narrowest."""
+        return (not self.model_group) + (not self.cluster)
+
     def covers(self, other: "LimitSelector") -> bool:
         """Whether everything the other counts is counted here too: it is as narrow, or narrower."""
         return (

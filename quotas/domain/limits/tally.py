@@ -1,6 +1,6 @@
 """Tally: what is held now, added up for every limit that could count it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -26,6 +26,16 @@ class UnitsNow:
     model_groups: tuple[str, ...] = ()
     is_burst: bool = False
     is_held: bool = True
+
+
+def may_be_of(model_group: str, model_groups: Collection[str]) -> bool:
+    """Whether units count against a limit of a model; those of an unknown model count everywhere.
+
+    Args:
+        model_group: "" for a limit of every model.
+        model_groups: Every group the units may be of; empty where none is known.
+    """
+    return not model_group or not model_groups or model_group in model_groups
 
 
 @dataclass(frozen=True)
@@ -54,9 +64,15 @@ class TallyKey:
             and self.username in {None, use.username}
             and self.size is use.size
             and self.cluster_id in {None, use.cluster_id}
-            and (
-                not self.model_group or self.model_group in (use.model_groups or {self.model_group})
-            )
+            and may_be_of(self.model_group, use.model_groups)
+        )
+
+    def covers(self, other: "TallyKey") -> bool:
+        """Whether its selector counts everything that the other's counts; holders do not matter."""
+        return (
+            self.size is other.size
+            and self.model_group in {"", other.model_group}
+            and self.cluster_id in {None, other.cluster_id}
         )
 
 

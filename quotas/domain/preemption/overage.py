@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.tally import may_be_of
 
 
 class OverageKind(StrEnum):
@@ -147,9 +148,5 @@ def counts(kind: OverageKind, selector: UnitsSelector, holding: PodUnits) -> boo
         and selector.project in {"", holding.project}
         and selector.username in {"", holding.username}
         and selector.cluster in {"", holding.cluster}
-        and _may_be(selector.model_group, holding.model_groups)
+        and may_be_of(selector.model_group, holding.model_groups)
     )
-
-
-def _may_be(model_group: str, model_groups: frozenset[str]) -> bool:
-    return not model_group or not model_groups or model_group in model_groups

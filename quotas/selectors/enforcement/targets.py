@@ -11,7 +11,8 @@ from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, Q
 
-from quotas.domain.enforcement.planning import GrantedLimit, PoolSelector
+from quotas.domain.enforcement.planning import GrantedLimit
+from quotas.domain.limits.selectors import LimitSelector
 from quotas.models import (
     EnforcementState,
     EnforcementTarget,
@@ -85,7 +86,7 @@ def granted_limits(
         GrantedLimit(
             organization_id=limit.organization_id,
             project_id=limit.project_id,
-            selector=PoolSelector(
+            selector=LimitSelector(
                 limit.size,
                 limit.model_group,
                 "" if limit.cluster_id is None else clusters[limit.cluster_id].slug,

@@ -19,7 +19,7 @@ from quotas.selectors.admission.refusals import Refused, refused_lately
 from quotas.selectors.enforcement.namespaces import CapsByNamespace, caps_of_projects
 from quotas.selectors.headroom.forecast import expected_exhaustions, hoarded_quotas
 from quotas.selectors.limits.in_force import GrantTerm, LimitInForce, grant_terms, limits_in_force
-from quotas.selectors.limits.units_now import tally_key, units_now
+from quotas.selectors.limits.units_now import headroom_of, units_now
 from tenants.models import Cluster
 
 Suspensions = Mapping[tuple[UUID, UUID | None], str]
@@ -87,15 +87,8 @@ class BoardFacts:
     def line(self, key: TallyKey) -> BoardLine:
         """Return the line of a limit, or of use without one."""
         limit = self.limits.get(key)
-        taken = self.tally.taken(key)
         is_wide = not key.model_group and key.cluster_id is None
-        headroom = Headroom(
-            limit_units=None if limit is None else limit.nominal_units,
-            used_units=taken.held_units,
-            reserved_units=taken.reserved_units,
-            burst_limit_units=0 if limit is None else limit.burst_units,
-            burst_used_units=taken.burst_units,
-        )
+        headroom = headroom_of(limit, self.tally.taken(key))
         return BoardLine(
             size=key.size,
             headroom=headroom,
@@ -166,7 +159,7 @@ def board_facts(
     refusals = refused_lately(at=at, organization_ids=organization_ids)
     return BoardFacts(
         tally=UseByLimit(uses),
-        limits={tally_key(limit): limit for limit in limits},
+        limits={limit.key: limit for limit in limits},
         clusters=_cluster_slugs(),
         grants=_grants(limits, at=at),
         hoarded=_hoarded(organization_ids, at=at, thresholds=thresholds),

@@ -28,7 +28,7 @@ from quotas.models import LimitScope, QuotaSuspension
 from quotas.selectors.enforcement.namespaces import CapsByNamespace, caps_of_projects
 from quotas.selectors.headroom.start_times import StartTime, start_time
 from quotas.selectors.limits.in_force import LimitInForce, limits_in_force, used_up_limit_ids
-from quotas.selectors.limits.units_now import PodNow, pods_now, tally_key
+from quotas.selectors.limits.units_now import PodNow, pods_now
 from tenants.models import Project
 
 SCOPE_ORDER: Final = (LimitScope.ORGANIZATION, LimitScope.PROJECT, LimitScope.USER)
@@ -243,7 +243,7 @@ def _cluster_headroom(
     *,
     is_used_up: bool,
 ) -> LimitHeadroom:
-    taken = tally.taken(tally_key(limit))
+    taken = tally.taken(limit.key)
     units = limit.nominal_units
     if question.is_burst and units is not None:
         units = limit.burst_units

@@ -16,7 +16,7 @@ from quotas.domain.headroom.start import (
     remaining_seconds,
 )
 from quotas.selectors.limits.in_force import GrantTerm, LimitInForce, grant_terms
-from quotas.selectors.limits.units_now import PodNow, tally_key
+from quotas.selectors.limits.units_now import PodNow
 
 HORIZON: Final = timedelta(days=30)
 MEDIAN_PERCENT: Final = 50
@@ -125,7 +125,7 @@ def _ends(
         seconds = _remaining(pod, lives, percent=percent, at=at)
         if seconds is not None:
             counted = frozenset(
-                place for place, (limit, _) in enumerate(bound) if tally_key(limit).counts(pod.use)
+                place for place, (limit, _) in enumerate(bound) if limit.key.counts(pod.use)
             )
             found.append(ExpectedEnd(at + timedelta(seconds=seconds), pod.use.units, counted))
     return found

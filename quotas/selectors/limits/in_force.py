@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from metering.domain.catalogue.units import GPUSize
+from quotas.domain.limits.tally import TallyKey
 from quotas.models import LimitScope, QuotaCounter, QuotaGrant, QuotaLimit, QuotaSuspension
 
 
@@ -39,6 +40,18 @@ class LimitInForce:
     overcommit_percent: int
     monthly_unit_hours: int | None
     is_suspended: bool
+
+    @property
+    def key(self) -> TallyKey:
+        """What it counts."""
+        return TallyKey(
+            self.organization_id,
+            self.project_id,
+            self.username,
+            self.size,
+            self.model_group,
+            self.cluster_id,
+        )
 
 
 def limits_in_force(

@@ -6,7 +6,7 @@ count. Each cluster has one source only, so that nothing is counted twice; in th
 admission is switched on, allocations that the first sweep has not found yet are missing.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -16,9 +16,10 @@ from django.db.models import Q, QuerySet, Sum
 
 from metering.domain.catalogue.units import GPUSize
 from metering.selectors.allocations.held import OwnerHolding, holding_pods, holdings_now
-from quotas.domain.limits.tally import TallyKey, UnitsNow
-from quotas.models import Reservation, ReservationState
-from quotas.selectors.limits.in_force import LimitInForce
+from quotas.domain.headroom.headroom import Headroom
+from quotas.domain.limits.tally import Taken, UnitsNow, UseByLimit
+from quotas.models import QuotaLimit, Reservation, ReservationState
+from quotas.selectors.limits.in_force import LimitInForce, limits_in_force
 from tenants.models.cluster import AdmissionMode
 
 WITHOUT_ADMISSION: Final = (AdmissionMode.OFF.value,)
@@ -93,18 +94,6 @@ def pods_now(
     )
 
 
-def tally_key(limit: LimitInForce) -> TallyKey:
-    """Return what a limit counts."""
-    return TallyKey(
-        limit.organization_id,
-        limit.project_id,
-        limit.username,
-        limit.size,
-        limit.model_group,
-        limit.cluster_id,
-    )
-
-
 def _live(*, at: datetime) -> QuerySet[Reservation]:
     is_reserved = Q(state=ReservationState.RESERVED) & (Q(expires_at=None) | Q(expires_at__gt=at))
     return Reservation.objects.filter(Q(state=ReservationState.HELD) | is_reserved).exclude(
@@ -151,3 +140,46 @@ def _of_holding(holding: OwnerHolding, burst_classes: Collection[str]) -> UnitsN
 
 def _kind(controller: str) -> str:
     return controller.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class LimitUse:
+    """One limit as it binds now, and what counts against it."""
+
+    in_force: LimitInForce
+    headroom: Headroom
+
+
+def limit_use(
+    limits: Sequence[QuotaLimit], *, at: datetime, burst_classes: Collection[str]
+) -> Mapping[UUID, LimitUse]:
+    """Return what binds and what is taken, by limit id; three statements.
+
+    Args:
+        limits: Which ones.
+        at: When, UTC.
+        burst_classes: Priority classes of preemptible pods.
+    """
+    if not limits:
+        return {}
+    organization_ids = {limit.organization_id for limit in limits}
+    tally = UseByLimit(
+        units_now(at=at, organization_ids=organization_ids, burst_classes=burst_classes)
+    )
+    wanted = {limit.pk for limit in limits}
+    return {
+        one.limit_id: LimitUse(one, headroom_of(one, tally.taken(one.key)))
+        for one in limits_in_force(at=at, organization_ids=organization_ids)
+        if one.limit_id in wanted
+    }
+
+
+def headroom_of(limit: LimitInForce | None, taken: Taken) -> Headroom:
+    """Return what is left of a limit; without one nothing binds."""
+    return Headroom(
+        limit_units=None if limit is None else limit.nominal_units,
+        used_units=taken.held_units,
+        reserved_units=taken.reserved_units,
+        burst_limit_units=0 if limit is None else limit.burst_units,
+        burst_used_units=taken.burst_units,
+    )

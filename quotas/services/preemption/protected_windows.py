@@ -10,10 +10,10 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from quotas.domain.errors import PreemptionInputError, ProtectedWindowClosedError
 from quotas.domain.preemption.states import ProtectionState, window_state
 from quotas.models import ProtectedWindow
+from quotas.services.limits.changes import refuse_stale
 from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import FieldProblem, NotFoundError
-from tenants.domain.refusals import StaleVersionError
 from tenants.models import Organization, Project
 from tenants.selectors.locks import lock_rows
 from tenants.services.audit import record
@@ -95,11 +95,7 @@ def close_window(
         raise NotFoundError("There is no such protected window.")
     (window,) = rows
     require_capability(actor, WRITE, organization_id=window.organization_id)
-    if expected_version not in {None, window.version}:
-        raise StaleVersionError(
-            f"The window was changed: it is at version {window.version}, not {expected_version}.",
-            facts={"version": window.version, "expected_version": expected_version},
-        )
+    refuse_stale("window", version=window.version, expected_version=expected_version)
     state = window_state(window.valid.lower, window.valid.upper, window.cancelled_at, at=at)
     if state is ProtectionState.CANCELLED:
         raise ProtectedWindowClosedError("The protected window was cancelled before it began.")

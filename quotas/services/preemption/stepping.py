@@ -17,8 +17,13 @@ from django.db import transaction
 from django.db.models import F
 
 from metering.domain.collection.crashpoints import crashpoint
-from quotas.domain.preemption.choice import are_settled, is_needed, spared_because
-from quotas.domain.preemption.gangs import Candidate, gangs_of
+from quotas.domain.preemption.choice import (
+    Candidate,
+    are_settled,
+    gangs_of,
+    is_needed,
+    spared_because,
+)
 from quotas.domain.preemption.overage import Overage, OverageKind
 from quotas.domain.preemption.states import DUE_STEPS, PlanState, StepState
 from quotas.models import PreemptionAction, PreemptionPlan, PreemptionStep

@@ -7,7 +7,7 @@ from pytest_django import DjangoAssertNumQueries
 from metering.domain.catalogue.units import GPUSize
 from quotas.models import QuotaSuspension
 from quotas.selectors.limits.in_force import limits_in_force
-from quotas.selectors.limits.use import limit_use
+from quotas.selectors.limits.units_now import limit_use
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_grant, make_limit

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.preemption.gangs import Candidate
+from quotas.domain.preemption.choice import Candidate
 from quotas.domain.preemption.overage import (
     Allowance,
     Overage,

@@ -12,11 +12,11 @@ from quotas.domain.enforcement.planning import (
     CapFacts,
     GrantedLimit,
     PlaceFacts,
-    PoolSelector,
     ceiling_of,
     plan_quotas,
 )
 from quotas.domain.enforcement.resource_quota import OPEN_UNITS
+from quotas.domain.limits.selectors import LimitSelector
 
 ACME, UMBRELLA = UUID(int=1), UUID(int=2)
 LLM, VISION, VIRUS = UUID(int=11), UUID(int=12), UUID(int=21)
@@ -60,7 +60,7 @@ def limit_of(
     burst: int = 0,
     percent: int = 100,
 ) -> GrantedLimit:
-    return GrantedLimit(ACME, project, PoolSelector(size, model, cluster), units, burst, percent)
+    return GrantedLimit(ACME, project, LimitSelector(size, model, cluster), units, burst, percent)
 
 
 def plan(facts: list[PlaceFacts], limits: list[GrantedLimit]) -> dict[str, dict[str, int]]:

@@ -12,10 +12,10 @@ from quotas.domain.enforcement.planning import (
     CapFacts,
     GrantedLimit,
     PlaceFacts,
-    PoolSelector,
     ceiling_of,
     plan_quotas,
 )
+from quotas.domain.limits.selectors import LimitSelector
 
 ACME, LLM = UUID(int=1), UUID(int=11)
 RESOURCE, KEY = "nvidia.com/gpu", "requests.nvidia.com/gpu"
@@ -63,7 +63,7 @@ class PlanningMachine(RuleBasedStateMachine):
             )
             for place in PLACES
         ]
-        limits = [GrantedLimit(ACME, LLM, PoolSelector(GPUSize.LARGE), self.limit)]
+        limits = [GrantedLimit(ACME, LLM, LimitSelector(GPUSize.LARGE), self.limit)]
         for place, quota in plan_quotas(facts, limits).items():
             hard = quota.hard
             self.ceiling[place] = ceiling_of(self.ceiling[place], hard)

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.preemption.choice import (
     NOBODY_KNOWN,
+    Candidate,
     Choice,
     Tier,
     are_settled,
     choose_victims,
+    gang_of,
     is_needed,
 )
-from quotas.domain.preemption.gangs import Candidate, gang_of
 from quotas.domain.preemption.overage import Overage, OverageKind
 from tests.support.quotas.overages import over, pod
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.domain.preemption.gangs import Candidate, gang_of, gangs_of
+from quotas.domain.preemption.choice import Candidate, gang_of, gangs_of
 from tests.support.quotas.overages import pod
 
 CONTROLLERS = ("", "Job/a", "Job/b", "ReplicaSet/c")
