@@ -26,7 +26,7 @@ def observation(second: int, **fields: object) -> ClaimSnapshot:
         "units": {CLASS: 1},
         "labels": {CLASS: H100},
         "consumers": {"a": "pod-a"},
-        "told_at": moment(second),
+        "observed_at": moment(second),
         "is_prompt": True,
     }
     return ClaimSnapshot(**{**defaults, **fields})  # type: ignore[arg-type]
