@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from quotas.domain.admission.values import AdmissionVerdict, VerdictCode
-from quotas.services.admission.admission import TOGETHER_MAX, Turns
+from quotas.webhook.together import TOGETHER_MAX, Turns
 
 Result = TypeVar("Result")
 WAIT = timedelta(seconds=20)
