@@ -30,9 +30,11 @@ class PodAllocation(models.Model):
     """Whom the pod's label names; a namespace's default owner belongs to the record instead."""
     priority_class = models.CharField(max_length=253, blank=True, default="")
     priority = models.IntegerField(null=True, blank=True)
-    controller = models.CharField(max_length=320, blank=True, default="")
+    controller = models.CharField(max_length=320, blank=True, default="", db_default="")
     """The controlling owner as "Kind/name"; "" without one or when the source does not know."""
-    source = models.CharField(max_length=16, choices=SOURCE_CHOICES, default="prometheus")
+    source = models.CharField(
+        max_length=16, choices=SOURCE_CHOICES, default="prometheus", db_default="prometheus"
+    )
     """The source that observed it first, which gave begin and snapshot."""
     project = models.ForeignKey(
         Project, on_delete=models.PROTECT, related_name="+", null=True, blank=True
@@ -51,7 +53,7 @@ class PodAllocation(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     """When its first container ran; None when none did or the source does not know."""
     end_at = models.DateTimeField(null=True, blank=True)
-    end_slack_seconds = models.PositiveIntegerField(default=0)
+    end_slack_seconds = models.PositiveIntegerField(default=0, db_default=0)
     """How far after `end_at` the true end may lie; 0 when exact."""
     end_kind = models.CharField(max_length=16, choices=END_KIND_CHOICES, default=EndKind.OPEN.value)
     last_seen_at = models.DateTimeField()

@@ -10,9 +10,9 @@ class CatalogueVersion(models.Model):
     rules = models.JSONField()
     digest = models.CharField(max_length=64)
     """SHA-256 of the canonical rules."""
-    note = models.TextField(blank=True, default="")
+    note = models.TextField(blank=True, default="", db_default="")
     """Why it was made; "" for the rules that the product brings."""
-    created_by = models.CharField(max_length=150, blank=True, default="")
+    created_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     """Name of its author, as in the audit trail."""
     created_at = models.DateTimeField()
 

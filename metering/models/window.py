@@ -58,7 +58,7 @@ class MeteringWindow(models.Model):
     """Scrape targets that failed or carried nothing, with their scrapes and failures."""
     watch_coverage = models.DecimalField(max_digits=6, decimal_places=5, null=True, blank=True)
     """Share of the hour the watch of the cluster's API saw; None without a watch."""
-    reconciliation = models.JSONField(default=dict, blank=True)
+    reconciliation = models.JSONField(default=dict, blank=True, db_default={})
     """How the sources compare: pods by verdict, and unit-seconds by source."""
     evidence = models.JSONField(default=list, blank=True)
     """One object per query: text, time, SHA-256 of the answer, samples read."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from config.settings.base import database
-from tests.architecture.source import Module, modules, product
+from tests.architecture.source import PRODUCT, ROOT, Module, modules, product, tracked_files
 from tests.architecture.test_tidy import assert_none
 
 BEGIN = r"(\A|;)\s*"
@@ -23,7 +23,7 @@ SQL = {
     "a cursor outlives its transaction": r"\bCURSOR\s+WITH\s+HOLD\b",
     "the session listens": BEGIN + r"LISTEN\s+\w+\s*(;|\Z)",
 }
-"""Never, also not in functions of the database that migrations make."""
+"""Never, also not in functions of the database."""
 SET = {
     "a setting of the session": (
         BEGIN + r"SET\s+(?!LOCAL\b|CONSTRAINTS\b|TRANSACTION\b)\w+\s*(=|TO\b)"
@@ -75,6 +75,13 @@ def test_no_statement_leaves_anything_in_its_session() -> None:
     whole = [m for m in modules() if m.app in {p.app for p in product()}]
     found = [line for module in whole for line in found_in(module, SQL)]
     found += [line for module in product() for line in found_in(module, SET)]
+    found += [
+        f"{name} {what}"
+        for name in tracked_files()
+        if name.endswith(".sql") and name.split("/")[0] in PRODUCT
+        for what, pattern in SQL.items()
+        if re.search(pattern, (ROOT / name).read_text(encoding="utf-8"), re.IGNORECASE)
+    ]
 
     assert_none(found)
 

@@ -10,11 +10,11 @@ import pytest
 from django.db import connections, transaction
 
 from quotas.domain.admission.values import VerdictCode
-from quotas.migrations._admission import OVER
 from quotas.models import LimitScope, QuotaCounter, QuotaLimit, Reservation
 from quotas.services.admission.live_use import repair_counters
 from quotas.services.limits.changes import lock_counters, open_counter
 from tenants.domain.actors import system_actor
+from tenants.migrations._sql import install
 from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast, make_cast
@@ -23,6 +23,7 @@ from tests.support.quotas.builders import make_limit
 
 pytestmark = pytest.mark.usefixtures("committed_db")
 ACTOR = system_actor("tests")
+[OVER] = install("quotas/sql/quotas_over.v1.sql")
 SLOW_LOOK = """
 CREATE OR REPLACE FUNCTION quotas_over(organization uuid, moment timestamptz)
 RETURNS TABLE (reservation_id bigint, reason text) LANGUAGE sql STABLE AS $$
@@ -226,7 +227,7 @@ def test_who_is_refused_keeps_nobody_waiting_while_it_looks_for_room(superuser_u
             refused = lambda: ask(cluster, "llm", "second", demand(1)).code  # noqa: E731
             told = at_once(refused, fits)
         finally:
-            superuser.execute(f"DROP FUNCTION quotas_over(uuid, timestamptz);\n{OVER}")
+            superuser.execute(str(OVER.sql).encode())
 
     assert told == [VerdictCode.LIMIT_REACHED, (True, 1)]
     assert [counted(limit)[1] for limit in limits] == [1, 2]

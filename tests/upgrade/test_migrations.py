@@ -1,0 +1,79 @@
+"""Migrations from an empty database and back, and a database that earlier migrations made."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import psycopg
+import pytest
+from django.db import connection, connections
+
+from embedded.postgres import OWNER, EmbeddedPostgres
+from tenants.selectors.database_objects import object_lines
+from tests.conftest import ROOT
+
+EARLIER = """
+DELETE FROM django_migrations WHERE app IN ('tenants', 'metering', 'quotas', 'billing');
+INSERT INTO django_migrations (app, name, applied)
+VALUES ('tenants', '0001_initial', now()), ('metering', '0001_initial', now());
+"""
+REFUSED = (
+    "CommandError: An earlier version made this database, and its migrations were replaced:"
+    " run `make clean`, or drop the database, then migrate a new one.\n"
+)
+
+
+def migrate(
+    server: EmbeddedPostgres, database: str, arguments: Sequence[str] = ()
+) -> "subprocess.CompletedProcess[str]":
+    """Migrate as a deployment does: in a process of its own, as the owner."""
+    connections.close_all()
+    return subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--database", "owner", "-v", "0", *arguments],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "config.settings.test",
+            "DATABASE_URL": server.url(database=database),
+            "DATABASE_OWNER_URL": server.url(role=OWNER, database=database),
+        },
+    )
+
+
+def test_a_database_of_earlier_migrations_is_refused_with_the_remedy(
+    postgres: EmbeddedPostgres, committed_db: str, superuser_url: str
+) -> None:
+    with psycopg.connect(superuser_url) as superuser:
+        superuser.execute(EARLIER.encode())
+    before = object_lines()
+
+    refused = migrate(postgres, committed_db)
+
+    assert (refused.returncode, refused.stderr) == (1, REFUSED)
+    assert object_lines() == before
+
+
+@pytest.mark.soak
+def test_every_migration_goes_back_and_forth(postgres: EmbeddedPostgres, committed_db: str) -> None:
+    make_partitions()
+    before = object_lines()
+
+    for app in ("billing", "quotas", "metering", "tenants"):
+        back = migrate(postgres, committed_db, (app, "zero"))
+        assert (back.returncode, back.stderr) == (0, "")
+    left = object_lines()
+    assert migrate(postgres, committed_db).returncode == 0
+    make_partitions()
+
+    assert [line for line in left if line.split()[0] in {"function", "trigger", "view"}] == []
+    assert object_lines() == before
+
+
+def make_partitions() -> None:
+    """Make a partition, whose triggers are in no migration."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT metering_ensure_partitions('2026-10-01Z', 1)")
