@@ -59,7 +59,7 @@ _DEVICES: Final = """
 INSERT INTO metering_deviceusage (window_id, window_start, cluster_id, node, uuid, model,
   instance_id, instance_profile, attribution, namespace, pod_name, pod_uid, resource,
   organization_id, project_id, owner, size, price_group, sharing_mode, begin_at, end_at, seconds,
-  busy_ratio, busy_coverage, is_busy_doubtful, sm_active_ratio, sm_active_coverage,
+  busy_ratio, busy_coverage, is_busy_uncertain, sm_active_ratio, sm_active_coverage,
   memory_used_peak_mebibytes, memory_total_mebibytes, memory_coverage, power_mean_milliwatts,
   power_coverage)
 SELECT w.id, w.start_at, w.cluster_id, a.node, 'GPU-' || a.pod_uid, 'NVIDIA H100 80GB HBM3', '', '',

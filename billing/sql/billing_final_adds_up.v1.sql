@@ -3,7 +3,8 @@
 CREATE OR REPLACE FUNCTION billing_final_adds_up() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-  IF NOT EXISTS (SELECT FROM billing_invoiceseries s WHERE s.code = NEW.series AND NEW.number BETWEEN 1
+  IF NOT EXISTS (SELECT FROM billing_invoiceseries s WHERE s.code = NEW.series
+    AND NEW.number BETWEEN 1
                     AND s.next_number - 1)
      OR (SELECT coalesce(sum(l.amount), 0) FROM billing_invoiceline l WHERE l.invoice_id = NEW.id)
         <> NEW.total THEN

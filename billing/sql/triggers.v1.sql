@@ -91,9 +91,9 @@ CREATE TRIGGER billing_invoiceseries_refuses_update BEFORE UPDATE ON billing_inv
   FOR EACH ROW WHEN (OLD.code <> NEW.code OR NEW.next_number <> OLD.next_number + 1)
   EXECUTE FUNCTION ledger_refuse('numbers are taken one by one');
 CREATE TRIGGER billing_invoiceseries_refuses_delete BEFORE DELETE ON billing_invoiceseries
-  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('a number is never given twice');
+  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('a number is never used twice');
 CREATE TRIGGER billing_invoiceseries_refuses_truncate BEFORE TRUNCATE ON billing_invoiceseries
-  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('a number is never given twice');
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('a number is never used twice');
 CREATE CONSTRAINT TRIGGER billing_invoiceseries_number_is_used AFTER INSERT OR UPDATE ON
   billing_invoiceseries DEFERRABLE INITIALLY DEFERRED
   FOR EACH ROW EXECUTE FUNCTION billing_number_is_used();

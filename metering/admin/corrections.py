@@ -56,14 +56,14 @@ class UsageCorrectionAdmin(LedgerAdmin):
         "unit_hours",
         "record_count",
         "reason",
-        "asked_by",
+        "requested_by",
         "decided_by",
     )
     list_filter = ("state", "cause", "organization", "cluster", "window_start")
     list_select_related = ("project", "project__organization")
-    search_fields = ("reason", "asked_by", "project__slug")
+    search_fields = ("reason", "requested_by", "project__slug")
     date_hierarchy = "window_start"
-    ordering = ("-asked_at",)
+    ordering = ("-requested_at",)
     actions = ("approve_corrections", "reject_corrections")
 
     @display(description="state", ordering="state", label=CORRECTION_COLORS)
@@ -122,13 +122,13 @@ class WindowRecheckAdmin(LedgerAdmin):
         "reason",
         "state_label",
         "not_before",
-        "asked_by",
+        "requested_by",
         "found_text",
         "last_error",
     )
     list_filter = ("state", "reason", "cluster", "window_start")
     list_select_related = ("cluster",)
-    search_fields = ("note", "last_error", "asked_by")
+    search_fields = ("note", "last_error", "requested_by")
     date_hierarchy = "window_start"
 
     @display(description="state", ordering="state", label=RECHECK_COLORS)
@@ -141,5 +141,7 @@ class WindowRecheckAdmin(LedgerAdmin):
         """Return what it found, without what was nothing."""
         if row.state != RecheckState.DONE.value:
             return "-"
-        parts = [words.format(row.found[key]) for key, words in FOUND_WORDS if row.found.get(key)]
+        parts = [
+            words.format(row.outcome[key]) for key, words in FOUND_WORDS if row.outcome.get(key)
+        ]
         return ", ".join(parts) or "nothing new"

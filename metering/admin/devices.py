@@ -111,7 +111,7 @@ class DeviceUsageAdmin(LedgerAdmin):
         "sm_percent",
         "memory_peak",
         "power",
-        "is_busy_doubtful",
+        "is_busy_uncertain",
     )
     list_filter = ("attribution", "sharing_mode", "size", "cluster", "window_start")
     list_select_related = ("cluster", "project")

@@ -51,7 +51,7 @@ class DeviceUsageSerializer(serializers.ModelSerializer[DeviceUsage]):
             "seconds",
             "busy_ratio",
             "busy_coverage",
-            "is_busy_doubtful",
+            "is_busy_uncertain",
             "sm_active_ratio",
             "sm_active_coverage",
             "tensor_active_ratio",

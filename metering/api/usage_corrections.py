@@ -50,8 +50,8 @@ class UsageCorrectionSerializer(serializers.ModelSerializer[UsageCorrection]):
     cluster = serializers.UUIDField(source="cluster_id", read_only=True)
     organization = serializers.UUIDField(source="organization_id", read_only=True)
     project = serializers.UUIDField(source="project_id", read_only=True)
-    requested_by = serializers.CharField(source="asked_by", read_only=True)
-    requested_at = serializers.DateTimeField(source="asked_at", read_only=True, allow_null=True)
+    requested_by = serializers.CharField(read_only=True)
+    requested_at = serializers.DateTimeField(read_only=True, allow_null=True)
     records = serializers.SerializerMethodField()
 
     class Meta:

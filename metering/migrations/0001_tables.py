@@ -438,7 +438,7 @@ class Migration(migrations.Migration):
                 ("seconds", models.PositiveIntegerField()),
                 ("busy_ratio", models.DecimalField(decimal_places=6, max_digits=7, null=True)),
                 ("busy_coverage", models.DecimalField(decimal_places=5, max_digits=6, null=True)),
-                ("is_busy_doubtful", models.BooleanField(default=False)),
+                ("is_busy_uncertain", models.BooleanField(default=False)),
                 ("sm_active_ratio", models.DecimalField(decimal_places=6, max_digits=7, null=True)),
                 (
                     "sm_active_coverage",
@@ -1030,7 +1030,7 @@ class Migration(migrations.Migration):
                 ("key", models.CharField(max_length=64)),
                 ("after_seconds", models.PositiveIntegerField(blank=True, null=True)),
                 ("note", models.TextField(blank=True, default="")),
-                ("asked_by", models.CharField(max_length=200)),
+                ("requested_by", models.CharField(max_length=200)),
                 ("created_at", models.DateTimeField()),
                 (
                     "state",
@@ -1055,9 +1055,9 @@ class Migration(migrations.Migration):
                     models.CharField(blank=True, db_default="", default="", max_length=64),
                 ),
                 ("lease_until", models.DateTimeField(blank=True, null=True)),
-                ("asked_at", models.DateTimeField(blank=True, null=True)),
+                ("queried_at", models.DateTimeField(blank=True, null=True)),
                 ("evidence", models.JSONField(blank=True, db_default=[], default=list)),
-                ("found", models.JSONField(blank=True, db_default={}, default=dict)),
+                ("outcome", models.JSONField(blank=True, db_default={}, default=dict)),
                 ("last_error", models.TextField(blank=True, db_default="", default="")),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
                 (
@@ -1123,9 +1123,9 @@ class Migration(migrations.Migration):
                         max_length=16,
                     ),
                 ),
-                ("asked_by", models.CharField(max_length=200)),
-                ("asked_by_id", models.CharField(max_length=64)),
-                ("asked_at", models.DateTimeField()),
+                ("requested_by", models.CharField(max_length=200)),
+                ("requested_by_id", models.CharField(max_length=64)),
+                ("requested_at", models.DateTimeField()),
                 ("decided_by", models.CharField(blank=True, default="", max_length=200)),
                 ("decided_by_id", models.CharField(blank=True, default="", max_length=64)),
                 ("decided_at", models.DateTimeField(blank=True, null=True)),
@@ -1175,7 +1175,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "ordering": ["-asked_at", "-id"],
+                "ordering": ["-requested_at", "-id"],
             },
         ),
         migrations.CreateModel(
@@ -1676,7 +1676,7 @@ class Migration(migrations.Migration):
                     ("wasted_unit_seconds__gte", 0),
                     ("wasted_unit_seconds__lte", models.F("held_unit_seconds")),
                 ),
-                name="waste_finding_within_what_was_held",
+                name="waste_finding_within_held",
             ),
         ),
         migrations.AddConstraint(

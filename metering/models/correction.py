@@ -36,7 +36,7 @@ class WindowRecheck(models.Model):
     after_seconds = models.PositiveIntegerField(null=True, blank=True)
     """How long after the window's end the clock asks for it; None for other reasons."""
     note = models.TextField(blank=True, default="")
-    asked_by = models.CharField(max_length=200)
+    requested_by = models.CharField(max_length=200)
     created_at = models.DateTimeField()
     state = models.CharField(
         max_length=16, choices=RECHECK_STATE_CHOICES, default=RecheckState.DUE.value
@@ -48,10 +48,10 @@ class WindowRecheck(models.Model):
     failures = models.PositiveIntegerField(default=0, db_default=0)
     lease_owner = models.CharField(max_length=64, blank=True, default="", db_default="")
     lease_until = models.DateTimeField(null=True, blank=True)
-    asked_at = models.DateTimeField(null=True, blank=True)
+    queried_at = models.DateTimeField(null=True, blank=True)
     """The time of the source query, never of the commit."""
     evidence = models.JSONField(default=list, blank=True, db_default=[])
-    found = models.JSONField(default=dict, blank=True, db_default={})
+    outcome = models.JSONField(default=dict, blank=True, db_default={})
     """Unit-seconds posted, proposed and unproven, and records no longer seen."""
     last_error = models.TextField(blank=True, default="", db_default="")
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -110,9 +110,9 @@ class UsageCorrection(models.Model):
     digest = models.CharField(max_length=64)
     """SHA-256 over the lines."""
     state = models.CharField(max_length=16, choices=STATE_CHOICES)
-    asked_by = models.CharField(max_length=200)
-    asked_by_id = models.CharField(max_length=64)
-    asked_at = models.DateTimeField()
+    requested_by = models.CharField(max_length=200)
+    requested_by_id = models.CharField(max_length=64)
+    requested_at = models.DateTimeField()
     decided_by = models.CharField(max_length=200, blank=True, default="")
     decided_by_id = models.CharField(max_length=64, blank=True, default="")
     decided_at = models.DateTimeField(null=True, blank=True)
@@ -120,7 +120,7 @@ class UsageCorrection(models.Model):
     version = models.PositiveIntegerField(default=1)
 
     class Meta:
-        ordering = ["-asked_at", "-id"]
+        ordering = ["-requested_at", "-id"]
         constraints = [
             models.CheckConstraint(
                 condition=Q(record_count__gte=1), name="usage_correction_has_records"

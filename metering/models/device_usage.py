@@ -155,7 +155,7 @@ class DeviceUsage(models.Model):
     seconds = models.PositiveIntegerField()
     busy_ratio = ratio_field()
     busy_coverage = coverage_field()
-    is_busy_doubtful = models.BooleanField(default=False)
+    is_busy_uncertain = models.BooleanField(default=False)
     """The counter of activity stood at 0 while power and clock said otherwise; no ratio then."""
     sm_active_ratio = ratio_field()
     sm_active_coverage = coverage_field()

@@ -75,7 +75,7 @@ class WasteFinding(models.Model):
             models.CheckConstraint(
                 condition=Q(wasted_unit_seconds__gte=0)
                 & Q(wasted_unit_seconds__lte=F("held_unit_seconds")),
-                name="waste_finding_within_what_was_held",
+                name="waste_finding_within_held",
             ),
         ]
         indexes = [models.Index(fields=["state", "-until_at"], name="waste_finding_open")]

@@ -191,7 +191,7 @@ class DeviceObservation:
         power_mean_milliwatts: Of the physical GPU, also on an instance.
         figure_samples: How many samples were seen of each figure but the busy one, by `Figure`; a
             figure that is not named was not seen.
-        is_busy_doubtful: The activity stood at 0 while power and clock said otherwise, or an
+        is_busy_uncertain: The activity stood at 0 while power and clock said otherwise, or an
             instance's could be: nothing may be concluded from it.
         is_shared: Several pods were named at once, or the exporter numbered the shares.
     """
@@ -216,7 +216,7 @@ class DeviceObservation:
     memory_total_mebibytes: int | None = None
     power_mean_milliwatts: int | None = None
     figure_samples: Mapping[str, int] = field(default_factory=dict)
-    is_busy_doubtful: bool = False
+    is_busy_uncertain: bool = False
     is_shared: bool = False
 
 

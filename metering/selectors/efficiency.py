@@ -99,7 +99,7 @@ seen AS MATERIALIZED (
            OVER (PARTITION BY h.holder) AS is_sm
     FROM held h JOIN metering_deviceusage d USING (pod_uid, resource)
    WHERE d.cluster_id = %(cluster)s AND d.window_start >= %(since)s AND d.window_start < %(end)s
-     AND d.attribution = 'exclusive' AND NOT d.is_busy_doubtful
+     AND d.attribution = 'exclusive' AND NOT d.is_busy_uncertain
      AND NOT (d.sm_active_ratio IS NOT DISTINCT FROM 0 AND COALESCE(d.busy_ratio, 0) >= 0.05)),
 known AS MATERIALIZED (
   SELECT s.holder, s.window_start, s.uuid, s.instance_id, s.memory, s.total, s.power,

@@ -41,7 +41,7 @@ BEGIN
   IF FOUND THEN
     RAISE EXCEPTION 'INSERT on usage is refused: correction % has other records', offender.id
       USING ERRCODE = 'restrict_violation',
-            HINT = 'A posted correction has exactly the records it tells, written at once.';
+            HINT = 'A posted correction has exactly the records it announces, written at once.';
   END IF;
   SELECT u.pod_uid, sum(u.unit_seconds) AS unit_seconds INTO offender
     FROM metering_usagerecord u
@@ -53,7 +53,7 @@ BEGIN
   IF FOUND THEN
     RAISE EXCEPTION 'INSERT on usage is refused: pod % would have used % unit-seconds',
       offender.pod_uid, offender.unit_seconds
-      USING ERRCODE = 'restrict_violation', HINT = 'Nobody uses less than nothing.';
+      USING ERRCODE = 'restrict_violation', HINT = 'Usage never falls below zero.';
   END IF;
   RETURN NULL;
 END $$;

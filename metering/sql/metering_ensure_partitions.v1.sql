@@ -22,7 +22,8 @@ BEGIN
     name := 'metering_usagerecord_' || to_char(first_day AT TIME ZONE 'UTC', 'YYYY_MM');
     CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL;
     EXECUTE format(
-      'CREATE TABLE %I PARTITION OF metering_usagerecord FOR VALUES FROM (%L) TO (%L)', name, first_day,
+      'CREATE TABLE %I PARTITION OF metering_usagerecord FOR VALUES FROM (%L) TO (%L)', name,
+        first_day,
       (first_day AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC');
     EXECUTE format('CREATE TRIGGER %I BEFORE TRUNCATE ON %I FOR EACH STATEMENT
       EXECUTE FUNCTION ledger_refuse(''usage is never truncated'')', name || '_truncate', name);

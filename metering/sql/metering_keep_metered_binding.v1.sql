@@ -8,7 +8,8 @@ BEGIN
        (NEW.cluster_id, NEW.namespace, NEW.project_id, NEW.default_owner_id) THEN
     hours := (hours + tstzmultirange(NEW.valid)) - (hours * tstzmultirange(NEW.valid));
   END IF;
-  IF EXISTS (SELECT FROM metering_meteringwindow w WHERE w.cluster_id = OLD.cluster_id AND w.state = 'sealed'
+  IF EXISTS (SELECT FROM metering_meteringwindow w WHERE w.cluster_id = OLD.cluster_id
+    AND w.state = 'sealed'
                 AND w.start_at >= coalesce(lower(hours), '-infinity')
                 AND w.start_at < coalesce(upper(hours), 'infinity') AND hours @> w.start_at) THEN
     RAISE EXCEPTION '% on bindings is refused: hours of % are sealed', TG_OP, OLD.namespace

@@ -2,7 +2,8 @@
 CREATE OR REPLACE FUNCTION metering_keep_sealed_usage() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-  IF EXISTS (SELECT FROM metering_meteringwindow w WHERE w.id = OLD.window_id AND w.state = 'sealed') THEN
+  IF EXISTS (SELECT FROM metering_meteringwindow w WHERE w.id = OLD.window_id
+    AND w.state = 'sealed') THEN
     RAISE EXCEPTION 'DELETE on usage is refused: the window is sealed'
       USING ERRCODE = 'restrict_violation';
   END IF;

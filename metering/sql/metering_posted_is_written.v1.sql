@@ -3,7 +3,8 @@ CREATE OR REPLACE FUNCTION metering_posted_is_written() RETURNS trigger LANGUAGE
 SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
   IF NOT EXISTS (
-    SELECT FROM metering_usagerecord u WHERE u.correction_id = NEW.id AND u.window_start = NEW.window_start
+    SELECT FROM metering_usagerecord u WHERE u.correction_id = NEW.id
+      AND u.window_start = NEW.window_start
     HAVING count(*) = NEW.record_count AND sum(u.unit_seconds) = NEW.unit_seconds) THEN
     RAISE EXCEPTION 'correction % is posted without its records', NEW.id
       USING ERRCODE = 'restrict_violation', HINT = 'Write the records in the same transaction.';

@@ -34,8 +34,8 @@ CREATE TABLE metering_usagerecord (
   split_among integer NOT NULL DEFAULT 1 CHECK (split_among >= 1),
   correction_id uuid,
   PRIMARY KEY (window_start, cluster_id, pod_uid, resource, revision),
-  CONSTRAINT metering_usagerecord_check CHECK (share_denominator >= share_numerator),
-  CONSTRAINT metering_usagerecord_check2 CHECK (
+  CONSTRAINT metering_usage_share_is_a_fraction CHECK (share_denominator >= share_numerator),
+  CONSTRAINT metering_usage_within_its_hour CHECK (
     seconds BETWEEN 0 AND 3600
     AND begin_at >= window_start AND end_at <= window_start + interval '1 hour'
     AND extract(epoch FROM end_at - begin_at) = seconds),

@@ -29,9 +29,9 @@ ALTER TABLE metering_catalogueversion
   ENABLE ALWAYS TRIGGER metering_catalogueversion_refuses_truncate;
 
 CREATE TRIGGER metering_claimconsumer_refuses_delete BEFORE DELETE ON metering_claimconsumer
-  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what a source told is kept');
+  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what a source reported is kept');
 CREATE TRIGGER metering_claimconsumer_refuses_truncate BEFORE TRUNCATE ON metering_claimconsumer
-  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what a source told is kept');
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what a source reported is kept');
 ALTER TABLE metering_claimconsumer
   ENABLE ALWAYS TRIGGER metering_claimconsumer_refuses_delete,
   ENABLE ALWAYS TRIGGER metering_claimconsumer_refuses_truncate;
@@ -49,9 +49,9 @@ CREATE TRIGGER metering_creditproposal_refuses_update BEFORE UPDATE ON metering_
       NEW.reason, NEW.created_at, NEW.decided_at, NEW.decided_by_id))
   EXECUTE FUNCTION ledger_refuse('a credit is decided once');
 CREATE TRIGGER metering_creditproposal_refuses_delete BEFORE DELETE ON metering_creditproposal
-  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('a credit is decided, never forgotten');
+  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('a credit is decided, never deleted');
 CREATE TRIGGER metering_creditproposal_refuses_truncate BEFORE TRUNCATE ON metering_creditproposal
-  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('a credit is decided, never forgotten');
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('a credit is decided, never deleted');
 ALTER TABLE metering_creditproposal
   ENABLE ALWAYS TRIGGER metering_creditproposal_refuses_update,
   ENABLE ALWAYS TRIGGER metering_creditproposal_refuses_delete,
@@ -64,11 +64,11 @@ CREATE TRIGGER metering_deviceevent_refuses_update BEFORE UPDATE ON metering_dev
       OLD.evidence) IS DISTINCT FROM ROW(NEW.cluster_id, NEW.window_id, NEW.node, NEW.uuid,
       NEW.instance_id, NEW.instance_profile, NEW.kind, NEW.code, NEW.severity, NEW.begin_at,
       NEW.metric, NEW.value_before, NEW.value_after, NEW.evidence))
-  EXECUTE FUNCTION ledger_refuse('what was seen of a device stays; only its end is told later');
+  EXECUTE FUNCTION ledger_refuse('what was observed of a device stays; only its end is set later');
 CREATE TRIGGER metering_deviceevent_refuses_delete BEFORE DELETE ON metering_deviceevent
-  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what was seen of a device stays');
+  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what was observed of a device stays');
 CREATE TRIGGER metering_deviceevent_refuses_truncate BEFORE TRUNCATE ON metering_deviceevent
-  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what was seen of a device stays');
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what was observed of a device stays');
 ALTER TABLE metering_deviceevent
   ENABLE ALWAYS TRIGGER metering_deviceevent_refuses_update,
   ENABLE ALWAYS TRIGGER metering_deviceevent_refuses_delete,
@@ -140,17 +140,17 @@ ALTER TABLE metering_meteringwindow
   ENABLE ALWAYS TRIGGER metering_meteringwindow_refuses_truncate;
 
 CREATE TRIGGER metering_noderecord_refuses_delete BEFORE DELETE ON metering_noderecord
-  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what a source told is kept');
+  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what a source reported is kept');
 CREATE TRIGGER metering_noderecord_refuses_truncate BEFORE TRUNCATE ON metering_noderecord
-  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what a source told is kept');
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what a source reported is kept');
 ALTER TABLE metering_noderecord
   ENABLE ALWAYS TRIGGER metering_noderecord_refuses_delete,
   ENABLE ALWAYS TRIGGER metering_noderecord_refuses_truncate;
 
 CREATE TRIGGER metering_offereddevice_refuses_delete BEFORE DELETE ON metering_offereddevice
-  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what a source told is kept');
+  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what a source reported is kept');
 CREATE TRIGGER metering_offereddevice_refuses_truncate BEFORE TRUNCATE ON metering_offereddevice
-  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what a source told is kept');
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what a source reported is kept');
 ALTER TABLE metering_offereddevice
   ENABLE ALWAYS TRIGGER metering_offereddevice_refuses_delete,
   ENABLE ALWAYS TRIGGER metering_offereddevice_refuses_truncate;
@@ -184,9 +184,9 @@ ALTER TABLE metering_podallocation
   ENABLE ALWAYS TRIGGER metering_podallocation_refuses_truncate;
 
 CREATE TRIGGER metering_queuedpod_refuses_delete BEFORE DELETE ON metering_queuedpod
-  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what a source told is kept');
+  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what a source reported is kept');
 CREATE TRIGGER metering_queuedpod_refuses_truncate BEFORE TRUNCATE ON metering_queuedpod
-  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what a source told is kept');
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what a source reported is kept');
 ALTER TABLE metering_queuedpod
   ENABLE ALWAYS TRIGGER metering_queuedpod_refuses_delete,
   ENABLE ALWAYS TRIGGER metering_queuedpod_refuses_truncate;
@@ -226,11 +226,13 @@ CREATE TRIGGER metering_usagecorrection_refuses_update BEFORE UPDATE ON metering
     OLD.state <> 'proposed'
     OR (OLD.id, OLD.window_id, OLD.window_start, OLD.cluster_id, OLD.organization_id,
       OLD.project_id, OLD.cause, OLD.reason, OLD.recheck_id, OLD.evidence, OLD.lines,
-      OLD.record_count, OLD.unit_seconds, OLD.digest, OLD.asked_by, OLD.asked_by_id, OLD.asked_at)
+      OLD.record_count, OLD.unit_seconds, OLD.digest, OLD.requested_by, OLD.requested_by_id,
+        OLD.requested_at)
     IS DISTINCT FROM (NEW.id, NEW.window_id, NEW.window_start, NEW.cluster_id,
       NEW.organization_id, NEW.project_id, NEW.cause, NEW.reason, NEW.recheck_id, NEW.evidence,
-      NEW.lines, NEW.record_count, NEW.unit_seconds, NEW.digest, NEW.asked_by, NEW.asked_by_id,
-      NEW.asked_at))
+      NEW.lines, NEW.record_count, NEW.unit_seconds, NEW.digest, NEW.requested_by,
+        NEW.requested_by_id,
+      NEW.requested_at))
   EXECUTE FUNCTION ledger_refuse('a correction is decided once');
 CREATE TRIGGER metering_usagecorrection_refuses_delete BEFORE DELETE ON metering_usagecorrection
   FOR EACH ROW EXECUTE FUNCTION ledger_refuse('a correction is corrected by another one');
@@ -269,9 +271,9 @@ ALTER TABLE metering_usagerecord
   ENABLE ALWAYS TRIGGER metering_usagerecord_refuses_truncate;
 
 CREATE TRIGGER metering_watchspan_refuses_delete BEFORE DELETE ON metering_watchspan
-  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what a source told is kept');
+  FOR EACH ROW EXECUTE FUNCTION ledger_refuse('what a source reported is kept');
 CREATE TRIGGER metering_watchspan_refuses_truncate BEFORE TRUNCATE ON metering_watchspan
-  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what a source told is kept');
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse('what a source reported is kept');
 ALTER TABLE metering_watchspan
   ENABLE ALWAYS TRIGGER metering_watchspan_refuses_delete,
   ENABLE ALWAYS TRIGGER metering_watchspan_refuses_truncate;

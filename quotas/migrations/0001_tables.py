@@ -264,8 +264,8 @@ class Migration(migrations.Migration):
                 ("priority", models.IntegerField(default=0)),
                 ("is_burst", models.BooleanField(default=False)),
                 ("units", models.JSONField(default=dict)),
-                ("began_at", models.DateTimeField()),
-                ("why", models.TextField()),
+                ("started_at", models.DateTimeField()),
+                ("reason", models.TextField()),
                 (
                     "step",
                     models.CharField(
@@ -1469,7 +1469,7 @@ class Migration(migrations.Migration):
                     models.Q(("decided_by", models.F("requested_by")), _negated=True),
                     _connector="OR",
                 ),
-                name="quota_request_nobody_approves_their_own",
+                name="quota_request_approver_is_not_requester",
             ),
         ),
         migrations.AddConstraint(
@@ -1482,7 +1482,7 @@ class Migration(migrations.Migration):
                     models.Q(("decided_by", models.F("user")), _negated=True),
                     _connector="OR",
                 ),
-                name="quota_request_nobody_approves_for_themselves",
+                name="quota_request_approver_is_not_user",
             ),
         ),
         migrations.AddConstraint(
@@ -1531,7 +1531,7 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(
                 condition=models.Q(("decided_by__isnull", False)),
                 fields=("request", "decided_by"),
-                name="request_step_one_a_person",
+                name="request_step_one_per_person",
             ),
         ),
         migrations.AddConstraint(

@@ -113,8 +113,8 @@ class PreemptionAction(models.Model):
     is_burst = models.BooleanField(default=False)
     units = models.JSONField(default=dict)
     """Size to units it held when this was planned; empty for a pod that waits beside its gang."""
-    began_at = models.DateTimeField()
-    why = models.TextField()
+    started_at = models.DateTimeField()
+    reason = models.TextField()
     step = models.CharField(max_length=16, choices=PreemptionStep.choices)
     state = models.CharField(max_length=16, choices=STEP_STATES, default=StepState.PLANNED.value)
     attempt = models.PositiveIntegerField(default=0)

@@ -98,14 +98,14 @@ class QuotaRequest(models.Model):
             ),
             models.CheckConstraint(
                 condition=~Q(state=RequestState.APPROVED) | ~Q(decided_by=F("requested_by")),
-                name="quota_request_nobody_approves_their_own",
+                name="quota_request_approver_is_not_requester",
             ),
             models.CheckConstraint(
                 condition=~Q(state=RequestState.APPROVED)
                 | Q(user__isnull=True)
                 | Q(decided_by__isnull=True)
                 | ~Q(decided_by=F("user")),
-                name="quota_request_nobody_approves_for_themselves",
+                name="quota_request_approver_is_not_user",
             ),
             models.CheckConstraint(
                 condition=Q(begin_at__isnull=True)
@@ -171,7 +171,7 @@ class RequestStep(models.Model):
             models.UniqueConstraint(
                 fields=["request", "decided_by"],
                 condition=Q(decided_by__isnull=False),
-                name="request_step_one_a_person",
+                name="request_step_one_per_person",
             ),
             models.CheckConstraint(
                 condition=~Q(outcome__in=["approved", "rejected"])

@@ -21,7 +21,12 @@ BEGIN
             LEFT JOIN jsonb_to_recordset(used) AS x(
               organization_id uuid, project_id uuid, username text, cluster_id uuid, size text,
               model_groups text[], unit_seconds bigint)
-              ON l.organization_id = x.organization_id AND l.size = x.size AND (l.project_id IS NULL OR l.project_id = x.project_id) AND (l.user_id IS NULL OR l_user.username = x.username) AND (l.cluster_id IS NULL OR l.cluster_id = x.cluster_id) AND (l.model_group = '' OR x.model_groups = '{}' OR l.model_group = ANY (x.model_groups))
+              ON l.organization_id = x.organization_id AND l.size = x.size
+                AND (l.project_id IS NULL OR l.project_id = x.project_id)
+                AND (l.user_id IS NULL OR l_user.username = x.username)
+                AND (l.cluster_id IS NULL OR l.cluster_id = x.cluster_id)
+                AND (l.model_group = '' OR x.model_groups = '{}'
+                OR l.model_group = ANY (x.model_groups))
            WHERE l.monthly_unit_hours IS NOT NULL
            GROUP BY l.id) m
    WHERE c.limit_id = m.id;

@@ -16,7 +16,10 @@ SELECT l.id AS limit_id, l.organization_id,
        coalesce(sum(r.burst_reserved), 0)::bigint AS burst_reserved_units
   FROM quotas_quotalimit l
   LEFT JOIN auth_user l_user ON l_user.id = l.user_id
-  LEFT JOIN live r ON l.organization_id = r.organization_id AND l.size = r.size AND (l.project_id IS NULL OR l.project_id = r.project_id) AND (l.user_id IS NULL OR l_user.username = r.username) AND (l.cluster_id IS NULL OR l.cluster_id = r.cluster_id) AND (l.model_group = '' OR r.model_groups = '{}' OR l.model_group = ANY (r.model_groups))
+  LEFT JOIN live r ON l.organization_id = r.organization_id AND l.size = r.size
+    AND (l.project_id IS NULL OR l.project_id = r.project_id) AND (l.user_id IS NULL
+    OR l_user.username = r.username) AND (l.cluster_id IS NULL OR l.cluster_id = r.cluster_id)
+    AND (l.model_group = '' OR r.model_groups = '{}' OR l.model_group = ANY (r.model_groups))
  GROUP BY l.id, l.organization_id;
 -- reverse
 DROP VIEW quotas_counted;

@@ -204,7 +204,7 @@ BEGIN
     IF met.tenant_limits > 0 AND met.is_covered IS NOT TRUE AND blockers[number] IS NULL THEN
       -- Every model group the pod may land on must be granted by some limit that covers it.
       question := questions->(number - 1);
-      SELECT quotas_tell('project', p.slug, d.size, coalesce(g, ''), k.slug, met.is_burst,
+      SELECT quotas_describe_limit('project', p.slug, d.size, coalesce(g, ''), k.slug, met.is_burst,
                          0, 0, 0, d.units) INTO blocker
         FROM jsonb_to_recordset(question->'demands')
                AS d(size text, units bigint, model_groups text[])
@@ -287,7 +287,7 @@ BEGIN
         SELECT e.cap, e.units, e.used + e.reserved + e.units AS sum_units,
                coalesce(used_months[e.slot] = month_asked, false) AS is_used,
                l.monthly_unit_hours, c.month_unit_seconds / 3600 AS month_unit_hours,
-               quotas_tell(
+               quotas_describe_limit(
                  l.scope, coalesce(u.username, p.slug, o.slug), l.size, l.model_group,
                  coalesce(k.slug, ''), is_burst[number], coalesce(e.cap, 0), e.used, e.reserved,
                  e.units) AS facts

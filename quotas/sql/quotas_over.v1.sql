@@ -18,7 +18,15 @@ LANGUAGE sql STABLE SET search_path = public, pg_temp SET enable_seqscan = off
    WHERE r.organization_id = organization AND r.state <> 'released'
      AND (a.end_at IS NOT NULL
           OR (a.id IS NULL AND q.gone_at IS NOT NULL)
-          OR (a.id IS NULL AND q.id IS NULL AND r.state = 'reserved' AND r.expires_at <= moment AND NOT EXISTS (SELECT FROM tenants_cluster k LEFT JOIN metering_clusterwatch w ON w.cluster_id = k.id WHERE k.id = r.cluster_id AND k.is_watched AND (w.healthy_at IS NULL OR w.healthy_at < r.expires_at)) AND NOT EXISTS (SELECT FROM metering_queuedpod u WHERE r.resource LIKE 'claim/%' AND u.gone_at IS NULL AND u.cluster_id = r.cluster_id AND u.namespace = r.namespace AND u.requests ? ('claim/' || r.pod_name) AND NOT EXISTS (SELECT FROM metering_podallocation x WHERE x.cluster_id = r.cluster_id AND x.pod_uid = r.pod_uid))))
+          OR (a.id IS NULL AND q.id IS NULL AND r.state = 'reserved'
+            AND r.expires_at <= moment AND NOT EXISTS (SELECT FROM tenants_cluster k LEFT
+            JOIN metering_clusterwatch w ON w.cluster_id = k.id WHERE k.id = r.cluster_id
+            AND k.is_watched AND (w.healthy_at IS NULL OR w.healthy_at < r.expires_at))
+            AND NOT EXISTS (SELECT FROM metering_queuedpod u WHERE r.resource LIKE 'claim/%'
+            AND u.gone_at IS NULL AND u.cluster_id = r.cluster_id
+            AND u.namespace = r.namespace AND u.requests ? ('claim/' || r.pod_name)
+            AND NOT EXISTS (SELECT FROM metering_podallocation x
+            WHERE x.cluster_id = r.cluster_id AND x.pod_uid = r.pod_uid))))
 $$;
 REVOKE EXECUTE ON FUNCTION quotas_over(uuid, timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION quotas_over(uuid, timestamptz) TO gpu_ledger_runtime;

@@ -24,7 +24,10 @@ BEGIN
       FROM over o
       JOIN quotas_quotalimit l ON l.organization_id = organization
       LEFT JOIN auth_user l_user ON l_user.id = l.user_id
-     WHERE l.organization_id = o.organization_id AND l.size = o.size AND (l.project_id IS NULL OR l.project_id = o.project_id) AND (l.user_id IS NULL OR l_user.username = o.username) AND (l.cluster_id IS NULL OR l.cluster_id = o.cluster_id) AND (l.model_group = '' OR o.model_groups = '{}' OR l.model_group = ANY (o.model_groups))
+     WHERE l.organization_id = o.organization_id AND l.size = o.size AND (l.project_id IS NULL
+       OR l.project_id = o.project_id) AND (l.user_id IS NULL OR l_user.username = o.username)
+       AND (l.cluster_id IS NULL OR l.cluster_id = o.cluster_id) AND (l.model_group = ''
+       OR o.model_groups = '{}' OR l.model_group = ANY (o.model_groups))
      GROUP BY l.id),
   counted AS (
     UPDATE quotas_quotacounter c

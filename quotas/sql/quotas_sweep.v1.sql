@@ -1,7 +1,8 @@
 -- One batch: the keys of a few organizations, read again under their locks. Keys of an
 -- organization that appears only now wait for the next tick. Waiting pods wait for one batch at
 -- most, and a crash loses nothing: the next sweep finds the same changes.
-CREATE OR REPLACE FUNCTION quotas_sweep(moment timestamptz, burst_classes text[], keys jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION quotas_sweep(moment timestamptz, burst_classes text[],
+  keys jsonb) RETURNS jsonb
 LANGUAGE plpgsql SET search_path = public, pg_temp SET enable_seqscan = off
   SET enable_hashjoin = off SET enable_mergejoin = off
   SET plan_cache_mode = force_generic_plan SET lock_timeout = '500ms' AS $$
@@ -56,9 +57,12 @@ BEGIN
     ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
     RETURNING *),
   signed AS (
-    SELECT -1 AS sign, b.organization_id, b.project_id, b.username, b.cluster_id, b.size, b.model_groups, b.units, b.is_burst, b.state FROM before b
-    UNION ALL SELECT 1, c.organization_id, c.project_id, c.username, c.cluster_id, c.size, c.model_groups, c.units, c.is_burst, c.state FROM changed c
-    UNION ALL SELECT 1, d.organization_id, d.project_id, d.username, d.cluster_id, d.size, d.model_groups, d.units, d.is_burst, d.state FROM added d WHERE d.state <> 'released'),
+    SELECT -1 AS sign, b.organization_id, b.project_id, b.username, b.cluster_id, b.size,
+      b.model_groups, b.units, b.is_burst, b.state FROM before b
+    UNION ALL SELECT 1, c.organization_id, c.project_id, c.username, c.cluster_id, c.size,
+      c.model_groups, c.units, c.is_burst, c.state FROM changed c
+    UNION ALL SELECT 1, d.organization_id, d.project_id, d.username, d.cluster_id, d.size,
+      d.model_groups, d.units, d.is_burst, d.state FROM added d WHERE d.state <> 'released'),
   added_up AS (
     SELECT organization_id, project_id, username, cluster_id, size, model_groups,
            sum(x.sign * x.units) FILTER (WHERE x.state = 'held' AND NOT x.is_burst) AS held,
@@ -75,7 +79,10 @@ BEGIN
       FROM added_up x
       JOIN quotas_quotalimit l ON l.organization_id = x.organization_id AND l.size = x.size
       LEFT JOIN auth_user l_user ON l_user.id = l.user_id
-     WHERE l.organization_id = x.organization_id AND l.size = x.size AND (l.project_id IS NULL OR l.project_id = x.project_id) AND (l.user_id IS NULL OR l_user.username = x.username) AND (l.cluster_id IS NULL OR l.cluster_id = x.cluster_id) AND (l.model_group = '' OR x.model_groups = '{}' OR l.model_group = ANY (x.model_groups))
+     WHERE l.organization_id = x.organization_id AND l.size = x.size AND (l.project_id IS NULL
+       OR l.project_id = x.project_id) AND (l.user_id IS NULL OR l_user.username = x.username)
+       AND (l.cluster_id IS NULL OR l.cluster_id = x.cluster_id) AND (l.model_group = ''
+       OR x.model_groups = '{}' OR l.model_group = ANY (x.model_groups))
      GROUP BY l.id),
   counted AS (
     UPDATE quotas_quotacounter c

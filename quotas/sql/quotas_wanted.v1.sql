@@ -36,7 +36,10 @@ WITH keys AS (
      AND r.namespace = q.namespace AND r.pod_name = substr(c.name, 7) 
    WHERE q.bound_at IS NULL AND c.name LIKE 'claim/%'
      AND r.state = 'released' AND r.release_reason IN ('expired', 'unbound')
-     AND r.resource LIKE 'claim/%' AND q.gone_at IS NULL AND q.cluster_id = r.cluster_id AND q.namespace = r.namespace AND q.requests ? ('claim/' || r.pod_name) AND NOT EXISTS (SELECT FROM metering_podallocation x WHERE x.cluster_id = r.cluster_id AND x.pod_uid = r.pod_uid)),
+     AND r.resource LIKE 'claim/%' AND q.gone_at IS NULL AND q.cluster_id = r.cluster_id
+       AND q.namespace = r.namespace AND q.requests ? ('claim/' || r.pod_name)
+       AND NOT EXISTS (SELECT FROM metering_podallocation x WHERE x.cluster_id = r.cluster_id
+       AND x.pod_uid = r.pod_uid)),
 facts AS MATERIALIZED (
   SELECT r.id, k.cluster_id, k.pod_uid, k.resource,
          coalesce(r.namespace, a.namespace) AS namespace,
@@ -66,7 +69,16 @@ facts AS MATERIALIZED (
                 THEN 'handed_over'
               WHEN a.end_at IS NOT NULL THEN 'ended'
               WHEN a.id IS NULL AND q.gone_at IS NOT NULL THEN 'gone'
-              WHEN a.id IS NULL AND q.id IS NULL AND r.state = 'reserved' AND r.expires_at <= moment AND NOT EXISTS (SELECT FROM tenants_cluster k LEFT JOIN metering_clusterwatch w ON w.cluster_id = k.id WHERE k.id = r.cluster_id AND k.is_watched AND (w.healthy_at IS NULL OR w.healthy_at < r.expires_at)) AND NOT EXISTS (SELECT FROM metering_queuedpod u WHERE r.resource LIKE 'claim/%' AND u.gone_at IS NULL AND u.cluster_id = r.cluster_id AND u.namespace = r.namespace AND u.requests ? ('claim/' || r.pod_name) AND NOT EXISTS (SELECT FROM metering_podallocation x WHERE x.cluster_id = r.cluster_id AND x.pod_uid = r.pod_uid)) THEN 'expired'
+              WHEN a.id IS NULL AND q.id IS NULL AND r.state = 'reserved'
+                AND r.expires_at <= moment AND NOT EXISTS (SELECT FROM tenants_cluster k LEFT
+                JOIN metering_clusterwatch w ON w.cluster_id = k.id WHERE k.id = r.cluster_id
+                AND k.is_watched AND (w.healthy_at IS NULL OR w.healthy_at < r.expires_at))
+                AND NOT EXISTS (SELECT FROM metering_queuedpod u
+                WHERE r.resource LIKE 'claim/%' AND u.gone_at IS NULL
+                AND u.cluster_id = r.cluster_id AND u.namespace = r.namespace
+                AND u.requests ? ('claim/' || r.pod_name)
+                AND NOT EXISTS (SELECT FROM metering_podallocation x
+                WHERE x.cluster_id = r.cluster_id AND x.pod_uid = r.pod_uid)) THEN 'expired'
               WHEN p.id IS NULL THEN 'unbound'
               WHEN coalesce(nullif(a.size, ''), r.size, '') = '' THEN 'unsized'
               ELSE '' END AS over,

@@ -16,17 +16,21 @@ WITH given AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset(keys) AS k(cluster_id uuid, pod_uid text, resource text)),
 keys AS (
   SELECT r.cluster_id, r.pod_uid, r.resource
-    FROM quotas_reservation r JOIN given g ON (g.cluster_id, g.pod_uid, g.resource) = (r.cluster_id, r.pod_uid, r.resource) WHERE r.state <> 'released'
+    FROM quotas_reservation r JOIN given g
+      ON (g.cluster_id, g.pod_uid, g.resource) = (r.cluster_id, r.pod_uid, r.resource)
+      WHERE r.state <> 'released'
   UNION ALL
   SELECT a.cluster_id, a.pod_uid, a.resource
-    FROM metering_podallocation a JOIN given g ON (g.cluster_id, g.pod_uid, g.resource) = (a.cluster_id, a.pod_uid, a.resource)
+    FROM metering_podallocation a JOIN given g
+      ON (g.cluster_id, g.pod_uid, g.resource) = (a.cluster_id, a.pod_uid, a.resource)
     LEFT JOIN quotas_reservation r
       ON r.cluster_id = a.cluster_id AND r.pod_uid = a.pod_uid AND r.resource = a.resource
    WHERE a.end_at IS NULL AND (r.id IS NULL OR r.state = 'released')
   UNION ALL
   SELECT r.cluster_id, r.pod_uid, r.resource
     FROM metering_queuedpod q
-    JOIN quotas_reservation r ON r.cluster_id = q.cluster_id AND r.pod_uid = q.pod_uid JOIN given g ON (g.cluster_id, g.pod_uid, g.resource) = (r.cluster_id, r.pod_uid, r.resource)
+    JOIN quotas_reservation r ON r.cluster_id = q.cluster_id AND r.pod_uid = q.pod_uid
+      JOIN given g ON (g.cluster_id, g.pod_uid, g.resource) = (r.cluster_id, r.pod_uid, r.resource)
    WHERE q.bound_at IS NULL AND q.gone_at IS NULL
      AND r.state = 'released' AND r.release_reason IN ('expired', 'unbound')
      AND NOT EXISTS (SELECT FROM metering_podallocation a
@@ -37,10 +41,14 @@ keys AS (
     FROM metering_queuedpod q
    CROSS JOIN LATERAL jsonb_object_keys(q.requests) c(name)
     JOIN quotas_reservation r ON r.cluster_id = q.cluster_id
-     AND r.namespace = q.namespace AND r.pod_name = substr(c.name, 7) JOIN given g ON (g.cluster_id, g.pod_uid, g.resource) = (r.cluster_id, r.pod_uid, r.resource)
+     AND r.namespace = q.namespace AND r.pod_name = substr(c.name, 7) JOIN given g
+       ON (g.cluster_id, g.pod_uid, g.resource) = (r.cluster_id, r.pod_uid, r.resource)
    WHERE q.bound_at IS NULL AND c.name LIKE 'claim/%'
      AND r.state = 'released' AND r.release_reason IN ('expired', 'unbound')
-     AND r.resource LIKE 'claim/%' AND q.gone_at IS NULL AND q.cluster_id = r.cluster_id AND q.namespace = r.namespace AND q.requests ? ('claim/' || r.pod_name) AND NOT EXISTS (SELECT FROM metering_podallocation x WHERE x.cluster_id = r.cluster_id AND x.pod_uid = r.pod_uid)),
+     AND r.resource LIKE 'claim/%' AND q.gone_at IS NULL AND q.cluster_id = r.cluster_id
+       AND q.namespace = r.namespace AND q.requests ? ('claim/' || r.pod_name)
+       AND NOT EXISTS (SELECT FROM metering_podallocation x WHERE x.cluster_id = r.cluster_id
+       AND x.pod_uid = r.pod_uid)),
 facts AS MATERIALIZED (
   SELECT r.id, k.cluster_id, k.pod_uid, k.resource,
          coalesce(r.namespace, a.namespace) AS namespace,
@@ -78,7 +86,16 @@ facts AS MATERIALIZED (
                 THEN 'handed_over'
               WHEN a.end_at IS NOT NULL THEN 'ended'
               WHEN a.id IS NULL AND q.gone_at IS NOT NULL THEN 'gone'
-              WHEN a.id IS NULL AND q.id IS NULL AND r.state = 'reserved' AND r.expires_at <= moment AND NOT EXISTS (SELECT FROM tenants_cluster k LEFT JOIN metering_clusterwatch w ON w.cluster_id = k.id WHERE k.id = r.cluster_id AND k.is_watched AND (w.healthy_at IS NULL OR w.healthy_at < r.expires_at)) AND NOT EXISTS (SELECT FROM metering_queuedpod u WHERE r.resource LIKE 'claim/%' AND u.gone_at IS NULL AND u.cluster_id = r.cluster_id AND u.namespace = r.namespace AND u.requests ? ('claim/' || r.pod_name) AND NOT EXISTS (SELECT FROM metering_podallocation x WHERE x.cluster_id = r.cluster_id AND x.pod_uid = r.pod_uid)) THEN 'expired'
+              WHEN a.id IS NULL AND q.id IS NULL AND r.state = 'reserved'
+                AND r.expires_at <= moment AND NOT EXISTS (SELECT FROM tenants_cluster k LEFT
+                JOIN metering_clusterwatch w ON w.cluster_id = k.id WHERE k.id = r.cluster_id
+                AND k.is_watched AND (w.healthy_at IS NULL OR w.healthy_at < r.expires_at))
+                AND NOT EXISTS (SELECT FROM metering_queuedpod u
+                WHERE r.resource LIKE 'claim/%' AND u.gone_at IS NULL
+                AND u.cluster_id = r.cluster_id AND u.namespace = r.namespace
+                AND u.requests ? ('claim/' || r.pod_name)
+                AND NOT EXISTS (SELECT FROM metering_podallocation x
+                WHERE x.cluster_id = r.cluster_id AND x.pod_uid = r.pod_uid)) THEN 'expired'
               WHEN p.id IS NULL THEN 'unbound'
               WHEN coalesce(nullif(a.size, ''), r.size, '') = '' THEN 'unsized'
               ELSE '' END AS over,

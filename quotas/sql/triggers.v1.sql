@@ -5,10 +5,10 @@ CREATE TRIGGER quotas_preemptionaction_refuses_update BEFORE UPDATE ON quotas_pr
   FOR EACH ROW WHEN (
     (OLD.id, OLD.plan_id, OLD.victim, OLD.cluster_id, OLD.namespace, OLD.pod_name, OLD.pod_uid,
       OLD.controller, OLD.project_id, OLD.username, OLD.priority, OLD.is_burst, OLD.units,
-      OLD.began_at, OLD.why)
+      OLD.started_at, OLD.reason)
     IS DISTINCT FROM (NEW.id, NEW.plan_id, NEW.victim, NEW.cluster_id, NEW.namespace,
       NEW.pod_name, NEW.pod_uid, NEW.controller, NEW.project_id, NEW.username, NEW.priority,
-      NEW.is_burst, NEW.units, NEW.began_at, NEW.why)
+      NEW.is_burst, NEW.units, NEW.started_at, NEW.reason)
     OR (OLD.state IN ('freed', 'needless') AND OLD.state <> NEW.state)
     OR OLD.resumed_at IS NOT NULL)
   EXECUTE FUNCTION ledger_refuse('a step is about the pod it was planned for, and ends once');

@@ -77,14 +77,14 @@ class AccountChangeAdmin(ServiceAdmin):
         "kind",
         "value",
         "state",
-        "asked_by",
-        "asked_at",
+        "requested_by",
+        "requested_at",
         "expires_at",
         "decided_by",
         "decided_at",
     )
     list_filter = ("state", "kind")
-    list_select_related = ("subject", "asked_by", "decided_by")
+    list_select_related = ("subject", "requested_by", "decided_by")
     search_fields = ("subject__username",)
     autocomplete_fields = ("subject",)
     actions = ("approve_changes", "decline_changes")
@@ -97,7 +97,7 @@ class AccountChangeAdmin(ServiceAdmin):
 
     def get_ordering(self, request: HttpRequest) -> list[str]:  # noqa: ARG002 - Django's signature.
         """Return the order of the list: open ones first, then by when they were asked for."""
-        return ["decided_at", "-asked_at"]
+        return ["decided_at", "-requested_at"]
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> AccountChange:
         """Ask for a change."""

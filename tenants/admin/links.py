@@ -50,9 +50,9 @@ def send_address_link(change: AccountChange) -> None:
         lambda: send_link(
             address=change.email,
             subject="Confirm another mail address",
-            text=f"{change.asked_by.get_username()} asks to change the mail address of the account "
-            f"{change.username} from {change.email} to {change.value}. If that is right, confirm "
-            f"it with this link, or another platform admin approves it. "
+            text=f"{change.requested_by.get_username()} asks to change the mail address of the "
+            f"account {change.username} from {change.email} to {change.value}. If that is right, "
+            f"confirm it with this link, or another platform admin approves it. "
             f"{shown_end(change.expires_at)} The account's password, sessions and API tokens end "
             "then, and a link to set a password goes to the new address.",
             link=public_link(reverse("address_confirm", args=(signed,))),

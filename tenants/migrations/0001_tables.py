@@ -475,7 +475,7 @@ class Migration(migrations.Migration):
                 ),
                 ("email", models.EmailField(max_length=254)),
                 ("left_address", models.EmailField(blank=True, default="", max_length=254)),
-                ("asked_at", models.DateTimeField()),
+                ("requested_at", models.DateTimeField()),
                 (
                     "person",
                     models.ForeignKey(
@@ -899,11 +899,11 @@ class Migration(migrations.Migration):
                         max_length=16,
                     ),
                 ),
-                ("asked_at", models.DateTimeField()),
+                ("requested_at", models.DateTimeField()),
                 ("expires_at", models.DateTimeField()),
                 ("decided_at", models.DateTimeField(blank=True, null=True)),
                 (
-                    "asked_by",
+                    "requested_by",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="+",
@@ -930,7 +930,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "ordering": ["-asked_at", "-id"],
+                "ordering": ["-requested_at", "-id"],
                 "constraints": [
                     models.UniqueConstraint(
                         condition=models.Q(("state", "open")),
@@ -956,14 +956,14 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(
                             models.Q(
-                                ("decided_by", models.F("asked_by")),
+                                ("decided_by", models.F("requested_by")),
                                 ("state", "approved"),
                                 _negated=True,
                             ),
                             ("kind", "email"),
                             _connector="OR",
                         ),
-                        name="account_change_takes_two",
+                        name="account_change_needs_two_people",
                     ),
                 ],
             },

@@ -250,10 +250,10 @@ class AccountChange(models.Model):
         choices=[(state.value, state.value) for state in ChangeState],
         default=ChangeState.OPEN.value,
     )
-    asked_by = models.ForeignKey(
+    requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
     )
-    asked_at = models.DateTimeField()
+    requested_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", null=True, blank=True
@@ -261,7 +261,7 @@ class AccountChange(models.Model):
     decided_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        ordering = ["-asked_at", "-id"]
+        ordering = ["-requested_at", "-id"]
         constraints = [
             models.UniqueConstraint(
                 fields=["subject", "kind", "value"],
@@ -283,9 +283,9 @@ class AccountChange(models.Model):
             ),
             models.CheckConstraint(
                 # The old address' owner approves an address; everything else takes another person.
-                condition=~Q(state=ChangeState.APPROVED.value, decided_by=F("asked_by"))
+                condition=~Q(state=ChangeState.APPROVED.value, decided_by=F("requested_by"))
                 | Q(kind=ChangeKind.EMAIL.value),
-                name="account_change_takes_two",
+                name="account_change_needs_two_people",
             ),
         ]
 

@@ -104,8 +104,8 @@ class PasswordLinkRequest(models.Model):
     )
     left_address = models.EmailField(blank=True, default="")
     """The address that the person's account had until now; "" when it is the same."""
-    asked_at = models.DateTimeField()
+    requested_at = models.DateTimeField()
 
     def __str__(self) -> str:
         """Return when it was asked for."""
-        return f"asked for at {self.asked_at}"
+        return f"asked for at {self.requested_at}"

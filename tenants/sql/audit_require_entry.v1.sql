@@ -74,13 +74,13 @@ BEGIN
         before @> '{"revoked_at": null}'),
        ('tenants_apitoken', ARRAY['revoked_at'], 'service_account:close', 'service_account',
         account_id, before @> '{"revoked_at": null}')
-     ) AS deed(changed_table, changes, action, object_kind, object_id, is_true)
+     ) AS permitted(changed_table, changes, action, object_kind, object_id, is_true)
       WHERE e.transaction_id = pg_current_xact_id()::text::bigint
         AND e.recorded_at > clock_timestamp() - interval '1 day'
-        AND deed.changed_table = TG_TABLE_NAME AND c.change = ANY(deed.changes)
+        AND permitted.changed_table = TG_TABLE_NAME AND c.change = ANY(permitted.changes)
         AND (e.action, e.object_kind, e.object_id)
-          = ('tenants:' || deed.action, deed.object_kind, deed.object_id)
-        AND deed.is_true);
+          = ('tenants:' || permitted.action, permitted.object_kind, permitted.object_id)
+        AND permitted.is_true);
   IF unseen IS NOT NULL THEN
     RAISE EXCEPTION '% on % is refused: it leaves no audit entry (%)', TG_OP, TG_TABLE_NAME, unseen
       USING ERRCODE = 'restrict_violation',

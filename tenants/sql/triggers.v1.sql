@@ -39,12 +39,12 @@ ALTER TABLE auth_user_user_permissions
 -- What was requested is what is decided on, and it ends no later.
 CREATE TRIGGER tenants_accountchange_refuses_update BEFORE UPDATE ON tenants_accountchange
   FOR EACH ROW WHEN (
-    (OLD.id, OLD.kind, OLD.subject_id, OLD.value, OLD.email, OLD.username, OLD.asked_by_id,
-      OLD.asked_at)
+    (OLD.id, OLD.kind, OLD.subject_id, OLD.value, OLD.email, OLD.username, OLD.requested_by_id,
+      OLD.requested_at)
     IS DISTINCT FROM (NEW.id, NEW.kind, NEW.subject_id, NEW.value, NEW.email, NEW.username,
-      NEW.asked_by_id, NEW.asked_at)
+      NEW.requested_by_id, NEW.requested_at)
     OR NEW.expires_at > OLD.expires_at OR (OLD.state <> 'open' AND OLD.* IS DISTINCT FROM NEW.*))
-  EXECUTE FUNCTION ledger_refuse('what was asked and decided stays');
+  EXECUTE FUNCTION ledger_refuse('what was requested and decided stays');
 CREATE TRIGGER tenants_accountchange_refuses_delete BEFORE DELETE ON tenants_accountchange
   FOR EACH ROW EXECUTE FUNCTION ledger_refuse('decisions are kept');
 CREATE TRIGGER tenants_accountchange_refuses_truncate BEFORE TRUNCATE ON tenants_accountchange
@@ -89,7 +89,7 @@ CREATE TRIGGER tenants_invitation_refuses_update BEFORE UPDATE ON tenants_invita
     OR NEW.expires_at > OLD.expires_at
     OR (coalesce(OLD.accepted_at, OLD.withdrawn_at) IS NOT NULL AND to_jsonb(OLD) - 'attempts' IS
       DISTINCT FROM to_jsonb(NEW) - 'attempts'))
-  EXECUTE FUNCTION ledger_refuse('what was asked and decided stays');
+  EXECUTE FUNCTION ledger_refuse('what was requested and decided stays');
 CREATE TRIGGER tenants_invitation_refuses_delete BEFORE DELETE ON tenants_invitation
   FOR EACH ROW EXECUTE FUNCTION ledger_refuse('decisions are kept');
 CREATE TRIGGER tenants_invitation_refuses_truncate BEFORE TRUNCATE ON tenants_invitation

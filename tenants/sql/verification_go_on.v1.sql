@@ -23,7 +23,8 @@ BEGIN
      OR NOT NEW.differences @> OLD.differences
      OR (OLD.audit_digest <> '' AND (NEW.audit_count, NEW.audit_digest)
            IS DISTINCT FROM (OLD.audit_count, OLD.audit_digest)) THEN
-    RAISE EXCEPTION 'UPDATE on tenants_verification is refused: run % goes on check by check', OLD.id
+    RAISE EXCEPTION 'UPDATE on tenants_verification is refused: run % goes on check by check',
+      OLD.id
       USING ERRCODE = 'restrict_violation', HINT = 'Begin another run: manage.py verify.';
   END IF;
   NEW.ended_at := CASE WHEN NEW.check_name = '' THEN clock_timestamp() END;

@@ -71,7 +71,7 @@ def figures_of(tallies: Tallies, *, is_uncertain: bool, is_busy_by_engine: bool)
             for figure, metric in _COUNTED
             if metric in tallies and tallies[metric].slots
         },
-        "is_busy_doubtful": is_uncertain and is_busy_by_engine,
+        "is_busy_uncertain": is_uncertain and is_busy_by_engine,
     }
 
 

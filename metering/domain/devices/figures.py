@@ -87,7 +87,7 @@ class DeviceFact(NamedDevice, Protocol):
         ...
 
     @property
-    def is_busy_doubtful(self) -> bool:
+    def is_busy_uncertain(self) -> bool:
         """Return whether nothing may be concluded from it."""
         ...
 
@@ -229,7 +229,7 @@ def _activity(holding: PodDeviceUse, *, parts: Sequence[_DeviceOverlap]) -> Acti
 
 
 def _shows_activity(device: DeviceFact) -> bool:
-    is_sampled = device.busy_ratio is not None and not device.is_busy_doubtful
+    is_sampled = device.busy_ratio is not None and not device.is_busy_uncertain
     return is_sampled and device.expected_samples > 0
 
 

@@ -45,7 +45,7 @@ def device_lines(window_id: str) -> str:
     return f"""
   SELECT jsonb_build_array('device', d.uuid, d.instance_id, d.instance_profile,
            extract(epoch FROM d.begin_at), extract(epoch FROM d.end_at), d.attribution, d.node,
-           d.pod_uid, d.resource, d.project_id, d.busy_ratio, d.busy_coverage, d.is_busy_doubtful,
+           d.pod_uid, d.resource, d.project_id, d.busy_ratio, d.busy_coverage, d.is_busy_uncertain,
            d.sm_active_ratio, d.tensor_active_ratio, d.dram_active_ratio,
            d.memory_used_peak_mebibytes, d.memory_total_mebibytes, d.power_mean_milliwatts,
            d.energy_millijoules)::text AS line

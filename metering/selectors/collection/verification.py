@@ -136,7 +136,7 @@ SELECT c.id FROM metering_usagecorrection c
             'correction', c.id::text, 'digest', c.digest, 'state', 'posted'))
    OR NOT EXISTS (
    SELECT FROM tenants_auditentry e
-    WHERE (e.actor_label, e.actor_id) = (c.asked_by, c.asked_by_id)
+    WHERE (e.actor_label, e.actor_id) = (c.requested_by, c.requested_by_id)
       AND (e.object_kind, e.object_id, e.action) IN (
             ('usage_correction', c.id::text, 'metering:correction:ask'),
             ('usage_correction', c.id::text, 'metering:correction:post'),

@@ -165,9 +165,9 @@ def _row(draft: Draft, *, state: CorrectionState, actor: Actor, at: datetime) ->
         unit_seconds=draft.unit_seconds,
         digest=digest_of_lines(draft.lines),
         state=state.value,
-        asked_by=actor.label,
-        asked_by_id=actor.id,
-        asked_at=at,
+        requested_by=actor.label,
+        requested_by_id=actor.id,
+        requested_at=at,
     )
     if state is CorrectionState.POSTED:
         row.decided_by, row.decided_by_id, row.decided_at = actor.label, actor.id, at

@@ -23,8 +23,8 @@ _END = """
 UPDATE metering_windowrecheck
    SET state = %(state)s, lease_owner = '', lease_until = NULL, attempt = 0,
        failures = failures + %(failed)s, not_before = coalesce(%(not_before)s, not_before),
-       asked_at = coalesce(%(asked_at)s, asked_at), last_error = %(error)s,
-       evidence = coalesce(%(evidence)s, evidence), found = coalesce(%(found)s, found),
+       queried_at = coalesce(%(queried_at)s, queried_at), last_error = %(error)s,
+       evidence = coalesce(%(evidence)s, evidence), outcome = coalesce(%(outcome)s, outcome),
        finished_at = %(finished_at)s
  WHERE id = %(id)s AND fence = %(fence)s AND state = 'checking'
 """
@@ -63,7 +63,7 @@ def finish(
         claimed,
         state=RecheckState.DONE,
         finished_at=at,
-        asked_at=at,
+        queried_at=at,
         found=json.dumps(found),
         evidence=json.dumps([{**asdict(e), "at": e.at.isoformat()} for e in evidence]),
     )
@@ -109,7 +109,7 @@ def _end(  # noqa: PLR0913 - A row's columns; all are keyword only.
     state: RecheckState,
     failed: int = 0,
     not_before: datetime | None = None,
-    asked_at: datetime | None = None,
+    queried_at: datetime | None = None,
     error: str = "",
     evidence: str | None = None,
     found: str | None = None,
@@ -124,10 +124,10 @@ def _end(  # noqa: PLR0913 - A row's columns; all are keyword only.
                 "state": state.value,
                 "failed": failed,
                 "not_before": not_before,
-                "asked_at": asked_at,
+                "queried_at": queried_at,
                 "error": error,
                 "evidence": evidence,
-                "found": found,
+                "outcome": found,
                 "finished_at": finished_at,
             },
         )

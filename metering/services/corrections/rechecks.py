@@ -87,9 +87,9 @@ wanted(id, reason, key, after, not_before) AS (
    UNION ALL SELECT * FROM watched
 )
 INSERT INTO metering_windowrecheck (window_id, cluster_id, window_start, reason, key, after_seconds,
-  note, asked_by, created_at, state, not_before)
-SELECT w.id, w.cluster_id, w.start_at, n.reason, n.key, n.after, '', %(asked_by)s, %(at)s, 'due',
-       n.not_before
+  note, requested_by, created_at, state, not_before)
+SELECT w.id, w.cluster_id, w.start_at, n.reason, n.key, n.after, '', %(requested_by)s, %(at)s,
+       'due', n.not_before
   FROM wanted n JOIN sealed w USING (id)
  WHERE NOT EXISTS (
    SELECT FROM metering_windowrecheck r
@@ -153,7 +153,7 @@ def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) 
                     "oldest": _oldest(policy, at=at),
                     "scheduled_from": at - REMEMBERED_BY_ALL,
                     "seconds": list(policy.recheck_seconds),
-                    "asked_by": CLOCK.label,
+                    "requested_by": CLOCK.label,
                     "missed_claims": MISSED_CLAIMS,
                     "limit": MADE_MAX,
                 },
@@ -194,7 +194,7 @@ def ask_recheck(
                 "cluster_id": window.cluster_id,
                 "window_start": window.start_at,
                 "note": note.strip(),
-                "asked_by": actor.label,
+                "requested_by": actor.label,
                 "created_at": at,
                 "not_before": at,
             },

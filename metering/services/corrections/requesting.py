@@ -128,10 +128,10 @@ def approve_correction(
     """
     with transaction.atomic():
         correction = _lock_proposed(correction_id)
-        if is_four_eyes and correction.asked_by_id == actor.id:
+        if is_four_eyes and correction.requested_by_id == actor.id:
             raise CorrectionFourEyesError(
                 "Who asked for a correction may not approve it.",
-                facts={"asked_by": correction.asked_by},
+                facts={"requested_by": correction.requested_by},
             )
         ledger = ledger_of_window(correction.window_id, start_at=correction.window_start)
         require_fresh(correction.lines, ledger=ledger)

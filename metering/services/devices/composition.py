@@ -161,7 +161,7 @@ def _part_of(device: DeviceObservation, *, slices: int, is_held: bool) -> Energy
         begin_at=device.begin_at,
         end_at=device.end_at,
         slices=own,
-        activity=None if device.is_busy_doubtful else device.busy_ratio,
+        activity=None if device.is_busy_uncertain else device.busy_ratio,
         is_held=is_held,
     )
 

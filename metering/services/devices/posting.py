@@ -18,7 +18,7 @@ _COLUMNS: Final = (
     "window_id, window_start, cluster_id, node, uuid, model, instance_id, instance_profile,"
     " attribution, namespace, pod_name, pod_uid, resource, organization_id, project_id, owner,"
     " size, price_group, sharing_mode, begin_at, end_at, seconds, busy_ratio, busy_coverage,"
-    " is_busy_doubtful, sm_active_ratio, sm_active_coverage, tensor_active_ratio,"
+    " is_busy_uncertain, sm_active_ratio, sm_active_coverage, tensor_active_ratio,"
     " tensor_active_coverage, dram_active_ratio, dram_active_coverage, memory_used_peak_mebibytes,"
     " memory_total_mebibytes, memory_coverage, power_mean_milliwatts, power_coverage,"
     " energy_millijoules, energy_coverage"
@@ -147,8 +147,8 @@ def _kind_values(row: DeviceRow) -> tuple[object, ...]:
 
 def _activity_values(device: DeviceObservation) -> tuple[object, ...]:
     """Return busy ratio, its coverage, and whether it is uncertain: then there is no ratio."""
-    ratio = None if device.is_busy_doubtful else device.busy_ratio
-    return ratio, _coverage(device, device.samples), device.is_busy_doubtful
+    ratio = None if device.is_busy_uncertain else device.busy_ratio
+    return ratio, _coverage(device, device.samples), device.is_busy_uncertain
 
 
 def _figure_values(

@@ -43,8 +43,8 @@ class PreemptionActionSerializer(serializers.ModelSerializer[PreemptionAction]):
 
     cluster = serializers.CharField(source="cluster.slug", read_only=True)
     project = serializers.UUIDField(source="project_id", read_only=True)
-    started_at = serializers.DateTimeField(source="began_at", read_only=True)
-    reason = serializers.CharField(source="why", read_only=True)
+    started_at = serializers.DateTimeField(read_only=True)
+    reason = serializers.CharField(read_only=True)
 
     class Meta:
         model = PreemptionAction

@@ -54,7 +54,7 @@ def sweep_live_use(*, burst_classes: Sequence[str], actor: Actor, at: datetime) 
     """
     given = at, list(burst_classes)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT keys::text FROM quotas_turns(%s, %s, %s)", [*given, KEYS_PER_TURN])
+        cursor.execute("SELECT keys::text FROM quotas_batches(%s, %s, %s)", [*given, KEYS_PER_TURN])
         turns = [keys for (keys,) in cursor.fetchall()]
     return together(
         run_isolated(

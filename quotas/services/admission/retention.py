@@ -56,7 +56,7 @@ def purge_reservations(
         ValueError: The actor is not the system actor.
     """
     return purge_and_record(
-        partial(_answer, "SELECT quotas_forget_reservations(%s, %s)"),
+        partial(_answer, "SELECT quotas_purge_reservations(%s, %s)"),
         telling=RESERVATIONS,
         kept=kept,
         has_time=has_time,

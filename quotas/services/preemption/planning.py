@@ -186,8 +186,8 @@ def _save_steps(plan: PreemptionPlan, victims: Iterable[Victim]) -> None:
             priority=pod.priority,
             is_burst=any(one.is_burst for one in pod.holdings),
             units=_units_by_size(pod.holdings),
-            began_at=pod.began_at,
-            why=victim.why,
+            started_at=pod.began_at,
+            reason=victim.why,
             step=_step_of(pod.controller),
         )
         for place, victim in enumerate(victims)

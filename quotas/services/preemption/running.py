@@ -205,7 +205,9 @@ def _notice(plan: PreemptionPlan, steps: Sequence[PreemptionAction]) -> str:
         f"From {plan.not_before:%Y-%m-%d %H:%M} UTC on these pods are ended, one workload after "
         "another. Jobs are suspended and can be resumed."
     )
-    return "\n".join([first, *(f"{step.namespace}/{step.pod_name}: {step.why}" for step in steps)])
+    return "\n".join(
+        [first, *(f"{step.namespace}/{step.pod_name}: {step.reason}" for step in steps)]
+    )
 
 
 def _record(plan: PreemptionPlan, verb: str, *, actor: Actor, at: datetime) -> None:

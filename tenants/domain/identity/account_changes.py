@@ -85,22 +85,22 @@ def may_ask_some(actor: Actor, kind: ChangeKind) -> bool:
     return may_ask_of_others(actor) or may_ask(actor, kind, subject=actor.id)
 
 
-def may_approve(actor: Actor, kind: ChangeKind, *, asked_by: str, subject: str) -> bool:
+def may_approve(actor: Actor, kind: ChangeKind, *, requested_by: str, subject: str) -> bool:
     """Whether an actor is a second person: neither the requester nor the person that gains rights.
 
     Args:
         actor: The caller.
         kind: The kind of change.
-        asked_by: Id of the requester.
+        requested_by: Id of the requester.
         subject: Id of the person it is about.
     """
     if actor.kind is not ActorKind.PERSON or not actor.may(GRANT_CAPABILITY):
         return False
-    return actor.id != asked_by and not (kind in _RAISING and actor.id == subject)
+    return actor.id != requested_by and not (kind in _RAISING and actor.id == subject)
 
 
-def may_decline(actor: Actor, *, asked_by: str, subject: str) -> bool:
+def may_decline(actor: Actor, *, requested_by: str, subject: str) -> bool:
     """Whether an actor may decline it: a platform admin, the requester, or the subject."""
     if actor.kind is not ActorKind.PERSON:
         return False
-    return actor.id in {asked_by, subject} or actor.may(GRANT_CAPABILITY)
+    return actor.id in {requested_by, subject} or actor.may(GRANT_CAPABILITY)

@@ -84,8 +84,8 @@ def ask_change(
         value=value,
         email=subject.email,
         username=subject.get_username(),
-        asked_by_id=_person_id(actor),
-        asked_at=at,
+        requested_by_id=_person_id(actor),
+        requested_at=at,
         expires_at=at + LIFETIME,
     )
     with _audited_refusal(change, actor=actor, at=at), transaction.atomic():
@@ -112,12 +112,12 @@ def approve_change(*, change_id: UUID, actor: Actor, at: datetime) -> AccountCha
             may not ask any more.
         DomainError: What the change itself refuses.
     """
-    change = AccountChange.objects.select_related("subject", "asked_by").get(pk=change_id)
+    change = AccountChange.objects.select_related("subject", "requested_by").get(pk=change_id)
     with _audited_refusal(change, actor=actor, at=at), transaction.atomic():
         if not may_approve(
             actor,
             ChangeKind(change.kind),
-            asked_by=str(change.asked_by_id),
+            requested_by=str(change.requested_by_id),
             subject=str(change.subject_id),
         ):
             raise ChangeNotYoursError("This is not yours to approve.", field="decided_by")
@@ -156,7 +156,9 @@ def decline_change(*, change_id: UUID, actor: Actor, at: datetime) -> AccountCha
     """
     change = AccountChange.objects.select_related("subject").get(pk=change_id)
     with _audited_refusal(change, actor=actor, at=at), transaction.atomic():
-        if not may_decline(actor, asked_by=str(change.asked_by_id), subject=str(change.subject_id)):
+        if not may_decline(
+            actor, requested_by=str(change.requested_by_id), subject=str(change.subject_id)
+        ):
             raise ChangeNotYoursError("This is not yours to decline.", field="decided_by")
         _decide(change, ChangeState.DECLINED, actor=actor, at=at)
         _record(change, "decline", actor=actor, at=at)
@@ -232,9 +234,11 @@ def _require_asker(change: AccountChange) -> None:
     Raises:
         ChangeOutdatedError: The requester has lost the role.
     """
-    asker = actor_of_user(change.asked_by)
+    asker = actor_of_user(change.requested_by)
     if not may_ask(asker, ChangeKind(change.kind), subject=str(change.subject_id)):
-        raise ChangeOutdatedError(f"{asker.label} may not ask for this any more.", field="asked_by")
+        raise ChangeOutdatedError(
+            f"{asker.label} may not ask for this any more.", field="requested_by"
+        )
 
 
 def _decide(change: AccountChange, state: ChangeState, *, actor: Actor, at: datetime) -> None:
@@ -257,7 +261,7 @@ def _require_sense(change: AccountChange) -> None:
     is_needless = {
         ChangeKind.ROLE.value: subject.memberships.filter(role=change.value).exists(),
         ChangeKind.STAFF.value: subject.is_staff,
-        ChangeKind.FIRST_TOKEN.value: has_first_token(subject, at=change.asked_at)
+        ChangeKind.FIRST_TOKEN.value: has_first_token(subject, at=change.requested_at)
         or not holds_platform_role(subject),
         ChangeKind.EMAIL.value: subject.email == change.value,
         ChangeKind.USERNAME.value: subject.get_username() == change.value,

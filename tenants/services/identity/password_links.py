@@ -37,7 +37,7 @@ def ask_password_link(*, email: str, network: str, actor: Actor, at: datetime) -
     except TooManyAttemptsError:
         return False
     with transaction.atomic():
-        PasswordLinkRequest.objects.create(email=email, asked_at=at)
+        PasswordLinkRequest.objects.create(email=email, requested_at=at)
         wake_after_commit(LINKS_TASK)
     return True
 

@@ -243,7 +243,7 @@ def deactivate_user(*, user: User, actor: Actor, at: datetime) -> User:
     person.is_active = False
     person.save(update_fields=["is_active"])
     revoked = revoke_tokens(person, at=at)
-    closed = AccountChange.objects.filter(asked_by=person, state=ChangeState.OPEN.value).update(
+    closed = AccountChange.objects.filter(requested_by=person, state=ChangeState.OPEN.value).update(
         state=ChangeState.EXPIRED.value
     )
     facts = {"tokens_revoked": revoked, "changes_closed": closed}

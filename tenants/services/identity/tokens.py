@@ -311,7 +311,7 @@ def end_credentials(*, person: User, left_address: str = "", actor: Actor, at: d
     PersonSession.objects.filter(user=person).delete()
     KnownNetwork.objects.filter(user=person).delete()
     PasswordLinkRequest.objects.create(
-        person=person, email=person.email, left_address=left_address, asked_at=at
+        person=person, email=person.email, left_address=left_address, requested_at=at
     )
     wake_after_commit(LINKS_TASK)
     record(

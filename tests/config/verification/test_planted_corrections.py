@@ -177,7 +177,7 @@ CORRECTED = {
         "was posted by the audit trail, and is not, or is another.",
     ),
     "another person asked for it": (
-        "UPDATE metering_usagecorrection SET asked_by = 'eve', asked_by_id = '77'",
+        "UPDATE metering_usagecorrection SET requested_by = 'eve', requested_by_id = '77'",
         "is posted without audit entries of its asker and decider.",
     ),
     "another person decided it": (
@@ -207,9 +207,9 @@ def test_what_the_owner_did_to_a_correction_is_named(owner: psycopg.Connection) 
 RESTORED = """
 DELETE FROM metering_usagerecord;
 INSERT INTO metering_usagerecord SELECT * FROM records;
-UPDATE metering_usagecorrection c SET (state, decided_at, digest, asked_by, asked_by_id,
-       decided_by, decided_by_id) = (k.state, k.decided_at, k.digest, k.asked_by, k.asked_by_id,
-       k.decided_by, k.decided_by_id) FROM corrections k WHERE k.id = c.id;
+UPDATE metering_usagecorrection c SET (state, decided_at, digest, requested_by, requested_by_id,
+       decided_by, decided_by_id) = (k.state, k.decided_at, k.digest, k.requested_by,
+       k.requested_by_id, k.decided_by, k.decided_by_id) FROM corrections k WHERE k.id = c.id;
 """
 
 

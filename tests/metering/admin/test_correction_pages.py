@@ -91,7 +91,7 @@ def test_a_second_person_approves(correction: UsageCorrection, frank: User) -> N
         "faye",
         "Because.",
     )
-    assert frank.username == correction.asked_by
+    assert frank.username == correction.requested_by
     assert sorted(UsageRecord.objects.values_list("unit_seconds", flat=True)) == [-600, 3600]
 
 
@@ -117,7 +117,7 @@ def test_a_sealed_hour_is_looked_at_again_by_a_button(frank: User) -> None:
         assert "is looked at again soon" in press(frank, WINDOWS, "recheck_windows", window.pk)
 
     asked = WindowRecheck.objects.get(reason="person")
-    assert (asked.asked_by, asked.note) == ("frank", "Because.")
+    assert (asked.requested_by, asked.note) == ("frank", "Because.")
 
 
 def test_an_auditor_looks_and_decides_nothing(correction: UsageCorrection) -> None:

@@ -32,8 +32,8 @@ COLUMNS = (
 )
 COPIED = (
     "id, window_id, window_start, cluster_id, organization_id, project_id, cause, reason, evidence,"
-    " lines, record_count, unit_seconds, digest, state, asked_by, asked_by_id, asked_at,"
-    " decided_by, decided_by_id, decided_at, decision_note, version"
+    " lines, record_count, unit_seconds, digest, state, requested_by, requested_by_id,"
+    " requested_at, decided_by, decided_by_id, decided_at, decision_note, version"
 )
 POST_MORE = (
     f"INSERT INTO metering_usagecorrection ({COPIED})"  # noqa: S608 - As above.
@@ -129,12 +129,13 @@ def test_a_proposal_is_decided_but_not_edited() -> None:
         cursor.execute(
             f"INSERT INTO metering_usagecorrection ({COPIED})"  # noqa: S608 - As above.
             " SELECT gen_random_uuid(), window_id, window_start, cluster_id, organization_id,"
-            " project_id, cause, reason, evidence, lines, 1, 3600, digest, 'proposed', asked_by,"
-            " asked_by_id, asked_at, '', '', NULL, '', 1 FROM metering_usagecorrection"
+            " project_id, cause, reason, evidence, lines, 1, 3600, digest, 'proposed',"
+            " requested_by, requested_by_id, requested_at, '', '', NULL, '', 1"
+            " FROM metering_usagecorrection"
         )
     proposed = UsageCorrection.objects.filter(state="proposed")
 
-    for change in ({"unit_seconds": 7}, {"reason": "Other."}, {"asked_by": "mallory"}):
+    for change in ({"unit_seconds": 7}, {"reason": "Other."}, {"requested_by": "mallory"}):
         with pytest.raises(DatabaseError, match="decided once"), transaction.atomic():
             proposed.update(**change)
 

@@ -58,7 +58,7 @@ def test_a_running_plan_has_a_time_for_its_next_step(plan: PreemptionPlan) -> No
         update(plan, state=PlanState.RUNNING.value)
 
 
-@pytest.mark.parametrize("fields", [{"pod_uid": "other"}, {"why": "Other."}, {"victim": 7}])
+@pytest.mark.parametrize("fields", [{"pod_uid": "other"}, {"reason": "Other."}, {"victim": 7}])
 def test_a_step_is_about_the_pod_it_was_planned_for(
     step: PreemptionAction, fields: dict[str, Any]
 ) -> None:
@@ -87,8 +87,8 @@ def test_one_plan_takes_a_pod_once(step: PreemptionAction, plan: PreemptionPlan)
             pod_name="again",
             pod_uid=step.pod_uid,
             project=step.project,
-            began_at=AT,
-            why="Again.",
+            started_at=AT,
+            reason="Again.",
             step="evict",
         )
 

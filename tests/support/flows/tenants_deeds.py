@@ -67,8 +67,8 @@ def open_change(estate: Estate) -> UUID:
         value=Role.AUDITOR.value,
         email=estate.cast.bob.email,
         username="bob",
-        asked_by=fiona,
-        asked_at=AT,
+        requested_by=fiona,
+        requested_at=AT,
         expires_at=SOON,
     )
     return change.pk

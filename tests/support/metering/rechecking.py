@@ -62,7 +62,7 @@ def revisions() -> list[tuple[str, int, int]]:
 
 def corrections() -> list[tuple[str, str, int, int]]:
     """Return cause, state, records and unit-seconds of every correction, in the order asked."""
-    rows = UsageCorrection.objects.order_by("asked_at", "id")
+    rows = UsageCorrection.objects.order_by("requested_at", "id")
     return list(rows.values_list("cause", "state", "record_count", "unit_seconds"))
 
 

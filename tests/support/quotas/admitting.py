@@ -78,7 +78,7 @@ def turns(keys_max: int, at: datetime = LATER) -> list[str]:
     """Return the turns a sweep would take, as the ledger tells them."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT keys::text FROM quotas_turns(%s, %s, %s)", [at, list(BURST_CLASSES), keys_max]
+            "SELECT keys::text FROM quotas_batches(%s, %s, %s)", [at, list(BURST_CLASSES), keys_max]
         )
         return [keys for (keys,) in cursor.fetchall()]
 

@@ -101,8 +101,8 @@ def make_step(plan: PreemptionPlan, pod: Reservation, **fields: Any) -> Preempti
     defaults: dict[str, Any] = {
         "victim": 0,
         "units": {pod.size: pod.units},
-        "began_at": pod.admitted_at,
-        "why": "It is the newest.",
+        "started_at": pod.admitted_at,
+        "reason": "It is the newest.",
         "step": "evict",
     }
     return PreemptionAction.objects.create(

@@ -68,7 +68,7 @@ def test_two_people_make_a_finance_admin(cast: Cast, fiona: User) -> None:
 
     assert cast.carol.memberships.filter(role=Role.FINANCE_ADMIN).exists()
     change = AccountChange.objects.get()
-    assert (change.state, change.asked_by, change.decided_by) == ("approved", cast.frank, fiona)
+    assert (change.state, change.requested_by, change.decided_by) == ("approved", cast.frank, fiona)
     assert [e.action for e in AuditEntry.objects.order_by("pk")] == [
         "tenants:account_change:create",
         "tenants:membership:create",

@@ -141,7 +141,11 @@ def test_a_finance_admin_without_staff_status_asks_here_for_the_first_token(cast
     assert cast.dora.is_staff is False
     assert f'action="{FIRST}"' in before
     assert not KEY.search(before)
-    assert (change.kind, change.subject, change.asked_by) == ("first_token", cast.dora, cast.dora)
+    assert (change.kind, change.subject, change.requested_by) == (
+        "first_token",
+        cast.dora,
+        cast.dora,
+    )
     assert "You asked for your first token" in asked
     assert f'action="{FIRST}"' not in asked
     assert "is asked for" in again

@@ -1,4 +1,4 @@
-"""Tests of account changes and invitations: what was asked and decided stays as it was."""
+"""Tests of account changes and invitations: what was requested and decided stays as it was."""
 
 from datetime import timedelta
 from typing import Any
@@ -27,8 +27,8 @@ def change(cast: Cast) -> AccountChange:
         value="dora@example.org",
         email=cast.dora.email,
         username="dora",
-        asked_by=cast.frank,
-        asked_at=AT,
+        requested_by=cast.frank,
+        requested_at=AT,
         expires_at=AT + timedelta(days=7),
     )
 
@@ -64,7 +64,7 @@ def test_what_is_asked_for_stays_while_it_is_open(cast: Cast, change: AccountCha
         {"value": "frank@example.org"},
         {"kind": "role", "value": "finance_admin"},
         {"subject": cast.carol},
-        {"asked_by": cast.carol},
+        {"requested_by": cast.carol},
         {"email": "other@example.test"},
         {"expires_at": later},
     ):

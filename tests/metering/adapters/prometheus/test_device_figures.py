@@ -176,7 +176,7 @@ def test_an_engine_at_zero_while_the_gpu_takes_power_is_doubted() -> None:
         *(series(metric, value) for metric, value in POWERED.items()),
     )
 
-    assert (device.is_busy_doubtful, device.busy_ratio) == (True, Decimal("0.000000"))
+    assert (device.is_busy_uncertain, device.busy_ratio) == (True, Decimal("0.000000"))
     assert device.sm_active_ratio is None
     assert device.dram_active_ratio == Decimal("0.100000")
 
@@ -184,13 +184,13 @@ def test_an_engine_at_zero_while_the_gpu_takes_power_is_doubted() -> None:
 def test_an_engine_at_zero_on_an_idle_gpu_is_believed() -> None:
     device = read(busy("0"), series(known.POWER, "69.842"), series(known.SM_CLOCK, "345"))
 
-    assert (device.is_busy_doubtful, device.busy_ratio) == (False, Decimal("0.000000"))
+    assert (device.is_busy_uncertain, device.busy_ratio) == (False, Decimal("0.000000"))
 
 
 def test_utilization_is_believed_where_it_proves_the_engine_wrong() -> None:
     device = read(series(known.BUSY_PERCENT, "90"), busy("0"), series(known.TENSOR_ACTIVE, "0"))
 
-    assert (device.is_busy_doubtful, device.busy_ratio) == (False, Decimal("0.900000"))
+    assert (device.is_busy_uncertain, device.busy_ratio) == (False, Decimal("0.900000"))
     assert device.tensor_active_ratio is None
 
 
@@ -203,7 +203,7 @@ def test_an_idle_instance_is_believed_beside_one_that_takes_the_power() -> None:
         *(series(known.POWER, "400", labels) for labels in (idle, working)),
     )
 
-    assert [one.is_busy_doubtful for one in seen.observations] == [False, False]
+    assert [one.is_busy_uncertain for one in seen.observations] == [False, False]
 
 
 def test_instances_that_are_all_at_zero_while_their_gpu_takes_power_are_doubted() -> None:
@@ -213,7 +213,7 @@ def test_instances_that_are_all_at_zero_while_their_gpu_takes_power_are_doubted(
         *(busy("0", one) for one in labels), *(series(known.POWER, "400", one) for one in labels)
     )
 
-    assert [one.is_busy_doubtful for one in seen.observations] == [True, True]
+    assert [one.is_busy_uncertain for one in seen.observations] == [True, True]
 
 
 # ---------------------------------------------------------------- energy

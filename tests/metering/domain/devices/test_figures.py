@@ -32,7 +32,7 @@ class Device:
     samples: int = 120
     expected_samples: int = 120
     energy_millijoules: int | None = 1_000
-    is_busy_doubtful: bool = False
+    is_busy_uncertain: bool = False
     is_shared: bool = False
 
 
@@ -82,7 +82,7 @@ def test_a_mig_instance_tells_busy_time_and_its_own_part_of_the_energy() -> None
 
 
 def test_activity_in_doubt_is_no_activity() -> None:
-    found = activity(holding(), Device(busy_ratio=Decimal(0), is_busy_doubtful=True))
+    found = activity(holding(), Device(busy_ratio=Decimal(0), is_busy_uncertain=True))
 
     assert found == Activity(None, Decimal("0.00000"), 1_000)
 

@@ -171,7 +171,7 @@ def test_a_sealed_hour_stays_as_it_is_and_is_looked_at_again(
     window.refresh_from_db()
     assert (window.state, usage()) == ("sealed", before)
     asked = window.rechecks.get(reason="decision")
-    assert (asked.asked_by, asked.note) == ("frank", "The node's log says so.")
+    assert (asked.requested_by, asked.note) == ("frank", "The node's log says so.")
 
 
 def test_a_gap_goes_on_waiting_for_a_person(different: Observation, frank: Actor) -> None:

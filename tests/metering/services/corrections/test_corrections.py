@@ -83,7 +83,7 @@ class TestAsking:
         made = ask(-600, reason=" The node was broken. ")
 
         assert corrections() == [("manual", "proposed", 1, -600)]
-        assert (made.asked_by, made.asked_by_id, made.asked_at) == ("frank", "7", FIRST)
+        assert (made.requested_by, made.requested_by_id, made.requested_at) == ("frank", "7", FIRST)
         assert (made.reason, made.decided_at, made.project) == (
             "The node was broken.",
             None,

@@ -99,8 +99,8 @@ def test_the_recheck_and_the_audit_trail_tell_what_was_corrected() -> None:
         "3600",
         3600,
     )
-    assert (done.asked_at, done.finished_at, done.lease_owner) == (FIRST, FIRST, "")
-    assert done.found == {
+    assert (done.queried_at, done.finished_at, done.lease_owner) == (FIRST, FIRST, "")
+    assert done.outcome == {
         "corrections": 1,
         "posted_unit_seconds": 1200,
         "proposed_unit_seconds": 0,
@@ -160,7 +160,7 @@ def test_a_pod_or_all_of_them_disappearing_takes_nothing_away() -> None:
     assert sums() == {"a": 3600, "b": 3600}
     assert corrections() == []
     # Both were shown after the hour, so they are known to have lasted through it.
-    found = [done.found["unseen"] for done in WindowRecheck.objects.order_by("pk")]
+    found = [done.outcome["unseen"] for done in WindowRecheck.objects.order_by("pk")]
     assert found == [0, 0]
 
 
@@ -172,7 +172,7 @@ def test_less_of_a_pod_without_a_proof_takes_nothing_away() -> None:
 
     assert sums() == {"a": 1500}
     assert corrections() == []
-    assert WindowRecheck.objects.get().found["unproven_unit_seconds"] == 900
+    assert WindowRecheck.objects.get().outcome["unproven_unit_seconds"] == 900
 
 
 def test_a_source_that_lost_the_hour_is_asked_again_later() -> None:

@@ -179,7 +179,7 @@ class TestAsking:
             at=SOON,
         )
 
-        assert (asked.state, asked.note, asked.asked_by) == (
+        assert (asked.state, asked.note, asked.requested_by) == (
             "due",
             "Remote write was late.",
             "frank",

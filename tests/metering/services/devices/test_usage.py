@@ -31,7 +31,7 @@ HALF = 1800
 SMUGGLED = (
     "INSERT INTO metering_deviceusage (window_id, window_start, cluster_id, node, uuid, model,"
     " instance_id, instance_profile, attribution, namespace, pod_name, pod_uid, resource,"
-    " owner, size, price_group, sharing_mode, begin_at, end_at, seconds, is_busy_doubtful)"
+    " owner, size, price_group, sharing_mode, begin_at, end_at, seconds, is_busy_uncertain)"
     " SELECT window_id, window_start, cluster_id, node, 'smuggled', model, instance_id,"
     " instance_profile, 'idle', '', '', '', '', '', '', '', '', begin_at, end_at, seconds,"
     " false FROM metering_deviceusage"
@@ -148,12 +148,12 @@ def test_a_window_names_the_figures_that_nobody_exports() -> None:
 
 
 def test_activity_in_doubt_is_told_as_such_and_nobody_is_accused() -> None:
-    uncertain = device(busy_ratio=Decimal(0), is_busy_doubtful=True)
+    uncertain = device(busy_ratio=Decimal(0), is_busy_uncertain=True)
 
     measure(observation(pod("uid-1"), devices=(uncertain,)))
 
     row = DeviceUsage.objects.get()
-    assert (row.is_busy_doubtful, row.busy_ratio) == (True, None)
+    assert (row.is_busy_uncertain, row.busy_ratio) == (True, None)
     activity = UsageActivity.objects.get()
     assert (activity.busy_ratio, activity.energy_millijoules) == (None, 1_000_000)
 

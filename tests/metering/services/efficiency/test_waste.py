@@ -158,7 +158,7 @@ def test_a_pod_that_ended_within_the_hour_is_not_accused(world: WasteWorld) -> N
     [
         {"busy_coverage": Decimal("0.79999")},
         {"busy_ratio": None, "busy_coverage": None},
-        {"is_busy_doubtful": True},
+        {"is_busy_uncertain": True},
         {"power_mean_milliwatts": 200_000},
         {"attribution": "shared"},
         {"seconds": 2879, "end_at": DAY + timedelta(seconds=2879)},

@@ -194,7 +194,7 @@ def test_an_sm_counter_at_nothing_on_a_busy_gpu_is_stuck(
     "fields",
     [
         {"sm_active_coverage": Decimal("0.79999")},
-        {"is_busy_doubtful": True},
+        {"is_busy_uncertain": True},
         {"power_mean_milliwatts": 150_001},
         {"attribution": "shared"},
     ],

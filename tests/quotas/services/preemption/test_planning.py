@@ -64,7 +64,7 @@ def test_a_plan_tells_what_is_over_and_who_would_go(cast: Cast) -> None:
     assert (step.pod_name, step.pod_uid, step.victim) == ("llm-0", "uid-llm-0", 0)
     assert (step.project, step.username, step.units) == (cast.llm, "carol", {"large": 1})
     assert (step.step, step.state) == ("evict", "planned")
-    assert step.why.startswith("Over the limit of its own project or user, priority 0")
+    assert step.reason.startswith("Over the limit of its own project or user, priority 0")
 
 
 @pytest.mark.usefixtures("cluster")

@@ -274,7 +274,7 @@ def test_nobody_decides_what_is_for_themselves(cast: Cast) -> None:
 def test_the_database_keeps_people_from_approving_what_is_for_themselves(cast: Cast) -> None:
     request = submit(cast, user=cast.alice)
 
-    with pytest.raises(IntegrityError, match="nobody_approves_for_themselves"):
+    with pytest.raises(IntegrityError, match="approver_is_not_user"):
         QuotaRequest.objects.filter(pk=request.pk).update(
             state="approved", decided_by=cast.alice, decided_at=AT
         )

@@ -2,12 +2,12 @@
 -- a live pod: handed over to its device claim, in a namespace without a project, or expired and
 -- observed since; the sweep and preemption read it. Rows that others have locked are skipped
 -- until the next batch.
-CREATE OR REPLACE FUNCTION quotas_forget_reservations(before timestamptz, most integer)
+CREATE OR REPLACE FUNCTION quotas_purge_reservations(before timestamptz, most integer)
   RETURNS integer
 LANGUAGE plpgsql SET search_path = public, pg_temp SET enable_seqscan = off
   SET enable_hashjoin = off SET enable_mergejoin = off
   SET plan_cache_mode = force_generic_plan AS $$
-DECLARE forgotten integer;
+DECLARE purged integer;
 BEGIN
   WITH old AS (
     SELECT r.id FROM quotas_reservation r
@@ -24,15 +24,19 @@ BEGIN
               WHERE m.cluster_id = r.cluster_id AND m.pod_uid = r.pod_uid AND m.end_at IS NULL)
   OR EXISTS (SELECT FROM metering_queuedpod w
               WHERE w.cluster_id = r.cluster_id AND w.bound_at IS NULL
-                AND r.resource LIKE 'claim/%' AND w.gone_at IS NULL AND w.cluster_id = r.cluster_id AND w.namespace = r.namespace AND w.requests ? ('claim/' || r.pod_name) AND NOT EXISTS (SELECT FROM metering_podallocation x WHERE x.cluster_id = r.cluster_id AND x.pod_uid = r.pod_uid))
+                AND r.resource LIKE 'claim/%' AND w.gone_at IS NULL
+                  AND w.cluster_id = r.cluster_id AND w.namespace = r.namespace
+                  AND w.requests ? ('claim/' || r.pod_name)
+                  AND NOT EXISTS (SELECT FROM metering_podallocation x
+                  WHERE x.cluster_id = r.cluster_id AND x.pod_uid = r.pod_uid))
 )
      ORDER BY r.released_at LIMIT most
        FOR UPDATE OF r SKIP LOCKED)
   DELETE FROM quotas_reservation r USING old WHERE r.id = old.id;
-  GET DIAGNOSTICS forgotten = ROW_COUNT;
-  RETURN forgotten;
+  GET DIAGNOSTICS purged = ROW_COUNT;
+  RETURN purged;
 END $$;
-REVOKE EXECUTE ON FUNCTION quotas_forget_reservations(timestamptz, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION quotas_forget_reservations(timestamptz, integer) TO gpu_ledger_runtime;
+REVOKE EXECUTE ON FUNCTION quotas_purge_reservations(timestamptz, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION quotas_purge_reservations(timestamptz, integer) TO gpu_ledger_runtime;
 -- reverse
-DROP FUNCTION quotas_forget_reservations;
+DROP FUNCTION quotas_purge_reservations;
