@@ -7,6 +7,7 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 import tenants.domain.identifiers
+from tenants.migrations._sql import install
 
 
 class Migration(migrations.Migration):
@@ -546,6 +547,8 @@ class Migration(migrations.Migration):
                     "tier",
                     "price",
                     "correction_id",
+                    "window_start",
+                    "organization",
                 ),
                 name="charge_unique",
                 nulls_distinct=False,
@@ -593,4 +596,5 @@ class Migration(migrations.Migration):
                 violation_error_message="The organization has a price book at that time.",
             ),
         ),
+        *install("billing/sql/billing_charge_key.v1.sql"),
     ]

@@ -111,6 +111,8 @@ class Charge(models.Model):
                     "tier",
                     "price",
                     "correction_id",
+                    "window_start",
+                    "organization",
                 ],
                 nulls_distinct=False,
                 name="charge_unique",

@@ -1480,8 +1480,11 @@ class Migration(migrations.Migration):
                     "instance_profile",
                     "begin_at",
                     "attribution",
+                    "window_start",
+                    "organization",
                 ),
                 name="device_usage_unique",
+                nulls_distinct=False,
             ),
         ),
         migrations.AddConstraint(
@@ -1797,4 +1800,5 @@ class Migration(migrations.Migration):
         *install(
             "metering/sql/metering_check_usage.v1.sql", "metering/sql/metering_usagerecord.v1.sql"
         ),
+        *install("metering/sql/metering_deviceusage_key.v1.sql"),
     ]

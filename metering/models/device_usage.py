@@ -184,7 +184,10 @@ class DeviceUsage(models.Model):
                     "instance_profile",
                     "begin_at",
                     "attribution",
+                    "window_start",
+                    "organization",
                 ],
+                nulls_distinct=False,
                 name="device_usage_unique",
             ),
             models.CheckConstraint(

@@ -12,10 +12,10 @@ class UsageRecord(models.Model):
     """What one pod used of one resource in one window.
 
     The table is partitioned by month of `window_start` and made by an SQL file; its key is
-    (window_start, cluster, pod_uid, resource, revision). Revision 0 is the metered record, with
-    `unit_seconds` = units x seconds, or a part of it. Higher revisions are corrections of a sealed
-    window: `unit_seconds` is then a signed delta, and the other columns tell what is known since.
-    What a pod used is the sum over its revisions.
+    (window_start, cluster, pod_uid, resource, revision, organization). Revision 0 is the metered
+    record, with `unit_seconds` = units x seconds, or a part of it. Higher revisions are corrections
+    of a sealed window: `unit_seconds` is then a signed delta, and the other columns say what is
+    known since. What a pod used is the sum over its revisions.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -1,7 +1,8 @@
 -- One query over all new rows. Windows take metered records until they are sealed, and records of
 -- their posted corrections after that. A correction has exactly the records it announces, and no
--- pod's usage falls below zero. The search_path is fixed, so that no temporary table of a session
--- replaces a ledger.
+-- pod's usage falls below zero. A revision of a pod belongs to one organization, which the key
+-- leaves open. The search_path is fixed, so that no temporary table of a session replaces a
+-- ledger.
 CREATE OR REPLACE FUNCTION metering_check_usage() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE offender record;
@@ -25,6 +26,22 @@ BEGIN
       USING ERRCODE = 'restrict_violation',
             HINT = 'Sealed windows take posted corrections only; '
                    'window, cluster and project must agree.';
+  END IF;
+  -- Row by row, by the primary key: planned as a join it would read the whole partition.
+  SELECT n.pod_uid INTO offender
+    FROM new_rows n
+   WHERE EXISTS (
+     SELECT FROM metering_usagerecord u
+      WHERE u.window_start = n.window_start AND u.cluster_id = n.cluster_id
+        AND u.pod_uid = n.pod_uid AND u.resource = n.resource AND u.revision = n.revision
+        AND u.organization_id <> n.organization_id
+     OFFSET 0)
+   LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'INSERT on usage is refused: pod % has usage of another organization',
+      offender.pod_uid
+      USING ERRCODE = 'restrict_violation',
+            HINT = 'A revision of a pod belongs to one organization; a correction moves it.';
   END IF;
   IF NOT EXISTS (SELECT FROM new_rows WHERE correction_id IS NOT NULL) THEN
     RETURN NULL;

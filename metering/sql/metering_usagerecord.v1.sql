@@ -33,7 +33,7 @@ CREATE TABLE metering_usagerecord (
   energy_millijoules bigint CHECK (energy_millijoules >= 0),
   split_among integer NOT NULL DEFAULT 1 CHECK (split_among >= 1),
   correction_id uuid,
-  PRIMARY KEY (window_start, cluster_id, pod_uid, resource, revision),
+  PRIMARY KEY (window_start, cluster_id, pod_uid, resource, revision, organization_id),
   CONSTRAINT metering_usage_share_is_a_fraction CHECK (share_denominator >= share_numerator),
   CONSTRAINT metering_usage_within_its_hour CHECK (
     seconds BETWEEN 0 AND 3600

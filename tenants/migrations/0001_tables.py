@@ -1207,4 +1207,5 @@ class Migration(migrations.Migration):
                 name="api_token_expires_after_creation",
             ),
         ),
+        *install("tenants/sql/tenants_auditentry_key.v1.sql"),
     ]

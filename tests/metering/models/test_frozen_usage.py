@@ -104,3 +104,21 @@ def test_a_superuser_cannot_change_what_is_sealed(
 
     assert UsageRecord.objects.get().pod_uid == "a"
     assert MeteringWindow.objects.get().state == "sealed"
+
+
+@pytest.mark.django_db
+def test_a_revision_of_a_pod_belongs_to_one_organization() -> None:
+    meter()
+    other = make_project(make_organization("other"), "vision")
+    window = MeteringWindow.objects.create(
+        cluster=make_cluster("ampere", metered_from=HOUR), start_at=HOUR, not_before=HOUR
+    )
+    record = UsageRecord.objects.get()
+    record.id, record.window, record.cluster_id = None, window, window.cluster_id
+    record.save(force_insert=True)
+
+    record.id, record.project, record.organization_id = None, other, other.organization_id
+    with pytest.raises(DatabaseError, match="usage of another organization"), transaction.atomic():
+        record.save(force_insert=True)
+
+    assert UsageRecord.objects.filter(window=window).count() == 1
