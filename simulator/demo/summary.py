@@ -197,7 +197,7 @@ def print_addresses(
     console.print(f"           sign in as {FINANCE_ADMIN} (finance) or {PLATFORM_ADMIN} (platform)")
     console.print(f"           with the password {password}")
     console.print(f"Access     {url}/accounts/")
-    console.print("           everybody's own tokens, sessions and password, staff or not")
+    console.print("           own tokens, sessions and password of each person")
     console.print(f"Mails      var/demo/{MAILS}/")
     console.print("           one file each; open the links in them as their readers")
     console.print(f"Metrics    http://127.0.0.1:{metrics_port}/metrics")

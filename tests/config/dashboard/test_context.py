@@ -58,7 +58,7 @@ def test_everything_that_waits_is_told_with_its_count() -> None:
 
     assert texts(dashboard["waiting"]) == [
         ["Exception: unbound namespace", "use is held", "1"],
-        ["Invoices to finalize", "by another than who drafted", "1"],
+        ["Invoices to finalize", "by another person than the drafter", "1"],
         ["Quota requests", "approve or reject", "1"],
     ]
 
