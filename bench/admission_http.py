@@ -17,8 +17,8 @@ from typing import Final
 
 from django.db import connections
 
-from bench import admission_door as door
-from bench.admission_load import Told, bare_reason, play, reason_of, request
+from bench import admission_servers as servers
+from bench.admission_load import Reported, bare_reason, play, reason_of, request
 from bench.admission_stage import Place
 from bench.harness import (
     Bound,
@@ -50,9 +50,9 @@ ADMIT: Final = "/admit/{cluster}/pods"
 def run() -> Iterator[Figure]:
     """Yield the figures."""
     with ledger_database(), ExitStack() as stack:
-        stage = door.build(organizations=ORGANIZATIONS)
-        ours = stack.enter_context(door.admission_server())
-        bare = stack.enter_context(door.bare_server())
+        stage = servers.build(organizations=ORGANIZATIONS)
+        ours = stack.enter_context(servers.admission_server())
+        bare = stack.enter_context(servers.bare_server())
         bench = _Bench(stage, ours, bare)
         yield from bench.held()
         yield from bench.highest()
@@ -63,9 +63,9 @@ def run() -> Iterator[Figure]:
 class _Bench:
     """The stage, and two servers with as many processes."""
 
-    stage: door.Stage
-    ours: door.Server
-    bare: door.Server
+    stage: servers.Stage
+    ours: servers.Server
+    bare: servers.Server
 
     def held(self) -> Iterator[Figure]:
         """Yield how late answers are at a rate that has to hold, over all tenants and over one."""
@@ -73,21 +73,21 @@ class _Bench:
         count = HELD_RATE * HELD_SECONDS
         bare = self._bare(count, rate=HELD_RATE)
         for name, places in (("fifty", self.stage.places), ("hot", self.stage.places[:1])):
-            told = self._ours(places, count, rate=HELD_RATE)
+            reported = self._ours(places, count, rate=HELD_RATE)
             for percent in (50, 99):
                 title = f"{name}_p{percent}_ms_at_{HELD_RATE}"
-                yield measurement(title, told.share(percent), "ms")
-                late = Decimal(str(told.share(percent))) / Decimal(str(bare.share(percent)))
+                yield measurement(title, reported.share(percent), "ms")
+                late = Decimal(str(reported.share(percent))) / Decimal(str(bare.share(percent)))
                 title = f"{name}_p{percent}_to_bare_view"
                 yield ratio(title, late, Bound.AT_MOST, HELD_TO_BARE_MAX[percent])
-            yield invariant(f"{name}_undecided", told.failures, "pods", 0)
+            yield invariant(f"{name}_undecided", reported.failures, "pods", 0)
 
     def highest(self) -> Iterator[Figure]:
         """Yield the highest rate of the steps whose p99 is quick, going up until one is not."""
         best = 0
         for rate in STEPS:
-            told = self._ours(self.stage.places, rate * STEP_SECONDS, rate=rate)
-            if told.failures or told.share(99) > QUICK_MILLISECONDS:
+            reported = self._ours(self.stage.places, rate * STEP_SECONDS, rate=rate)
+            if reported.failures or reported.share(99) > QUICK_MILLISECONDS:
                 break
             best = rate
         yield measurement(f"rate_p99_{QUICK_MILLISECONDS}ms", best, "pods/s")
@@ -103,70 +103,71 @@ class _Bench:
             for _ in range(ROUNDS)
         ]
         ours, bare, one_row = (
-            sum(Decimal(str(told.seconds)) for told in way) for way in zip(*rounds, strict=True)
+            sum(Decimal(str(reported.seconds)) for reported in way)
+            for way in zip(*rounds, strict=True)
         )
-        failures = sum(told.failures for each in rounds for told in each)
+        failures = sum(reported.failures for each in rounds for reported in each)
         total = ROUNDS * ROUND_QUESTIONS
         yield invariant("closed_loop_undecided", failures, "pods", 0)
         yield measurement("closed_loop_rate", total / ours, "pods/s")
         yield ratio("ratio_to_bare_view", bare / ours, Bound.AT_LEAST, RATIO_MIN)
         # Its threads do well or badly as its connections fall on its processes: here all do well.
-        quickest = min(Decimal(str(told.seconds)) for _, told, _ in rounds)
+        quickest = min(Decimal(str(reported.seconds)) for _, reported, _ in rounds)
         best = quickest * ROUNDS / ours
         yield measurement("ratio_to_bare_view_at_its_best", best, "x")
         yield ratio("ratio_to_view_of_one_row", one_row / ours, Bound.AT_LEAST, ONE_ROW_RATIO_MIN)
 
-    def _ours(self, places: Sequence[Place], count: int, *, rate: float | None) -> Told:
+    def _ours(self, places: Sequence[Place], count: int, *, rate: float | None) -> Reported:
         path = ADMIT.format(cluster=self.stage.cluster)
         asked = [
-            request(path, door.body(places[number % len(places)], number))
+            request(path, servers.body(places[number % len(places)], number))
             for number in range(count)
         ]
         name = f"admission over {len({place.organization_id for place in places})} organizations"
         with _swept(self.stage):
-            told = self._measured(self.ours, asked, rate=rate, name=name)
+            reported = self._measured(self.ours, asked, rate=rate, name=name)
         self.stage.forget_pods()
-        return told
+        return reported
 
-    def _bare(self, count: int, *, rate: float | None = None) -> Told:
+    def _bare(self, count: int, *, rate: float | None = None) -> Reported:
         asked = [
-            request("/bare", door.body(self.stage.places[0], number)) for number in range(count)
+            request("/bare", servers.body(self.stage.places[0], number)) for number in range(count)
         ]
         return self._measured(self.bare, asked, rate=rate, name="bare view")
 
-    def _one_row(self) -> Told:
+    def _one_row(self) -> Reported:
         counters = self.stage.counters()
         asked = [
             request(
                 f"/one-row/{counters[number % len(counters)]}",
-                door.body(self.stage.places[0], number),
+                servers.body(self.stage.places[0], number),
             )
             for number in range(ROUND_QUESTIONS)
         ]
         return self._measured(self.bare, asked, rate=None, name="view of one row")
 
     def _measured(
-        self, server: door.Server, asked: list[bytes], *, rate: float | None, name: str
-    ) -> Told:
+        self, server: servers.Server, asked: list[bytes], *, rate: float | None, name: str
+    ) -> Reported:
         """Send requests and report the CPU time of each process."""
         reason = reason_of if server is self.ours else bare_reason
         before = server.cpu_seconds(), self.stage.postgres_cpu_seconds()
-        told = play(server.port, asked, rate=rate, reason=reason)
+        reported = play(server.port, asked, rate=rate, reason=reason)
         after = server.cpu_seconds(), self.stage.postgres_cpu_seconds()
         each = [1_000 * (new - old) / len(asked) for old, new in zip(before, after, strict=True)]
         print(
-            f"# {name}, {f'{rate}/s' if rate else 'closed loop'}: {told.rate:.0f}/s,"
-            f" p50 {told.share(50):.1f} ms, p99 {told.share(99):.1f} ms; CPU ms each:"
+            f"# {name}, {f'{rate}/s' if rate else 'closed loop'}: {reported.rate:.0f}/s,"
+            f" p50 {reported.share(50):.1f} ms, p99 {reported.share(99):.1f} ms; CPU ms each:"
             f" server {each[0]:.2f}, PostgreSQL {each[1]:.2f},"
-            f" load {1_000 * told.cpu_seconds / len(asked):.2f};"
-            f" load average {door.load_average()}; {dict(told.reasons)}",
+            f" load {1_000 * reported.cpu_seconds / len(asked):.2f};"
+            f" load average {servers.load_average()}; {dict(reported.reasons)}",
             flush=True,
         )
-        return told
+        return reported
 
 
 @contextmanager
-def _swept(stage: door.Stage) -> Iterator[None]:
+def _swept(stage: servers.Stage) -> Iterator[None]:
     """Expire pods and sweep live usage during a block, as often as the product does."""
     ended = threading.Event()
 

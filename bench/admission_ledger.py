@@ -85,23 +85,23 @@ def _random_steps(url: str) -> Iterator[Figure]:
                 _tick(connection, stage.ledger_time(begin))
                 over = max(over, _over_admitted(connection))
                 time.sleep(SWEEP_EVERY_SECONDS)
-            told = [run.result() for run in runs]
+            reported = [run.result() for run in runs]
             end = stage.ledger_time(begin)
             _tick(connection, end)
-            differing = _differing(connection, told, at=end)
+            differing = _differing(connection, reported, at=end)
             drift = _tick(connection, end)
             deadlocks = _deadlocks(connection)
     yield invariant("random_steps_over_admitted", over, "units", 0)
     yield invariant("random_steps_counters_off", differing, "counters", 0)
     yield invariant("random_steps_drift", drift, "units", 0)
     yield invariant("random_steps_deadlocks", deadlocks, "deadlocks", 0)
-    admitted = sum(len(one.admitted) for one in told)
+    admitted = sum(len(one.admitted) for one in reported)
     yield invariant("random_steps_admitted", admitted, "pods", STEPS // 20, Bound.AT_LEAST)
-    together = sum(one.together for one in told)
+    together = sum(one.together for one in reported)
     yield invariant(
         "random_steps_admitted_in_batches", together, "pods", STEPS // 100, Bound.AT_LEAST
     )
-    refused = sum(one.refused for one in told)
+    refused = sum(one.refused for one in reported)
     yield invariant("random_steps_refused", refused, "pods", STEPS // 20, Bound.AT_LEAST)
 
 
@@ -122,10 +122,12 @@ def _over_admitted(connection: psycopg.Connection[Any]) -> int:
     return max(0, row[0] if row else 0)
 
 
-def _differing(connection: psycopg.Connection[Any], told: list[stage.Told], *, at: datetime) -> int:
+def _differing(
+    connection: psycopg.Connection[Any], reported: list[stage.Reported], *, at: datetime
+) -> int:
     """Return how many counters differ from what the workers admitted, deleted and let expire."""
     wanted: Counter[tuple[str, str | None, str | None, str]] = Counter()
-    for one in told:
+    for one in reported:
         for pod in one.admitted:
             if pod.uid in one.deleted or pod.at + timedelta(seconds=stage.TTL_SECONDS) <= at:
                 continue
@@ -138,7 +140,7 @@ def _differing(connection: psycopg.Connection[Any], told: list[stage.Told], *, a
         "  FROM quotas_quotacounter c JOIN quotas_quotalimit l ON l.id = c.limit_id"
         "  LEFT JOIN auth_user u ON u.id = l.user_id"
         " WHERE l.organization_id = ANY (%s)",
-        [list({pod.place.organization_id for one in told for pod in one.admitted})],
+        [list({pod.place.organization_id for one in reported for pod in one.admitted})],
     ).fetchall()
     return sum(wanted[tuple(row[:4])] != row[4] for row in rows)
 

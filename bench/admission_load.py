@@ -26,7 +26,7 @@ Reason = Callable[[bytes], str]
 
 
 @dataclass
-class Told:
+class Reported:
     """What one run found.
 
     Attributes:
@@ -79,19 +79,19 @@ def bare_reason(answer: bytes) -> str:
     return "allowed" if answer.startswith(b"HTTP/1.1 200") else "no_decision"
 
 
-def play(port: int, requests: list[bytes], *, rate: float | None, reason: Reason) -> Told:
+def play(port: int, requests: list[bytes], *, rate: float | None, reason: Reason) -> Reported:
     """Send the requests in a separate process; see `_play`."""
     context = get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_told, args=(sender, port, requests, rate, reason))
+    process = context.Process(target=_reported, args=(sender, port, requests, rate, reason))
     process.start()
     sender.close()  # So that a load that dies is noticed here.
-    told: Told = receiver.recv()
+    reported: Reported = receiver.recv()
     process.join()
-    return told
+    return reported
 
 
-def _told(
+def _reported(
     sender: Any,  # noqa: ANN401 - A connection of either kind.
     port: int,
     requests: list[bytes],
@@ -121,7 +121,7 @@ class _Load:
         self._free: deque[socket.socket] = deque()
         self._asked: dict[socket.socket, tuple[float, bytearray]] = {}
         self._requests, self._rate, self._reason = requests, rate, reason
-        self._told = Told()
+        self._reported = Reported()
         self._answered: list[tuple[float, bytes]] = []
         for _ in range(CONNECTIONS):
             one = socket.create_connection(("127.0.0.1", port), timeout=SILENCE_SECONDS)
@@ -129,7 +129,7 @@ class _Load:
             self._selector.register(one, selectors.EVENT_READ)
             self._free.append(one)
 
-    def run(self) -> Told:
+    def run(self) -> Reported:
         """Send all requests and return the responses."""
         cpu, begin = time.process_time(), time.perf_counter()
         turns = deque(self._due(begin))
@@ -139,18 +139,18 @@ class _Load:
                 due, asked = turns.popleft()
                 self._ask(now if self._rate is None else due, asked)
             self._listen(self._patience(turns[0][0] - now if turns and self._free else None))
-        self._told.seconds = time.perf_counter() - begin
-        self._told.cpu_seconds = time.process_time() - cpu
+        self._reported.seconds = time.perf_counter() - begin
+        self._reported.cpu_seconds = time.process_time() - cpu
         # Responses are parsed only now, to leave the CPU to the server during the measurement.
         for seconds, answer in self._answered:
             reason = self._reason(answer)
-            self._told.reasons[reason] += 1
+            self._reported.reasons[reason] += 1
             if reason in DECIDED:
-                self._told.milliseconds.append(seconds * 1_000)
+                self._reported.milliseconds.append(seconds * 1_000)
         self._selector.close()
         for one in self._free:
             one.close()
-        return self._told
+        return self._reported
 
     def _due(self, begin: float) -> Iterator[tuple[float, bytes]]:
         for number, asked in enumerate(self._requests):

@@ -62,7 +62,7 @@ class Admitted:
 
 
 @dataclass
-class Told:
+class Reported:
     """What one worker did."""
 
     admitted: list[Admitted] = field(default_factory=list)
@@ -168,28 +168,28 @@ def question(place: Place, *, uid: str, owner: str, size: str, units: int, at: d
 
 def ask_at_random(
     url: str, places: list[Place], count: int, begin: float, *, is_mixed: bool
-) -> Told:
+) -> Reported:
     """Ask `count` times for a random pod; mixed with questions of several, deletions and changes.
 
     Every pod, deletion and change is one time.
     """
     dice = random.Random(os.getpid())  # noqa: S311 - Load, not secrets.
-    told = Told()
+    reported = Reported()
     with psycopg.connect(url, autocommit=True, prepare_threshold=1) as connection:
         while count > 0:
             throw = dice.random() if is_mixed else 1
             count -= 1
-            if throw < 0.3 and told.admitted:
-                _delete(connection, dice.choice(told.admitted), told, ledger_time(begin))
+            if throw < 0.3 and reported.admitted:
+                _delete(connection, dice.choice(reported.admitted), reported, ledger_time(begin))
             elif throw < 0.32:
                 _change_limit(connection, dice)
             elif throw < 0.42:
                 pods = [_pod(dice, places, ledger_time(begin)) for _ in range(dice.randint(2, 8))]
-                _ask_together(connection, pods, told)
+                _ask_together(connection, pods, reported)
                 count -= len(pods) - 1
             else:
-                _ask(connection, _pod(dice, places, ledger_time(begin)), told)
-    return told
+                _ask(connection, _pod(dice, places, ledger_time(begin)), reported)
+    return reported
 
 
 def _pod(dice: random.Random, places: list[Place], at: datetime) -> Admitted:
@@ -204,19 +204,21 @@ def _question(pod: Admitted) -> str:
     )
 
 
-def _ask_together(connection: psycopg.Connection[Any], pods: list[Admitted], told: Told) -> None:
+def _ask_together(
+    connection: psycopg.Connection[Any], pods: list[Admitted], reported: Reported
+) -> None:
     """Admit several in one statement, then the rest one by one."""
     try:
         verdicts = _verdicts(connection, pods)
     except psycopg.OperationalError:
         # A lock on a counter timed out, or PostgreSQL broke a deadlock, which is counted.
         verdicts = [None] * len(pods)
-    told.together += len(pods) - verdicts.count(None)
+    reported.together += len(pods) - verdicts.count(None)
     for pod, verdict in zip(pods, verdicts, strict=True):
         if verdict is None:
-            _ask(connection, pod, told)
+            _ask(connection, pod, reported)
         else:
-            told.admitted.append(pod)
+            reported.admitted.append(pod)
 
 
 def _verdicts(
@@ -256,18 +258,20 @@ def _ask_until_unlocked(connection: psycopg.Connection[Any], pods: list[Admitted
     raise RuntimeError(f"The counters were locked {ATTEMPTS_MAX} times in a row.")
 
 
-def _ask(connection: psycopg.Connection[Any], pod: Admitted, told: Told) -> None:
+def _ask(connection: psycopg.Connection[Any], pod: Admitted, reported: Reported) -> None:
     start = time.perf_counter()
     (answer,) = _verdicts(connection, [pod])
-    told.seconds.append(time.perf_counter() - start)
+    reported.seconds.append(time.perf_counter() - start)
     if answer is not None and answer["code"] == "allowed":
-        told.admitted.append(pod)
+        reported.admitted.append(pod)
     else:
-        told.refused += 1
+        reported.refused += 1
 
 
-def _delete(connection: psycopg.Connection[Any], pod: Admitted, told: Told, at: datetime) -> None:
-    if pod.uid in told.deleted or at >= pod.at + timedelta(seconds=TTL_SECONDS):
+def _delete(
+    connection: psycopg.Connection[Any], pod: Admitted, reported: Reported, at: datetime
+) -> None:
+    if pod.uid in reported.deleted or at >= pod.at + timedelta(seconds=TTL_SECONDS):
         return
     connection.execute(
         "INSERT INTO metering_queuedpod (cluster_id, pod_uid, namespace, pod_name, requests,"
@@ -275,7 +279,7 @@ def _delete(connection: psycopg.Connection[Any], pod: Admitted, told: Told, at: 
         " VALUES (%s, %s, %s, %s, '{}', '', '', %s, %s, '', '[]')",
         [pod.place.cluster_id, pod.uid, pod.place.namespace, pod.uid, pod.at, at],
     )
-    told.deleted.add(pod.uid)
+    reported.deleted.add(pod.uid)
 
 
 def _change_limit(connection: psycopg.Connection[Any], dice: random.Random) -> None:

@@ -288,11 +288,11 @@ def _write_objects(out: BinaryIO, cluster: str, stays: list[Stay]) -> None:
     ticks = _ticks(begin - EDGE_SECONDS, begin + HOURS * 3600 + EDGE_SECONDS)
     nodes = sorted({stay.node for stay in stays})
     offers = [f'{KSM},node="{node}",resource="nvidia_com_gpu",unit="integer"' for node in nodes]
-    told = [f'{KSM},node="{node}",{LABELS}' for node in nodes]
+    reported = [f'{KSM},node="{node}",{LABELS}' for node in nodes]
     pods = [f'{EXPORTER},pod="exporter-{node}",instance="{node}:9400"' for node in nodes]
     for name, series, value in (
         ("kube_node_status_allocatable", offers, b"8"),
-        ("kube_node_labels", told, b"1"),
+        ("kube_node_labels", reported, b"1"),
         ("up", [KSM, *pods], b"1"),
     ):
         _head(out, name)

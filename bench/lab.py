@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Bound, Figure, invariant, ledger_database
-from bench.lab_methods import Told, ask_all
+from bench.lab_methods import Reported, ask_all
 
 LEAD_SECONDS = 15
 """For the servers to come up before the story begins."""
@@ -31,9 +31,9 @@ def run() -> Iterator[Figure]:
         yield from _figures(*_live(Path(folder)))
 
 
-def _figures(truth: Mapping[str, int], told: Sequence[Told]) -> Iterator[Figure]:
-    _print(truth, told)
-    alone, both, cut = told[:3]
+def _figures(truth: Mapping[str, int], reported: Sequence[Reported]) -> Iterator[Figure]:
+    _print(truth, reported)
+    alone, both, cut = reported[:3]
     seen = [uid for uid in truth if alone.seconds.get(uid) and uid not in alone.flagged]
     wrong = sum(abs(both.seconds.get(uid, Decimal(0)) - truth[uid]) for uid in seen)
     yield invariant("lab.error_where_both_saw", wrong, "GPU-s", 0)
@@ -55,24 +55,24 @@ def _figures(truth: Mapping[str, int], told: Sequence[Told]) -> Iterator[Figure]
     )
 
 
-def _unflagged(truth: Mapping[str, int], told: Told) -> list[str]:
+def _unflagged(truth: Mapping[str, int], reported: Reported) -> list[str]:
     """Return the pods that are billed wrongly without a finding."""
-    if told.is_hour_flagged:
+    if reported.is_hour_flagged:
         return []
     return [
         uid
         for uid, seconds in truth.items()
-        if told.seconds.get(uid, Decimal(0)) != seconds and uid not in told.flagged
+        if reported.seconds.get(uid, Decimal(0)) != seconds and uid not in reported.flagged
     ]
 
 
-def _error_percent(truth: Mapping[str, int], told: Told) -> Decimal:
+def _error_percent(truth: Mapping[str, int], reported: Reported) -> Decimal:
     total = sum(truth.values())
-    return 100 * (sum(told.seconds.values()) - total) / Decimal(total)
+    return 100 * (sum(reported.seconds.values()) - total) / Decimal(total)
 
 
-def _print(truth: Mapping[str, int], told: Sequence[Told]) -> None:
-    rows = [Told("truth", {uid: Decimal(seconds) for uid, seconds in truth.items()}), *told]
+def _print(truth: Mapping[str, int], reported: Sequence[Reported]) -> None:
+    rows = [Reported("truth", {uid: Decimal(seconds) for uid, seconds in truth.items()}), *reported]
     print(f"{'method':34}" + "".join(f"{uid:>8}" for uid in truth) + f"{'total':>9}{'error':>9}")
     for row in rows:
         cells = "".join(_cell(row, uid) for uid in truth)
@@ -83,12 +83,12 @@ def _print(truth: Mapping[str, int], told: Sequence[Told]) -> None:
     print("* flagged with an exception")
 
 
-def _cell(row: Told, uid: str) -> str:
+def _cell(row: Reported, uid: str) -> str:
     mark = "*" if uid in row.flagged else " "
     return f"{row.seconds.get(uid, Decimal(0)):>7.1f}{mark}"
 
 
-def _live(folder: Path) -> tuple[Mapping[str, int], list[Told]]:
+def _live(folder: Path) -> tuple[Mapping[str, int], list[Reported]]:
     """Run the scenario; return the true GPU-seconds and those of every method."""
     from bench.lab_stage import (  # noqa: PLC0415 - Django is set up by now.
         LAG_SECONDS,
@@ -111,7 +111,7 @@ def _live(folder: Path) -> tuple[Mapping[str, int], list[Told]]:
         for second in seconds_of_story(begin_at, WINDOW_UNITS + LAG_SECONDS):
             stage.step(second)
         alive, cut = (watch.cluster for watch in stage.watches)
-        told = [
+        reported = [
             metered(
                 method, cluster=cluster, is_watched=is_watched, begin_at=begin_at, end_at=end_at
             )
@@ -123,8 +123,8 @@ def _live(folder: Path) -> tuple[Mapping[str, int], list[Told]]:
         ]
         url = stage.server.url()
         naive = ask_all(url, at=end_at, window=WINDOW_UNITS, step=SCRAPE_UNITS)
-        told += [Told(name, seconds) for name, seconds in naive]
-    return _truth(scenario.cluster(SLUG).pods, begin_at=begin_at, end_at=end_at), told
+        reported += [Reported(name, seconds) for name, seconds in naive]
+    return _truth(scenario.cluster(SLUG).pods, begin_at=begin_at, end_at=end_at), reported
 
 
 def _truth(pods: Sequence[Any], *, begin_at: datetime, end_at: datetime) -> Mapping[str, int]:

@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """The result of one method for each pod, in GPU-seconds."""
 
     method: str

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from bench.harness import ROOT
-from bench.lab_methods import Told
+from bench.lab_methods import Reported
 from embedded.ports import free_port
 from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
@@ -49,7 +49,7 @@ from tenants.services.organizations import create_organization, create_project
 
 ACTOR = system_actor("lab")
 LAG_SECONDS = 16
-"""After the window's end, so that a later scrape tells who was still there."""
+"""After the window's end, so that a later scrape shows who was still there."""
 LEASE_SECONDS = 600
 CUT_UNITS = (100, 160)
 SPEED = 15
@@ -186,10 +186,10 @@ class Watch:
     def _follow(self) -> None:
         at = now()
         for kind, version in self._versions.items():
-            told = self._watch.watch(
+            reported = self._watch.watch(
                 self._target, kind, resource_version=version, timeout_seconds=1
             )
-            events = list(told)
+            events = list(reported)
             ledger_events(lease=self._lease, kind=kind, events=events, at=at, actor=ACTOR)
             self._versions[kind] = events[-1].resource_version
         beat(lease=self._lease, at=at)
@@ -235,7 +235,7 @@ def _cluster(slug: str, *, url: str, begin_at: datetime) -> Cluster:
 
 def metered(
     method: str, *, cluster: Cluster, is_watched: bool, begin_at: datetime, end_at: datetime
-) -> Told:
+) -> Reported:
     """Compose the story's window as a collection would, without writing it."""
     window_end_at = end_at
 
@@ -258,7 +258,7 @@ def metered(
     basis = basis_of(observed, policy=POLICY)
     catalogue = ensure_catalogue(actor=ACTOR, at=as_of)
     composed = compose_window(given_of(observed, basis=basis, catalogue=catalogue))
-    return Told(
+    return Reported(
         method=method,
         seconds={row.fact.pod_uid: Decimal(row.unit_seconds) for row in composed.usage},
         flagged=frozenset(found.subject.partition(" ")[0] for found in composed.findings),

@@ -75,16 +75,16 @@ def _lose(
     site.start(name)
     back = time.monotonic()
     time.sleep(STEADY_SECONDS)
-    told = _ask(load)
+    reported = _ask(load)
     _say(load, "pause")
     _wait(lambda: site.counted() == _ask(load)["live"], f"counters after {name}")
     repaired = time.monotonic() - back
     _say(load, "begin")
     time.sleep(STEADY_SECONDS)
-    yield invariant(f"{label}.over_admitted", told["over"], "units", over_max, Bound.AT_MOST)
+    yield invariant(f"{label}.over_admitted", reported["over"], "units", over_max, Bound.AT_MOST)
     seconds = Decimal(str(round(repaired, 3)))
     yield invariant(f"{label}.repaired", seconds, "s", REPAIR_SECONDS_MAX, Bound.AT_MOST)
-    yield measurement(f"{label}.admitted_meanwhile", told["admitted"], "pods")
+    yield measurement(f"{label}.admitted_meanwhile", reported["admitted"], "pods")
 
 
 class _Site:
@@ -273,8 +273,8 @@ def _serve(folder: Path, pipe: Connection) -> None:
 def _ask(load: Connection) -> dict[str, Any]:
     load.send("tell")
     assert load.poll(WAIT_SECONDS), "The cluster does not answer."
-    told: dict[str, Any] = load.recv()
-    return told
+    reported: dict[str, Any] = load.recv()
+    return reported
 
 
 def _say(load: Connection, order: str) -> None:

@@ -61,7 +61,7 @@ class Load:
         self._api = api
         self._is_on = threading.Event()
         self._lock = threading.Lock()
-        self._told: dict[str, int] = {"over": 0, "admitted": 0, "refused": 0}
+        self._reported: dict[str, int] = {"over": 0, "admitted": 0, "refused": 0}
         self._number = 0
 
     def obey(self, order: str) -> JSON:
@@ -71,8 +71,8 @@ class Load:
         elif order == "pause":
             self._is_on.clear()
         elif order == "count":
-            self._told = {"over": 0, "admitted": 0, "refused": 0}
-        return {**self._told, "live": self._live()}
+            self._reported = {"over": 0, "admitted": 0, "refused": 0}
+        return {**self._reported, "live": self._live()}
 
     def work(self) -> None:
         """Ask for one pod after another."""
@@ -91,7 +91,7 @@ class Load:
                 live[""] - ORGANIZATION_UNITS,
                 *(live[slug] - units for slug, units in PROJECT_UNITS.items()),
             )
-            self._told["over"] = max(self._told["over"], over)
+            self._reported["over"] = max(self._reported["over"], over)
             self._clear()
             time.sleep(LOOK_SECONDS)
 
@@ -112,9 +112,9 @@ class Load:
         try:
             create_object(write, pod)
         except StatusError:
-            self._told["refused"] += 1
+            self._reported["refused"] += 1
         else:
-            self._told["admitted"] += 1
+            self._reported["admitted"] += 1
 
     def _live(self) -> dict[str, int]:
         """Return GPUs of pods that are not over, by namespace and "" for all."""

@@ -134,15 +134,15 @@ def _follow(
     from metering.services.allocations.lists import ledger_events  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
-    memory, told, pending = Memory(), 0, []
+    memory, reported, pending = Memory(), 0, []
     api.send("go")
     begin = time.perf_counter_ns()
     for event in watch.watch(
         target, WatchedKind.PODS, resource_version=version, timeout_seconds=300
     ):
         pending.append(event)
-        told += event.change is not Change.BOOKMARK
-        if len(pending) < BATCH and told < EVENTS:
+        reported += event.change is not Change.BOOKMARK
+        if len(pending) < BATCH and reported < EVENTS:
             continue
         at = datetime.now(UTC)
         ledger_events(
@@ -155,7 +155,7 @@ def _follow(
         beat(lease=lease, at=at)
         memory.look()
         pending = []
-        if told >= EVENTS:
+        if reported >= EVENTS:
             break
     seconds = Decimal(time.perf_counter_ns() - begin) / 1_000_000_000
     assert PodAllocation.objects.filter(end_at__isnull=True).count() == PODS

@@ -53,7 +53,7 @@ class Metered:
     quota_cap: Decimal
     waited: Decimal
     cpu: Decimal
-    """Of this process alone; beside `own` it tells how busy the machine was with other things."""
+    """Of this process alone; beside `own` it shows how busy the machine was with other things."""
     peak_mib: Decimal
     queries: tuple[tuple[str, str], ...]
     """Text and time of each query."""
@@ -219,8 +219,8 @@ def _peak_mib() -> Decimal:
 
 def _cpu_seconds(pid: int) -> Decimal:
     """Return the user and system CPU time of a process."""
-    told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return Decimal(int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+    reported = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return Decimal(int(reported[11]) + int(reported[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _copy_plainly() -> Decimal:

@@ -64,7 +64,7 @@ def postgres() -> Iterator[EmbeddedPostgres]:
 
 
 def _schema_digest() -> str:
-    """Return what tells one schema from another: all that makes the data a server starts with."""
+    """Return what shows one schema from another: all that makes the data a server starts with."""
     patterns = ("*/migrations/*.py", "*/sql/*.sql", "embedded/*.py", "requirements/*.txt")
     digest = hashlib.sha256()
     for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):

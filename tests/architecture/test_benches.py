@@ -16,7 +16,7 @@ def test_benches_are_the_modules_that_define_a_run() -> None:
     names = bench_names()
 
     assert {"admission_http", "metering", "window"} <= set(names)
-    assert not {"harness", "plain", "admission_door", "bare", "__main__"} & set(names)
+    assert not {"harness", "plain", "admission_servers", "bare", "__main__"} & set(names)
     assert set(WITHOUT_SMOKE) <= set(names)
 
 

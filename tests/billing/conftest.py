@@ -1,4 +1,4 @@
-"""Fixtures of billing's doors: the office and its draft."""
+"""Fixtures of billing's endpoints: the office and its draft."""
 
 import pytest
 

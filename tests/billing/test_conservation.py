@@ -145,14 +145,14 @@ def test_slicing_use_over_other_hours_and_owners_changes_no_line(
         parts = [seconds * at // 3600, seconds - seconds * at // 3600]
         cut += [(0, slug, owner, size, part) for part in parts if part]
     moved = [(hour, slug, "someone", size, n) for hour, (_, slug, _, size, n) in zip(hours, cut)]  # noqa: B905 - There are more hours than parts.
-    told = []
+    reported = []
     for variant in (used, moved, list(reversed(used))):
         with transaction.atomic():
             invoice = invoiced(priced_ledger(prices), variant)
-            told.append((lines_of(invoice), invoice.total))
+            reported.append((lines_of(invoice), invoice.total))
             transaction.set_rollback(True)
 
-    assert told[0] == told[1] == told[2]
+    assert reported[0] == reported[1] == reported[2]
 
 
 @pytest.mark.django_db

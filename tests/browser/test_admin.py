@@ -128,7 +128,7 @@ def test_an_exception_is_resolved_with_a_button_and_a_reason(visit: Visit, site:
 
 
 @pytest.mark.parametrize("width", [1440, 900])
-def test_a_request_tells_money_in_words_and_fits_the_window(visit: Visit, width: int) -> None:
+def test_a_request_shows_money_in_words_and_fits_the_window(visit: Visit, width: int) -> None:
     visit.sign_in("dora")
     visit.page.set_viewport_size({"width": width, "height": 900})
     visit.go("/admin/quotas/quotarequest/")

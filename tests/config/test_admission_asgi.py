@@ -1,4 +1,4 @@
-"""The admission server's way in: doors to the front, the rest to Django, names looked at."""
+"""The admission server's way in: endpoints to the front, the rest to Django, names looked at."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,14 +24,14 @@ Receive = Callable[[], Awaitable[Message]]
 
 def echo(request: HttpRequest) -> HttpResponse:
     """Answer what was sent, and how."""
-    told = {
+    reported = {
         "body": request.body.decode(),
         "method": request.method,
         "query": request.GET.get("of", ""),
         "agent": request.headers.get("User-Agent", ""),
         "type": request.content_type,
     }
-    return JsonResponse(told, status=202, headers={"X-Seen": "yes"})
+    return JsonResponse(reported, status=202, headers={"X-Seen": "yes"})
 
 
 urlpatterns = [path("echo", echo), path("admit/hopper/pods", echo)]
@@ -39,13 +39,13 @@ urlpatterns = [path("echo", echo), path("admit/hopper/pods", echo)]
 
 @dataclass
 class Front:
-    """Answers every door the same, and keeps what it was asked."""
+    """Answers every endpoint the same, and keeps what it was asked."""
 
     asked: list[tuple[str, str, bytes]] = field(default_factory=list)
 
-    async def answer(self, door: str, slug: str, body: bytes) -> WebhookResponse:
+    async def answer(self, client_for: str, slug: str, body: bytes) -> WebhookResponse:
         """Return what is answered."""
-        self.asked.append((door, slug, body))
+        self.asked.append((client_for, slug, body))
         return WebhookResponse(HTTPStatus.OK, b'{"pods": true}')
 
 
@@ -93,38 +93,38 @@ def front() -> Front:
 
 
 @pytest.fixture
-def doors(front: Front) -> AdmissionEndpoints:
+def webhooks(front: Front) -> AdmissionEndpoints:
     with override_settings(MIDDLEWARE=[]):
         handler = PlainHandler()
     return AdmissionEndpoints(front, handler, ThreadPoolExecutor(1))
 
 
 @pytest.mark.parametrize(
-    ("where", "door"),
+    ("where", "client_for"),
     [("/admit/hopper/pods", "admit"), ("/stamp/hopper", "stamp"), ("/warn/hopper", "warn")],
 )
-def test_a_door_is_asked_in_front_with_the_whole_body(
-    doors: AdmissionEndpoints, front: Front, where: str, door: str
+def test_a_endpoint_is_asked_in_front_with_the_whole_body(
+    webhooks: AdmissionEndpoints, front: Front, where: str, client_for: str
 ) -> None:
-    status, headers, body = asked(doors, scope_of(where), b'{"a":', b" 1}")
+    status, headers, body = asked(webhooks, scope_of(where), b'{"a":', b" 1}")
 
     assert (status, body) == (200, b'{"pods": true}')
     assert headers == {b"content-type": b"application/json", b"content-length": b"14"}
-    assert front.asked == [(door, "hopper", b'{"a": 1}')]
+    assert front.asked == [(client_for, "hopper", b'{"a": 1}')]
 
 
 @pytest.mark.parametrize(
     ("where", "method"), [("/echo", "POST"), ("/echo", "PUT"), ("/admit/hopper/pods", "GET")]
 )
 def test_everything_else_is_asked_of_django(
-    doors: AdmissionEndpoints, front: Front, where: str, method: str
+    webhooks: AdmissionEndpoints, front: Front, where: str, method: str
 ) -> None:
     headers = ((b"user-agent", b"kube"), (b"content-type", b"text/x"), (b"content-length", b"999"))
     scope = scope_of(where, method, headers=headers, query_string=b"of=one")
-    status, told, body = asked(doors, scope, b"some", b"thing")
+    status, reported, body = asked(webhooks, scope, b"some", b"thing")
 
-    assert (status, told[b"x-seen"]) == (202, b"yes")
-    assert told[b"content-length"] == str(len(body)).encode()
+    assert (status, reported[b"x-seen"]) == (202, b"yes")
+    assert reported[b"content-length"] == str(len(body)).encode()
     assert body.decode() == (
         f'{{"body": "something", "method": "{method}", "query": "one", "agent": "kube",'
         ' "type": "text/x"}'
@@ -136,8 +136,10 @@ def test_everything_else_is_asked_of_django(
     "where",
     ["/nowhere", "/admit/hopper/podsy", "/admit/a b/pods", "/admit/é/pods", "/stamp/a/b", "/"],
 )
-def test_what_is_nowhere_is_not_found(doors: AdmissionEndpoints, front: Front, where: str) -> None:
-    assert asked(doors, scope_of(where))[0] == 404
+def test_what_is_nowhere_is_not_found(
+    webhooks: AdmissionEndpoints, front: Front, where: str
+) -> None:
+    assert asked(webhooks, scope_of(where))[0] == 404
     assert front.asked == []
 
 
@@ -145,35 +147,37 @@ def test_it_lives_however_long_others_wait(front: Front) -> None:
     """No thread is asked: there is none."""
     threads = ThreadPoolExecutor(1)
     threads.shutdown()
-    doors = AdmissionEndpoints(front, PlainHandler(), threads)
+    webhooks = AdmissionEndpoints(front, PlainHandler(), threads)
 
-    assert asked(doors, scope_of("/healthz", "GET"))[::2] == (200, b'{"status": "alive"}')
+    assert asked(webhooks, scope_of("/healthz", "GET"))[::2] == (200, b'{"status": "alive"}')
 
 
 def test_what_is_larger_than_any_review_is_not_read_to_its_end(
-    doors: AdmissionEndpoints, front: Front
+    webhooks: AdmissionEndpoints, front: Front
 ) -> None:
     half = bytes(REVIEW_BYTES_MAX // 2 + 1)
 
-    status, _, body = asked(doors, scope_of("/admit/hopper/pods"), half, half, half)
+    status, _, body = asked(webhooks, scope_of("/admit/hopper/pods"), half, half, half)
 
     assert (status, body) == (413, b"No review is as large.")
     assert front.asked == []
 
 
 def test_bodies_that_come_at_the_same_time_are_bounded_together(
-    doors: AdmissionEndpoints, front: Front, monkeypatch: pytest.MonkeyPatch
+    webhooks: AdmissionEndpoints, front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("config.admission_asgi.READING_BYTES_MAX", 10)
 
-    assert asked(doors, scope_of("/stamp/hopper"), b"12345", b"678901")[0] == 503
+    assert asked(webhooks, scope_of("/stamp/hopper"), b"12345", b"678901")[0] == 503
     # What was refused, and what was answered, is not kept.
-    assert asked(doors, scope_of("/stamp/hopper"), b"12345", b"67890")[0] == 200
-    assert asked(doors, scope_of("/stamp/hopper"), b"12345", b"67890")[0] == 200
+    assert asked(webhooks, scope_of("/stamp/hopper"), b"12345", b"67890")[0] == 200
+    assert asked(webhooks, scope_of("/stamp/hopper"), b"12345", b"67890")[0] == 200
     assert len(front.asked) == 2
 
 
-def test_a_client_that_goes_away_has_asked_nothing(doors: AdmissionEndpoints, front: Front) -> None:
+def test_a_client_that_goes_away_has_asked_nothing(
+    webhooks: AdmissionEndpoints, front: Front
+) -> None:
     messages: list[Message] = [
         {"type": "http.request", "body": b"{}", "more_body": True},
         {"type": "http.disconnect"},
@@ -182,22 +186,22 @@ def test_a_client_that_goes_away_has_asked_nothing(doors: AdmissionEndpoints, fr
     async def receive() -> Message:
         return messages.pop(0)
 
-    assert answered(doors, scope_of("/admit/hopper/pods"), receive) == []
+    assert answered(webhooks, scope_of("/admit/hopper/pods"), receive) == []
     assert front.asked == []
 
 
-def test_only_http_is_answered(doors: AdmissionEndpoints) -> None:
+def test_only_http_is_answered(webhooks: AdmissionEndpoints) -> None:
     async def connect() -> Message:
         return {"type": "websocket.connect"}
 
     with pytest.raises(ValueError, match="not websocket"):
-        answered(doors, {"type": "websocket"}, connect)
+        answered(webhooks, {"type": "websocket"}, connect)
 
 
 def test_without_a_setting_a_certificate_asks_only_for_the_cluster_of_its_name(
-    doors: AdmissionEndpoints, front: Front
+    webhooks: AdmissionEndpoints, front: Front
 ) -> None:
-    application = checking_names(doors, {"ampere": ("apiserver",)})
+    application = checking_names(webhooks, {"ampere": ("apiserver",)})
     shown = {CLIENT_NAME: "hopper"}
 
     assert asked(application, scope_of("/admit/hopper/pods", **shown), b"{}")[0] == 200
@@ -225,9 +229,9 @@ def test_without_a_setting_a_certificate_asks_only_for_the_cluster_of_its_name(
     ],
 )
 def test_who_shows_no_name_of_a_cluster_asks_for_none(
-    doors: AdmissionEndpoints, front: Front, where: str, status: int, name: str | None
+    webhooks: AdmissionEndpoints, front: Front, where: str, status: int, name: str | None
 ) -> None:
-    application = checking_names(doors, {"hopper": ("", "kube-apiserver")})
+    application = checking_names(webhooks, {"hopper": ("", "kube-apiserver")})
     shown = {} if name is None else {CLIENT_NAME: name}
 
     assert asked(application, scope_of(where, "GET", **shown))[0] == status
@@ -236,9 +240,9 @@ def test_who_shows_no_name_of_a_cluster_asks_for_none(
 
 
 def test_a_certificate_asks_for_the_cluster_it_is_named_for(
-    doors: AdmissionEndpoints, front: Front
+    webhooks: AdmissionEndpoints, front: Front
 ) -> None:
-    application = checking_names(doors, {"hopper": ("x", "kube-apiserver"), "ampere": ("y",)})
+    application = checking_names(webhooks, {"hopper": ("x", "kube-apiserver"), "ampere": ("y",)})
     shown = {CLIENT_NAME: "kube-apiserver"}
 
     assert asked(application, scope_of("/admit/hopper/pods", **shown), b"{}")[0] == 200

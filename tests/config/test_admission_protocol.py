@@ -33,12 +33,12 @@ def test_a_connection_on_which_nobody_asks_is_ended(
         silent, half = await opened(listener), await opened(listener)
         asking = await opened(listener)
         half[1].write(REQUEST[:20])
-        told = await answered(*asking)
+        reported = await answered(*asking)
         for reader, _ in (silent, half):
             with pytest.raises(GONE):
                 await reader.readexactly(1)
         # Who has asked is kept, as long as gunicorn keeps it.
-        return told, await answered(*asking)
+        return reported, await answered(*asking)
 
     assert run(listener, scene) == (b"nobody", b"nobody")
 
@@ -94,11 +94,11 @@ def test_a_body_of_many_parts_is_read_to_its_end(
 ) -> None:
     size = 900_000
     if is_chunked:
-        told = b"Transfer-Encoding: chunked"
+        reported = b"Transfer-Encoding: chunked"
         body = (b"2328\r\n" + bytes(9_000) + b"\r\n") * 100 + b"0\r\n\r\n"
     else:
-        told, body = b"Content-Length: %d" % size, bytes(size)
-    asked = b"POST /size HTTP/1.1\r\nHost: x\r\n" + told + b"\r\n\r\n" + body
+        reported, body = b"Content-Length: %d" % size, bytes(size)
+    asked = b"POST /size HTTP/1.1\r\nHost: x\r\n" + reported + b"\r\n\r\n" + body
 
     async def scene(_: object) -> list[bytes]:
         reader, writer = await opened(listener)
@@ -118,11 +118,11 @@ def test_requests_that_do_not_wait_for_answers_are_answered_in_turn(
     async def scene(_: object) -> list[bytes]:
         reader, writer = await opened(listener)
         writer.write(REQUEST.replace(b"/healthz", b"/slow") + REQUEST * 2)
-        told = []
+        reported = []
         for _ in range(3):
             await reader.readuntil(b"\r\n\r\n")
-            told.append(await reader.readexactly(6))
-        return told
+            reported.append(await reader.readexactly(6))
+        return reported
 
     assert run(listener, scene) == [b"nobody"] * 3
 
@@ -145,9 +145,9 @@ def test_what_is_strange_is_answered_as_http(
         head = await reader.readuntil(b"\r\n\r\n")
         return head[9:12], await reader.readexactly(6)
 
-    told, body = run(listener, scene)
+    reported, body = run(listener, scene)
 
-    assert told == status
+    assert reported == status
     assert body == (b"nobody" if status == b"200" else b"Invali")
 
 
@@ -171,12 +171,12 @@ def test_silence_counts_neither_between_requests_nor_while_somebody_waits(
 
     async def scene(_: object) -> list[bytes]:
         reader, writer = await opened(listener)
-        told = [await answered(reader, writer)]
+        reported = [await answered(reader, writer)]
         await asyncio.sleep(0.3)
-        told.append(await answered(reader, writer))
+        reported.append(await answered(reader, writer))
         writer.write(REQUEST.replace(b"/healthz", b"/slow"))
         await reader.readuntil(b"\r\n\r\n")
-        return [*told, await reader.readexactly(6)]
+        return [*reported, await reader.readexactly(6)]
 
     assert run(listener, scene) == [b"nobody"] * 3
 
@@ -267,17 +267,17 @@ def test_what_follows_an_upgrade_is_no_request(listener: socket.socket) -> None:
     length = b"Content-Length: %d\r\n\r\n" % len(hidden)
 
     async def scene(_: object) -> list[bytes]:
-        told = []
+        reported = []
         for parts in ((head + length + hidden,), (head + length, hidden)):
             reader, writer = await opened(listener)
             for part in parts:
                 writer.write(part)
                 await asyncio.sleep(0.05)
-            told.append(await reader.read())
-        return told
+            reported.append(await reader.read())
+        return reported
 
-    for told in run(listener, scene):
-        assert told.count(b"HTTP/1.1") == 1
-        assert told.startswith(b"HTTP/1.1 200")
-        assert b"connection: close" in told
-        assert b"stolen" not in told
+    for reported in run(listener, scene):
+        assert reported.count(b"HTTP/1.1") == 1
+        assert reported.startswith(b"HTTP/1.1 200")
+        assert b"connection: close" in reported
+        assert b"stolen" not in reported

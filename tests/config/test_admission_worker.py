@@ -57,32 +57,32 @@ def test_a_worker_that_ends_lets_go_of_who_asks_nothing_and_answers_who_waits(
         head = await asking[0].readuntil(b"\r\n\r\n")
         return head, await asking[0].readexactly(6)
 
-    head, told = run(listener, scene)
+    head, reported = run(listener, scene)
 
-    assert told == b"nobody"
+    assert reported == b"nobody"
     assert b"connection: close" in head.lower()
 
 
 class Log:
-    """Keeps what is told, and tells that something was."""
+    """Keeps what is reported, and shows that something was."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
-        self.is_told = asyncio.Event()
+        self.reported: list[tuple[str, str]] = []
+        self.is_reported = asyncio.Event()
 
     def warning(self, event: str, **_: object) -> None:
-        self.told.append((event, "warning"))
-        self.is_told.set()
+        self.reported.append((event, "warning"))
+        self.is_reported.set()
 
     def debug(self, event: str, **_: object) -> None:
-        self.told.append((event, "debug"))
-        self.is_told.set()
+        self.reported.append((event, "debug"))
+        self.is_reported.set()
 
 
 @pytest.mark.parametrize(
     ("is_tls", "level"), [(True, "warning"), (False, "debug")], ids=["no_certificate", "a_probe"]
 )
-def test_a_handshake_that_fails_is_told(
+def test_a_handshake_that_fails_is_reported(
     listener: socket.socket,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -105,17 +105,17 @@ def test_a_handshake_that_fails_is_told(
             if not is_tls:
                 writer.close()
             await reader.readexactly(1)
-        await asyncio.wait_for(log.is_told.wait(), 20)
+        await asyncio.wait_for(log.is_reported.wait(), 20)
         taking.close()
 
     log = Log()
     monkeypatch.setattr(admission_worker, "logger", log)
     asyncio.run(scene())
 
-    assert log.told == [("admission.tls_handshake_failed", level)]
+    assert log.reported == [("admission.tls_handshake_failed", level)]
 
 
-def test_who_asks_after_the_signal_is_told_that_the_connection_is_over(
+def test_who_asks_after_the_signal_is_reported_that_the_connection_is_over(
     listener: socket.socket,
 ) -> None:
     async def scene(made: AdmissionWorker) -> bytes:
@@ -125,11 +125,11 @@ def test_who_asks_after_the_signal_is_told_that_the_connection_is_over(
         writer.write(REQUEST)
         return await reader.read()
 
-    told = run(listener, scene)
+    reported = run(listener, scene)
 
-    assert told.startswith(b"HTTP/1.1 200")
-    assert b"connection: close" in told
-    assert told.endswith(b"nobody")
+    assert reported.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in reported
+    assert reported.endswith(b"nobody")
 
 
 def test_who_waits_to_be_taken_is_taken_before_the_socket_is_closed(
@@ -144,13 +144,13 @@ def test_who_waits_to_be_taken_is_taken_before_the_socket_is_closed(
         await taking.wait_closed()
         assert listener.fileno() == -1
         clients = [await asyncio.open_connection(sock=one) for one in waiting]
-        told = [await answered(*one) for one in clients]
+        reported = [await answered(*one) for one in clients]
         for connection in list(made.connections):
             connection.close_if_idle(new_for_seconds=0)
         for _, writer in clients:
             writer.transport.abort()
         await asyncio.sleep(0)
-        return told
+        return reported
 
     assert asyncio.run(scene()) == [b"nobody"] * 5
 
@@ -187,8 +187,8 @@ def test_who_shakes_hands_is_waited_for(listener: socket.socket, tmp_path: Path)
         is_early = waiting.done()
         connected = await asyncio.open_connection(sock=raw, ssl=theirs, server_hostname="127.0.0.1")
         await waiting
-        counted, told = made.nr_conns, await answered(*connected)
+        counted, reported = made.nr_conns, await answered(*connected)
         connected[1].transport.abort()
-        return is_early, counted, told
+        return is_early, counted, reported
 
     assert asyncio.run(scene()) == (False, 1, b"nobody")

@@ -44,15 +44,15 @@ def asked(where: str, body: bytes = b"") -> tuple[str, dict[str, str], bytes]:
         started.append((status, dict(headers)))
 
     with override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=[], DEBUG=False):
-        told = b"".join(PlainHandler()(environ, start))
+        reported = b"".join(PlainHandler()(environ, start))
     ((status, headers),) = started
-    return status, headers, told
+    return status, headers, reported
 
 
 def test_a_request_is_answered_as_django_answers_it() -> None:
-    status, headers, told = asked("/echo", b"a pod")
+    status, headers, reported = asked("/echo", b"a pod")
 
-    assert (status, headers["X-Method"], told) == ("202 Accepted", "POST", b"a pod")
+    assert (status, headers["X-Method"], reported) == ("202 Accepted", "POST", b"a pod")
 
 
 @pytest.mark.parametrize(

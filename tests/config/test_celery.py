@@ -72,9 +72,9 @@ def test_every_beat_names_a_task_of_an_app_and_none_is_a_month_away() -> None:
 
 
 def test_retries_wait_in_the_tables_not_in_the_broker() -> None:
-    doors = [*ROOT.glob("*/tasks.py"), *ROOT.glob("*/tasks/*.py")]
-    assert {path.relative_to(ROOT).parts[0] for path in doors} == set(APPS)
-    for path in doors:
+    webhooks = [*ROOT.glob("*/tasks.py"), *ROOT.glob("*/tasks/*.py")]
+    assert {path.relative_to(ROOT).parts[0] for path in webhooks} == set(APPS)
+    for path in webhooks:
         source = path.read_text(encoding="utf-8")
 
         assert not re.search(r"countdown|\beta=|\.retry\(|autoretry_for", source), path

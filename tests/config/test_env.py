@@ -67,7 +67,7 @@ def test_a_wrong_value_is_refused_by_name(
     assert str(caught.value).count("\n") == 1
 
 
-def test_rechecks_are_told_in_seconds_and_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rechecks_are_reported_in_seconds_and_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     for given, right in GIVEN.items():
         monkeypatch.setenv(given, right)
     assert Environment.read().RECHECK_SECONDS == (3600, 21_600, 86_400)
@@ -86,7 +86,7 @@ def test_options_are_read_as_json(monkeypatch: pytest.MonkeyPatch, name: str) ->
     assert getattr(Environment.read(), name) == {"seed": 7}
 
 
-def test_all_that_is_missing_is_told_at_once_and_no_value_is_shown(
+def test_all_that_is_missing_is_reported_at_once_and_no_value_is_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SECRET_KEY", "hunter2")
@@ -115,7 +115,7 @@ def test_a_socket_is_a_broker_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "names"),
+    ("reported", "names"),
     [
         ("", {}),
         ("hopper=api", {"hopper": ("api",)}),
@@ -124,9 +124,9 @@ def test_a_socket_is_a_broker_too() -> None:
     ],
 )
 def test_certificates_are_named_by_cluster(
-    monkeypatch: pytest.MonkeyPatch, told: str, names: dict[str, tuple[str, ...]]
+    monkeypatch: pytest.MonkeyPatch, reported: str, names: dict[str, tuple[str, ...]]
 ) -> None:
-    monkeypatch.setenv("ADMISSION_CLIENT_NAMES", told)
+    monkeypatch.setenv("ADMISSION_CLIENT_NAMES", reported)
 
     assert names == Environment.read(**GIVEN).ADMISSION_CLIENT_NAMES
 

@@ -22,11 +22,11 @@ def rows() -> dict[str, tuple[str, str, str]]:
         for line in table.splitlines()
         if line.startswith("| `")
     ]
-    return {name.strip("`"): (kind, default, told) for name, kind, default, told in cells}
+    return {name.strip("`"): (kind, default, reported) for name, kind, default, reported in cells}
 
 
-def told_default(field: FieldInfo) -> str:
-    """Return a default as the page tells it."""
+def shown_default(field: FieldInfo) -> str:
+    """Return a default as the page shows it."""
     if field.is_required():
         return "required"
     value: Any = field.get_default(call_default_factory=True)
@@ -56,7 +56,7 @@ def test_the_page_has_every_variable_in_the_order_of_the_code_and_no_other() -> 
 def test_a_variable_has_its_true_default_and_a_meaning(name: str) -> None:
     _, default, meaning = rows()[name]
 
-    assert default == told_default(FIELDS[name])
+    assert default == shown_default(FIELDS[name])
     assert len(meaning) > len("meaning")
 
 
@@ -73,10 +73,10 @@ def test_a_variables_type_names_its_choices_and_its_limits(name: str) -> None:
 
 
 def test_every_secret_that_may_come_from_a_file_is_named_as_such() -> None:
-    told = PAGE.read_text("utf-8").split("## Secrets from files")[1].split("## ")[0]
+    reported = PAGE.read_text("utf-8").split("## Secrets from files")[1].split("## ")[0]
 
     for name in SECRET_NAMES:
-        assert f"`{name}`" in told
+        assert f"`{name}`" in reported
 
 
 def test_no_default_of_the_code_is_left_undefined() -> None:

@@ -201,7 +201,7 @@ def test_a_temporary_table_of_another_session_is_no_ledger(superuser_url: str) -
         assert health.role_problem() == ""
 
 
-def test_a_database_that_is_gone_is_told_without_its_address(committed_db: str) -> None:
+def test_a_database_that_is_gone_is_reported_without_its_address(committed_db: str) -> None:
     connections["default"].close()
     connections["default"].settings_dict["PORT"] = "1"
 

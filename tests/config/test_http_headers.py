@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from tests.support.tenants.doors import open_door
+from tests.support.tenants.clients import api_client
 
 
 @pytest.mark.django_db
@@ -24,4 +24,4 @@ def test_a_page_runs_no_script_and_no_style_that_is_not_a_file_of_ours(path: str
     assert "'unsafe-inline'" not in policy["style-src"]
     assert policy["form-action"] == "'self'"
     assert policy["frame-ancestors"] == "'none'"
-    assert "Content-Security-Policy" not in open_door().get("/api/v1/me/")
+    assert "Content-Security-Policy" not in api_client().get("/api/v1/me/")

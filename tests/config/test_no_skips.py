@@ -42,7 +42,7 @@ def test_a_skipped_test_fails_the_session_of_ci(
     assert "test_it.py" in done.stdout
 
 
-def test_elsewhere_a_skipped_test_is_only_told(tmp_path: Path) -> None:
+def test_elsewhere_a_skipped_test_is_only_reported(tmp_path: Path) -> None:
     done = run(tmp_path, SKIPPED, ci="")
 
     assert done.returncode == 0

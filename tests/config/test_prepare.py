@@ -75,7 +75,7 @@ def test_a_name_that_only_answers_with_an_error_is_passed_over(
     assert done.stderr.startswith("usage: bin/prepare")
 
 
-def test_without_uv_and_without_the_venv_module_both_remedies_are_told(
+def test_without_uv_and_without_the_venv_module_both_remedies_are_reported(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = link_programs(tmp_path / "programs", "dirname")
@@ -158,7 +158,7 @@ def test_forgetting_takes_moved_state_along_and_nothing_else(checkout: Path) -> 
     assert prepare(checkout, "forget").returncode == 0
 
 
-def test_nothing_is_forgotten_while_the_demo_runs(checkout: Path) -> None:
+def test_nothing_is_purged_while_the_demo_runs(checkout: Path) -> None:
     (checkout / "var").mkdir()
     with (checkout / "var" / "lock").open("w") as lock:
         lock.write("4711")

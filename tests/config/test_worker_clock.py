@@ -153,8 +153,8 @@ def test_a_clock_that_is_off_is_a_metric_and_stands_in_readiness() -> None:
     [line] = [line for line in metrics.splitlines() if line.startswith("gpu_ledger_clock_offset_")]
     assert line.split()[-1] in {"99.0", "100.0"}
     assert ready["status"] == "ready"
-    [told] = ready["clocks"]
-    assert "s ahead of the database's" in told
+    [reported] = ready["clocks"]
+    assert "s ahead of the database's" in reported
 
 
 def test_a_web_process_with_a_wrong_clock_is_not_ready_and_says_why() -> None:

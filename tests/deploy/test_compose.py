@@ -201,10 +201,10 @@ def test_a_watcher_is_given_time_to_write_what_has_come() -> None:
     assert duration_seconds(service("watcher")["stop_grace_period"]) > STOP_SECONDS
 
 
-def test_the_door_is_given_time_to_answer_who_waits() -> None:
+def test_the_endpoint_is_given_time_to_answer_who_waits() -> None:
     grace = duration_seconds(service("admission")["stop_grace_period"])
-    told = Environment.model_fields["ADMISSION_DEADLINE_SECONDS"].metadata
-    (longest,) = [int(str(bound.le)) for bound in told if isinstance(bound, Le)]
+    reported = Environment.model_fields["ADMISSION_DEADLINE_SECONDS"].metadata
+    (longest,) = [int(str(bound.le)) for bound in reported if isinstance(bound, Le)]
 
     assert LEAVE_SECONDS + longest < GRACEFUL_SECONDS < grace
 
@@ -269,7 +269,7 @@ def test_prometheus_reads_the_file_that_is_mounted() -> None:
     assert "--storage.tsdb.retention.time=400d" in found["command"]
 
 
-def test_the_door_is_probed_and_scraped_where_no_certificate_is_needed() -> None:
+def test_the_endpoint_is_probed_and_scraped_where_no_certificate_is_needed() -> None:
     found = service("admission")
     (bound,) = [one for one in found["command"] if one.startswith("--probe-bind=")]
     port = int(bound.rpartition(":")[2])

@@ -34,7 +34,7 @@ print(a.get("results", [a])[0]["id"])'; }
 """  # noqa: E501 - Word for word as it is pasted.
 ID: Final = "01a1ffa4-c3b5-7ec1-b7ac-5a1808bc343a"
 # Each call becomes one line of the file "asked": its arguments, parted by a character that no page
-# has. The answer serves whoever reads an id, a time or a tag out of it.
+# has. The answer serves anyone who reads an id, a time or a tag out of it.
 STUBS: Final = f"""
 set -u
 gl() {{ (IFS=$'\\x1f'; printf '%s\\x1e' "$*" >> asked)
@@ -84,7 +84,7 @@ def pasted(page: str, folder: Path) -> tuple[str, list[list[str]]]:
         capture_output=True,
         text=True,
         timeout=60,
-        check=False,  # What a line complains of is told below, the last one's code says nothing.
+        check=False,  # Errors of a line are reported below.
     )
     asked = (folder / "asked").read_text() if (folder / "asked").exists() else ""
     complaints = [
@@ -185,11 +185,13 @@ def test_every_body_is_an_object_of_json(
         (["metering-windows/7/", "-X", "DELETE"], "delete is not taken by metering-windows/7/"),
     ],
 )
-def test_what_the_api_does_not_know_is_told(call: list[str], problem: str) -> None:
+def test_what_the_api_does_not_know_is_reported(call: list[str], problem: str) -> None:
     assert problem_of(call) == problem
 
 
-def test_a_name_that_is_not_set_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_not_set_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(PAGES, "x.md", "```console\n" + HELPER + "gl projects/$NEVER_SET/\n```\n")
 
     complaints, _ = pasted("x.md", tmp_path)

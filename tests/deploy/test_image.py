@@ -154,7 +154,7 @@ def test_a_missing_variable_stops_the_start_with_its_name(image: Path, missing: 
     assert f"{missing}: Field required" in done.stderr
 
 
-def test_the_probe_tells_a_dead_service_from_a_wrong_call(
+def test_the_probe_shows_a_dead_service_from_a_wrong_call(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert probe(["http://127.0.0.1:1/healthz"]) == 1

@@ -68,7 +68,7 @@ def test_half_of_the_programs_on_path_are_none(
     assert (found.folder, found.reason) == (None, "Prometheus is not on PATH.")
 
 
-def test_a_failed_download_is_told_in_one_line(
+def test_a_failed_download_is_reported_in_one_line(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_tool(state / "bin", "apt-get", "echo 'W: first' >&2; echo 'E: No network' >&2; exit 100")
@@ -82,7 +82,7 @@ def test_a_failed_download_is_told_in_one_line(
     assert list((state / "tools").iterdir()) == []
 
 
-def test_without_apt_the_reason_is_told(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_apt_the_reason_is_reported(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (state / "bin").mkdir()
     monkeypatch.setenv("PATH", str(state / "bin"))
 
@@ -268,7 +268,7 @@ def test_a_supervisor_keeps_it_alive(state: Path, programs: Path) -> None:
         )
 
 
-def test_a_configuration_it_cannot_read_is_told(state: Path, programs: Path) -> None:
+def test_a_configuration_it_cannot_read_is_reported(state: Path, programs: Path) -> None:
     server = EmbeddedPrometheus(
         state / "prometheus", programs=programs, scrape_configs=[{"no_such_key": 1}]
     )

@@ -233,7 +233,7 @@ def test_a_database_without_its_owner_is_refused_by_name(state: Path) -> None:
         assert stack.supervisor.pids() == {}
 
 
-def test_a_failed_command_is_told_with_its_log(
+def test_a_failed_command_is_reported_with_its_log(
     state: Path, bare_environment: dict[str, str]
 ) -> None:
     with (

@@ -127,7 +127,7 @@ def test_the_same_state_cannot_run_twice(state: Path) -> None:
         pass
 
 
-def test_a_child_that_never_answers_is_told_with_its_log(state: Path) -> None:
+def test_a_child_that_never_answers_is_reported_with_its_log(state: Path) -> None:
     silent = PlainService(
         service(state, "silent", "print('why', flush=True)").program, answers=lambda: False
     )

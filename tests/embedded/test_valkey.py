@@ -118,7 +118,7 @@ def test_a_path_too_long_for_a_socket_leaves_tcp(state: Path) -> None:
     valkey.stop()
 
 
-def test_a_taken_port_is_told_with_the_end_of_the_log(state: Path, second_state: Path) -> None:
+def test_a_taken_port_is_reported_with_the_end_of_the_log(state: Path, second_state: Path) -> None:
     first = EmbeddedValkey(state / "valkey")
     first.start()
 

@@ -72,7 +72,7 @@ PAGES = {
 
 @pytest.fixture
 def cast(db: None) -> Iterator[Cast]:  # noqa: ARG001 - It is the transaction.
-    """Everybody, let into the site; what opens there is told by roles."""
+    """Everybody, let into the site; what opens there is reported by roles."""
     logging.disable(logging.WARNING)
     made = make_cast()
     User.objects.update(is_staff=True)
@@ -84,7 +84,7 @@ def tables() -> dict[str, str]:
     """Return the address of each table's list by its label."""
     return {
         model._meta.label_lower: f"/admin/{model._meta.label_lower.replace('.', '/')}/"  # noqa: SLF001 - Model meta.
-        for model in admin.site._registry  # noqa: SLF001 - What the site has is told nowhere else.
+        for model in admin.site._registry  # noqa: SLF001 - What the site has is reported nowhere else.
     }
 
 

@@ -11,8 +11,8 @@ from django.db import transaction
 from quotas.models import QuotaRequest
 from tenants.models import AuditEntry, Organization
 from tests.support.builders import AT
-from tests.support.flows.deeds import DEEDS
 from tests.support.flows.estate import make_estate
+from tests.support.flows.service_calls import DEEDS
 
 NOT_DEEDS = {
     "tenants.audit.record",
@@ -153,13 +153,13 @@ def services() -> Iterator[str]:
 
 
 def test_every_service_that_takes_an_actor_stands_in_one_of_the_tables() -> None:
-    told = [*DEEDS, *NOT_DEEDS, *SWEEPS, *ELSEWHERE]
+    reported = [*DEEDS, *NOT_DEEDS, *SWEEPS, *ELSEWHERE]
 
-    assert sorted(told) == sorted(services())
+    assert sorted(reported) == sorted(services())
 
 
 @pytest.mark.django_db
-def test_every_deed_leaves_exactly_its_entries_in_the_right_trail() -> None:
+def test_every_call_leaves_exactly_its_entries_in_the_right_trail() -> None:
     estate = make_estate()
     slugs = dict(Organization.objects.values_list("pk", "slug"))
     assert QuotaRequest.objects.count() == 4

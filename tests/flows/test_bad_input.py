@@ -1,4 +1,4 @@
-"""Bad input end to end: told with cause and remedy, never zero, never a guess; then put right."""
+"""Bad input end to end: reported with cause and remedy, never zero or a guess; then corrected."""
 
 from collections.abc import Callable
 
@@ -52,7 +52,7 @@ HELD: dict[str, tuple[ExceptionKind, PodObservation, PodObservation, Callable[[S
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_what_cannot_be_billed_is_held_and_told_until_it_can(priced: Site, name: str) -> None:
+def test_what_cannot_be_billed_is_held_and_reported_until_it_can(priced: Site, name: str) -> None:
     kind, odd, better, put_right = HELD[name]
     good = pod("good")
     nodes = (node(allocatable={"nvidia_com_gpu": 8, ODD: 2}), node("node-2", labels={}))
@@ -62,12 +62,16 @@ def test_what_cannot_be_billed_is_held_and_told_until_it_can(priced: Site, name:
 
     assert priced.run(source, DUE) == CollectionSweep(opened=1, sealed=1)
 
-    (told,) = priced.listed("metering-exceptions")
-    assert (told["kind"], told["state"], told["held_unit_seconds"]) == (kind.value, "open", 7200)
-    assert told["subject"] == f"odd {odd.requests[0].resource}"
-    assert told["summary"]
+    (reported,) = priced.listed("metering-exceptions")
+    assert (reported["kind"], reported["state"], reported["held_unit_seconds"]) == (
+        kind.value,
+        "open",
+        7200,
+    )
+    assert reported["subject"] == f"odd {odd.requests[0].resource}"
+    assert reported["summary"]
     is_nameless = kind is ExceptionKind.UNKNOWN_DEVICE
-    assert told["remedy"] == (UNKNOWN_RESOURCE_REMEDY if is_nameless else REMEDIES[kind])
+    assert reported["remedy"] == (UNKNOWN_RESOURCE_REMEDY if is_nameless else REMEDIES[kind])
     assert priced.billed() == {"13:00": 3600}
 
     put_right(priced)
@@ -82,17 +86,17 @@ def test_a_sealed_hour_keeps_what_it_held_and_says_so(priced: Site) -> None:
     priced.run(source, DUE)
     bind_stray(priced)
     (window,) = priced.listed("metering-windows")
-    (told,) = priced.listed("metering-exceptions")
+    (reported,) = priced.listed("metering-exceptions")
     before = list(CapacityRecord.objects.values())
 
-    frank = priced.door(priced.cast.frank)
+    frank = priced.client_for(priced.cast.frank)
     refused = frank.post(f"{API}/metering-windows/{window['id']}/retry/", {"note": "Bound now."})
 
     assert (refused.status_code, refused.json()["code"]) == (409, "metering_window_sealed")
     assert refused.json()["remedy"]
     assert list(CapacityRecord.objects.values()) == before
     assert priced.billed() == {}
-    path = f"metering-exceptions/{told['id']}/resolve"
+    path = f"metering-exceptions/{reported['id']}/resolve"
     resolved = priced.post(priced.cast.frank, path, {"note": "A trial, not billed."})
     assert (resolved["state"], resolved["resolution"]) == ("resolved", "A trial, not billed.")
     assert resolved["held_unit_seconds"] == 7200
@@ -116,16 +120,16 @@ def test_usage_without_a_price_waits_for_one_and_is_never_free(site: Site) -> No
 
     assert site.run(source, DUE) == CollectionSweep(opened=1, sealed=1)
 
-    (told,) = site.listed("accrual-exceptions")
-    assert (told["code"], told["unit_seconds"]) == ("no_price", 7200)
-    assert told["summary"] == (
+    (reported,) = site.listed("accrual-exceptions")
+    assert (reported["code"], reported["unit_seconds"]) == ("no_price", 7200)
+    assert reported["summary"] == (
         "Price book standard has no price for large units of H100/whole at that hour."
     )
-    assert told["remedy"].startswith("Set a price for the size and group")
-    assert told["resolved_at"] is None
+    assert reported["remedy"].startswith("Set a price for the size and group")
+    assert reported["resolved_at"] is None
     assert site.billed() == {}
     (period,) = site.listed("billing-periods")
-    draft = site.door(site.cast.dora).post(
+    draft = site.client_for(site.cast.dora).post(
         f"{API}/invoices/", {"period": period["id"]}, headers={"Idempotency-Key": "early"}
     )
     assert (draft.status_code, draft.json()["code"]) == (409, "period_not_ready")
@@ -138,8 +142,8 @@ def test_usage_without_a_price_waits_for_one_and_is_never_free(site: Site) -> No
     assert site.billed() == {"13:00": 7200}
     (charge,) = site.listed("charges")
     assert (charge["unit_price"]["amount"], charge["unit_price"]["currency"]) == ("2.50", "EUR")
-    (told,) = site.listed("accrual-exceptions")
-    assert told["resolved_at"] is not None
+    (reported,) = site.listed("accrual-exceptions")
+    assert reported["resolved_at"] is not None
 
 
 def test_usage_of_a_payer_without_a_book_waits_for_one(priced: Site) -> None:
@@ -148,9 +152,9 @@ def test_usage_of_a_payer_without_a_book_waits_for_one(priced: Site) -> None:
 
     priced.run(source, DUE)
 
-    (told,) = priced.listed("accrual-exceptions")
-    assert (told["code"], told["unit_seconds"]) == ("no_price_book", 3600)
-    assert told["summary"] == "Umbrella has no price book at that hour."
+    (reported,) = priced.listed("accrual-exceptions")
+    assert (reported["code"], reported["unit_seconds"]) == ("no_price_book", 3600)
+    assert reported["summary"] == "Umbrella has no price book at that hour."
     assert priced.billed() == {"13:00": 3600}
 
     body = {

@@ -1,4 +1,4 @@
-"""Answers that cannot be believed: asked for again, told, and never taken for zero."""
+"""Answers that cannot be believed: asked for again, reported, and never taken for zero."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -85,18 +85,18 @@ def test_an_answer_in_doubt_is_asked_for_again_and_writes_nothing(
     assert (window["state"], window["failures"], window["sealed_at"]) == ("open", 1, None)
     assert window["last_error"]
     assert "secret" not in window["last_error"]
-    (told,) = site.listed("metering-exceptions")
-    assert (told["kind"], told["state"]) == ("source_unavailable", "open")
-    assert told["details"] == {"reason": reason}
-    assert told["remedy"] == REMEDIES[ExceptionKind.SOURCE_UNAVAILABLE]
+    (reported,) = site.listed("metering-exceptions")
+    assert (reported["kind"], reported["state"]) == ("source_unavailable", "open")
+    assert reported["details"] == {"reason": reason}
+    assert reported["remedy"] == REMEDIES[ExceptionKind.SOURCE_UNAVAILABLE]
     assert nothing_written()
 
     become(world, sound_world())
     assert site.run(source, at + MINUTE) == CollectionSweep(sealed=1)
 
     assert site.billed() == {"10:00": 3600}
-    (told,) = site.listed("metering-exceptions")
-    assert told["state"] == "resolved"
+    (reported,) = site.listed("metering-exceptions")
+    assert reported["state"] == "resolved"
 
 
 def test_a_prometheus_that_is_down_for_days_is_waited_for(priced: Site) -> None:
@@ -135,19 +135,19 @@ def test_an_empty_answer_during_an_outage_is_not_zero(priced: Site) -> None:
 
     (window,) = priced.listed("metering-windows")
     assert (window["state"], window["coverage"], window["record_count"]) == ("open", "0.00000", 0)
-    (told,) = priced.listed("metering-exceptions")
-    assert (told["kind"], told["state"]) == ("low_coverage", "open")
-    assert told["summary"].startswith("3600 s of this hour were not observed: ")
-    assert told["summary"].endswith("No scrape took place after the hour.")
-    assert told["remedy"] == REMEDIES[ExceptionKind.LOW_COVERAGE]
+    (reported,) = priced.listed("metering-exceptions")
+    assert (reported["kind"], reported["state"]) == ("low_coverage", "open")
+    assert reported["summary"].startswith("3600 s of this hour were not observed: ")
+    assert reported["summary"].endswith("No scrape took place after the hour.")
+    assert reported["remedy"] == REMEDIES[ExceptionKind.LOW_COVERAGE]
     assert nothing_written()
 
     source.seen[HOUR] = observation(pod(units=2))
     assert priced.run(source, DUE + MINUTE) == CollectionSweep(sealed=1)
 
     assert priced.billed() == {"13:00": 7200}
-    (told,) = priced.listed("metering-exceptions")
-    assert told["state"] == "resolved"
+    (reported,) = priced.listed("metering-exceptions")
+    assert reported["state"] == "resolved"
 
 
 @pytest.mark.soak
@@ -163,7 +163,7 @@ def test_an_hour_nobody_saw_becomes_a_persons_decision(priced: Site) -> None:
     assert window.state == "gap"
     assert not UsageRecord.objects.exists()
     path = f"metering-windows/{window.pk}/decide"
-    refused = priced.door(priced.cast.frank).post(
+    refused = priced.client_for(priced.cast.frank).post(
         f"{API}/{path}/", {"decision": "accept", "note": "  "}
     )
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")

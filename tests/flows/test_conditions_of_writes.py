@@ -12,7 +12,7 @@ from tenants.models import AuditEntry
 from tests.support.digest import ledger_digest
 from tests.support.flows.estate import Estate, make_estate
 from tests.support.flows.operations import handler_of, operations, send
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 BY_IF_MATCH = {
     "PATCH notification-endpoints/pk/",
@@ -86,7 +86,7 @@ ENTRIES = {
     "POST quota-loans/pk/approve/": 3,
     "POST quota-requests/pk/approve/": 2,
 }
-"""An approval is told, and so is the limit it sets."""
+"""An approval is reported, and so is the limit it sets."""
 LEADS = {
     "POST quota-requests/",
     "POST quota-requests/bulk/",
@@ -107,7 +107,7 @@ def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transactio
 @pytest.fixture
 def clients(estate: Estate) -> dict[str, APIClient]:
     """A client that may do it, for each operation of the tables above."""
-    frank, dora, bob = (open_door(getattr(estate.cast, n)) for n in ("frank", "dora", "bob"))
+    frank, dora, bob = (api_client(getattr(estate.cast, n)) for n in ("frank", "dora", "bob"))
     money = (
         "billing-periods",
         "credit-proposals",
@@ -130,7 +130,7 @@ def marked(mark: str, value: object) -> set[str]:
     return {o for o in operations() if getattr(handler_of(o), mark, None) is value}
 
 
-def test_the_tables_are_what_the_doors_say() -> None:
+def test_the_tables_are_what_the_endpoints_say() -> None:
     assert marked("requires_if_match", value=True) == BY_IF_MATCH
     assert marked("idempotency_key_is_required", value=True) == BY_KEY
     assert marked("idempotency_key_is_required", value=False) == BY_KEY_IF_GIVEN

@@ -1,4 +1,4 @@
-"""Late truth on its way: sealed, invoiced, told later, and billed by the next invoice, once."""
+"""Late truth on its way: sealed, invoiced, reported later, and billed by the next invoice, once."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -55,9 +55,9 @@ def see(metering: Worker, hour: datetime, *lives: tuple[str, int, str]) -> None:
     shift = hour - datetime(2026, 10, 5, 13, tzinfo=UTC)
     pods = []
     for uid, seconds, namespace in lives:
-        told = ended_pod(uid, 0, seconds, namespace=namespace)
+        reported = ended_pod(uid, 0, seconds, namespace=namespace)
         moved = {
-            name: getattr(told, name) + shift
+            name: getattr(reported, name) + shift
             for name in (
                 "scheduled_at",
                 "first_seen_at",

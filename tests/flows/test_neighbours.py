@@ -17,10 +17,10 @@ from tests.flows.test_who_reaches_what import answered, client_of, letter_of
 from tests.support.builders import make_user
 from tests.support.digest import ledger_digest
 from tests.support.flows.estate import Estate, add_second_project, make_estate
-from tests.support.flows.operations import BODIES, FILTERS, handler_view, operations, told
+from tests.support.flows.operations import BODIES, FILTERS, handler_view, operations, reported
 from tests.support.flows.reach import CALLERS, PUBLIC, REACH
 from tests.support.sampling import sampled
-from tests.support.tenants.doors import open_door
+from tests.support.tenants.clients import api_client
 
 PEOPLE_OF_LLM: Final = ("carol", "bob")
 WORDS_OF_VISION: Final = ("wanda",)
@@ -88,7 +88,7 @@ def test_the_second_project_of_an_organization_is_a_place_of_its_own(
         if not is_right and (operation, name) not in EXPLAINED:
             unexplained.append((operation, letter_of(own, operation), letter_of(here, operation)))
         if name in PEOPLE_OF_LLM:
-            leaks += [(operation, word) for word in WORDS_OF_VISION if word in told(here)]
+            leaks += [(operation, word) for word in WORDS_OF_VISION if word in reported(here)]
 
     assert unexplained == []
     assert leaks == []
@@ -97,7 +97,7 @@ def test_the_second_project_of_an_organization_is_a_place_of_its_own(
 
 @pytest.mark.parametrize("place", sampled(["own", "other"], every=2))
 def test_to_a_person_without_a_role_everything_is_nowhere(estate: Estate, place: str) -> None:
-    client, before = open_door(make_user("nina")), ledger_digest()
+    client, before = api_client(make_user("nina")), ledger_digest()
     client.get("/api/v1/me/")
     unexplained = []
     for operation in REACH:
@@ -139,7 +139,7 @@ def test_a_filter_finds_what_is_foreign_no_more_than_what_is_nowhere(
     estate: Estate, name: str
 ) -> None:
     second = add_second_project(estate)
-    client = open_door(make_user("nina")) if name == "nina" else client_of(estate, name)
+    client = api_client(make_user("nina")) if name == "nina" else client_of(estate, name)
     foreign = [estate.places["other"], *([second] if name in PEOPLE_OF_LLM else [])]
     tried, differing = 0, []
     for operation, filter_name, noun in _filters():

@@ -1,6 +1,6 @@
 """Quota's whole way in a cluster that runs pods: asked, granted, true, held, lowered, taken back.
 
-The sandbox of the demo is the cluster: its API asks our own doors about every pod, our watch reads
+The sandbox of the demo is the cluster: its API asks our webhooks about every pod, our watch reads
 what became of them, and the enforcer writes the namespaces' quotas.
 """
 
@@ -32,8 +32,8 @@ from simulator.sandbox.seeding import seed_sandbox
 from tenants.domain.identity.roles import Role
 from tenants.models import Organization, Project
 from tests.support.builders import grant, make_user
-from tests.support.kubernetes.door import Door
 from tests.support.kubernetes.webhook_server import WebhookServer
+from tests.support.kubernetes.webhook_view import WebhookView
 from tests.support.kubernetes.wire import Wire
 from tests.support.references import reference_to
 
@@ -73,28 +73,28 @@ class Site:
             config_file=str(kubeconfig_path(folder, LEAD))
         )
         self.core: Any = client.CoreV1Api(made)
-        self._doors: list[WebhookServer] = []
+        self._endpoints: list[WebhookServer] = []
         self._register(folder)
 
     def _register(self, folder: Path) -> None:
-        """Let the API ask our doors, as the generated configurations say."""
+        """Let the API ask our endpoints, as the generated configurations say."""
         wire = Wire(self.core.api_client.configuration)
         for document in configurations(
             Registration(SANDBOX, "", url="https://127.0.0.1", has_conditions=False)
         ):
             for webhook in document["webhooks"]:
                 path = webhook["clientConfig"]["url"].removeprefix("https://127.0.0.1")
-                door = WebhookServer(folder / webhook["name"], "127.0.0.1")
-                door.rule = Door(path)
-                webhook["clientConfig"] = {"url": door.url, "caBundle": door.authority}
-                self._doors.append(door)
+                client_for = WebhookServer(folder / webhook["name"], "127.0.0.1")
+                client_for.rule = WebhookView(path)
+                webhook["clientConfig"] = {"url": client_for.url, "caBundle": client_for.authority}
+                self._endpoints.append(client_for)
             plural = f"{document['kind'].lower()}s"
             made = wire.post(f"/apis/{document['apiVersion']}/{plural}", document)
             assert made.code == 201, made.message
 
     def close(self) -> None:
-        for door in self._doors:
-            door.stop()
+        for client_for in self._endpoints:
+            client_for.stop()
         self.core.api_client.close()
 
     def ask(self, username: str, method: str, path: str, body: Any = None) -> Any:  # noqa: ANN401

@@ -22,10 +22,10 @@ from tests.support.flows.estate import (
     Estate,
     make_estate,
 )
-from tests.support.flows.operations import BODIES, operations, send_body, told
+from tests.support.flows.operations import BODIES, operations, reported, send_body
 from tests.support.flows.reach import CALLERS, PUBLIC, REACH
 from tests.support.sampling import sampled
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 LETTERS = {401: "-", 403: "f", 404: "n", 409: "r"}
 FOREIGN_WORDS = {
@@ -45,8 +45,8 @@ def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transactio
 
 def client_of(estate: Estate, name: str) -> APIClient:
     if name == "robot":
-        return open_door(estate.robot, scopes=("billing:invoice:read",))
-    return open_door(getattr(estate.cast, name))
+        return api_client(estate.robot, scopes=("billing:invoice:read",))
+    return api_client(getattr(estate.cast, name))
 
 
 def answered(
@@ -92,7 +92,7 @@ def test_a_caller_reaches_what_the_table_says_and_hears_of_nothing_else(
         reached[operation] = "".join(letter_of(answer, operation) for answer in answers)
         for place, answer in zip(PLACES, answers, strict=True):
             words = _foreign_words(estate, name, place)
-            text = told(answer) if words else ""
+            text = reported(answer) if words else ""
             leaks += [(operation, place, word) for word in words if word in text]
         hidden, missing = answers[1:]
         if (hidden.status_code, missing.status_code) == (404, 404):

@@ -38,7 +38,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Pod:
-    """What kube-state-metrics tells of a pod that is bound throughout, or from some second on."""
+    """What kube-state-metrics shows of a pod that is bound throughout, or from some second on."""
 
     namespace: str
     name: str
@@ -80,8 +80,8 @@ def objects(
     start_at: datetime,
 ) -> list[Line]:
     """Return kube-state-metrics' series of one node and its pods; names are sanitised."""
-    told = {f"label_{clean(key)}": text for key, text in labels.items()}
-    lines = [Line("kube_node_labels", {"node": node, **told}, "1")]
+    reported = {f"label_{clean(key)}": text for key, text in labels.items()}
+    lines = [Line("kube_node_labels", {"node": node, **reported}, "1")]
     lines += [
         Line(
             "kube_node_status_allocatable",

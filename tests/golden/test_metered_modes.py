@@ -79,7 +79,7 @@ class Mode:
 
     def lines(self, name: str) -> list[Line]:
         """Return everything Prometheus holds of it."""
-        told = objects(
+        reported = objects(
             self.node,
             self.pods,
             labels=self.labels,
@@ -88,7 +88,7 @@ class Mode:
         )
         devices = read_text(FILES / f"{name}.prom")
         return [
-            *scraped(told, KSM, honors=True),
+            *scraped(reported, KSM, honors=True),
             *scraped(devices, EXPORTER, honors=self.honors),
             Line("up", KSM, "1"),
             Line("up", EXPORTER, "1"),
@@ -205,7 +205,7 @@ def metered(request: pytest.FixtureRequest, db: None, prometheus_url: str) -> di
     worker = Worker(name="golden", source=source, actor=ACTOR, policy=DEFAULT_POLICY)
     meter_due(worker=worker, at=moment(3600 + LATER))
     collect_due_devices(worker=worker, at=moment(3600 + LATER))
-    return told()
+    return reported()
 
 
 def hold_claims(cluster: Cluster, node: str) -> None:
@@ -220,7 +220,7 @@ def hold_claims(cluster: Cluster, node: str) -> None:
     reserved(cluster, "uid-serving", "p3", 1800)
 
 
-def told() -> dict[str, Any]:
+def reported() -> dict[str, Any]:
     """Return what the ledger holds, as it stands in a golden file."""
     window = MeteringWindow.objects.get()
     return {
@@ -259,11 +259,11 @@ def told() -> dict[str, Any]:
             }
             for row in CapacityRecord.objects.order_by("resource")
         ],
-        "devices": [device_told(row) for row in DeviceUsage.objects.order_by("uuid", "id")],
+        "devices": [device_shown(row) for row in DeviceUsage.objects.order_by("uuid", "id")],
     }
 
 
-def device_told(row: DeviceUsage) -> dict[str, Any]:
+def device_shown(row: DeviceUsage) -> dict[str, Any]:
     """Return one device's row as it stands in a golden file."""
     return {
         "device": f"{row.uuid} {row.instance_id} {row.instance_profile}".strip(),
@@ -344,7 +344,9 @@ def test_copies_and_processes_are_not_added_up(metered: dict[str, Any]) -> None:
 
 
 @in_modes("dra")
-def test_a_claim_is_billed_once_and_its_device_told_by_its_pods(metered: dict[str, Any]) -> None:
+def test_a_claim_is_billed_once_and_its_device_reported_by_its_pods(
+    metered: dict[str, Any],
+) -> None:
     usage = {
         record["pod"]: (record["resource"], record["unit_seconds"]) for record in metered["usage"]
     }

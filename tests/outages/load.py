@@ -17,7 +17,7 @@ from metering.services.collection.sweeping import meter_due
 from quotas.models import Reservation
 from quotas.services.limits.changes import open_counter
 from tenants.models import Cluster
-from tests.quotas.webhook.conftest import Doors, make_node
+from tests.quotas.webhook.conftest import Webhooks, make_node
 from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker
 from tests.support.quotas.admitting import drifted
@@ -121,7 +121,7 @@ class Load:
         asked = asking_pod(1)
         asked["metadata"] = {**asked["metadata"], "uid": uid, "name": uid}
         begin = time.monotonic()
-        answer = Doors("ampere").admit(asked)
+        answer = Webhooks("ampere").admit(asked)
         self.slowest_seconds = max(self.slowest_seconds, int(time.monotonic() - begin))
         if answer.status == 200 and answer.is_allowed:
             self.admitted.append(uid)

@@ -58,5 +58,5 @@ def _django_db_helper(committed_db: str) -> str:
 def reach_through(pooler: Pooler) -> None:
     """Point Django at a pooler; the database, the role and the password stay."""
     connections["default"].close()
-    for told in (settings.DATABASES["default"], connections["default"].settings_dict):
-        told["PORT"] = str(pooler.port)
+    for reported in (settings.DATABASES["default"], connections["default"].settings_dict):
+        reported["PORT"] = str(pooler.port)

@@ -17,7 +17,7 @@ from tenants.models import Cluster
 from tests.metering.services.collection.test_concurrency import at_once
 from tests.pooled.conftest import reach_through
 from tests.support.builders import make_cluster
-from tests.support.metering.allocations.told import lead, pages, told_pod
+from tests.support.metering.allocations.states import lead, pages, reported_pod
 from tests.support.metering.seen import ACTOR, HOUR, moment
 from tests.support.pooler import Pooler
 
@@ -73,7 +73,7 @@ def _list(cluster: Cluster, lease: Lease, in_step: threading.Barrier) -> Ledgere
     """Ledger a list of pods whose pages come at the same time as those of the other cluster."""
 
     def read() -> Iterator[ListPage]:
-        pods = [told_pod(f"{cluster.slug}-{number}") for number in range(PODS)]
+        pods = [reported_pod(f"{cluster.slug}-{number}") for number in range(PODS)]
         for page in pages(pods, size=PAGE):
             in_step.wait()
             yield page

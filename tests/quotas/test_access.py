@@ -128,7 +128,7 @@ def test_what_is_not_there_is_answered_as_what_may_not_be_seen(cast: Cast) -> No
         ("ann", ["acme", "umbrella"]),
     ],
 )
-def test_use_is_told_of_organizations_one_has_to_do_with(
+def test_use_is_reported_of_organizations_one_has_to_do_with(
     cast: Cast, name: str, slugs: list[str]
 ) -> None:
     found = organizations_with_limits(actor_of(getattr(cast, name))).order_by("slug")

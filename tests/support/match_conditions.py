@@ -1,4 +1,4 @@
-"""Match conditions as an API server evaluates them, and pods that do or do not concern the door."""
+"""Match conditions as an API server evaluates them, and pods that match or do not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -130,13 +130,13 @@ def test_pdf_and_csv_tell_every_amount_and_the_total_of_the_ledger(final: Invoic
 
 
 def test_nothing_of_another_organization_is_in_the_documents(final: Invoice) -> None:
-    told = [
+    reported = [
         text_of(render_pdf(final.document)),
         render_csv(final.document).decode(),
         json.dumps(final.document),
     ]
 
-    for text in told:
+    for text in reported:
         assert "Acme" in text
         for canary in ("umbrella", "virus", "mallory"):
             assert canary not in text.lower()

@@ -113,7 +113,7 @@ def test_hours_of_two_sizes_are_added_up_apart_and_never_together() -> None:
 @pytest.mark.parametrize(
     ("currency", "amount"), [("EUR", "\u22120.50"), ("JPY", "\u22121"), ("KWD", "\u22120.500")]
 )
-def test_less_than_nothing_of_a_size_is_told_with_a_minus(currency: str, amount: str) -> None:
+def test_less_than_nothing_of_a_size_is_reported_with_a_minus(currency: str, amount: str) -> None:
     document = make_document(
         lines=[
             ("llm", "large", "H100/whole", "2.50", 3600),

@@ -7,7 +7,7 @@ from billing.models import AccrualException, BillingPeriod, Charge
 from tests.support.billing.ledger import HOUR, Use, accrue_everything, sealed_window
 from tests.support.billing.office import Office
 from tests.support.builders import MONTH_END, make_cluster
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 PERIODS, CHARGES, EXCEPTIONS = (
     "/api/v1/billing-periods/",
@@ -17,7 +17,7 @@ PERIODS, CHARGES, EXCEPTIONS = (
 
 
 def test_the_finance_admin_opens_a_month_once(office: Office) -> None:
-    client = open_door(office.cast.dora)
+    client = api_client(office.cast.dora)
     body = {"organization": str(office.cast.acme.pk), "label": "2026-12"}
 
     made = client.post(PERIODS, body, headers={"Idempotency-Key": "k1"})
@@ -30,7 +30,7 @@ def test_the_finance_admin_opens_a_month_once(office: Office) -> None:
 
 
 def test_a_wrong_label_names_its_field(office: Office) -> None:
-    answer = open_door(office.cast.dora).post(
+    answer = api_client(office.cast.dora).post(
         PERIODS,
         {"organization": str(office.cast.acme.pk), "label": "12/2026"},
         headers={"Idempotency-Key": "k1"},
@@ -43,7 +43,7 @@ def test_a_wrong_label_names_its_field(office: Office) -> None:
 def test_periods_are_seen_by_who_does_the_billing_or_audits(
     office: Office, name: str, seen: int
 ) -> None:
-    client = open_door(getattr(office.cast, name))
+    client = api_client(getattr(office.cast, name))
 
     assert len(client.get(PERIODS).json()["results"]) == seen
     status = client.get(f"{PERIODS}{office.period.pk}/").status_code
@@ -63,16 +63,16 @@ def test_periods_are_seen_by_who_does_the_billing_or_audits(
 def test_charges_are_seen_by_the_projects_one_reaches(
     office: Office, name: str, projects: set[str]
 ) -> None:
-    answer = open_door(getattr(office.cast, name)).get(CHARGES)
+    answer = api_client(getattr(office.cast, name)).get(CHARGES)
 
     slugs = {str(p.pk): p.slug for p in (office.cast.llm, office.cast.vision, office.cast.virus)}
     assert {slugs[row["project"]] for row in answer.json()["results"]} == projects
 
 
-def test_a_charge_tells_quantity_and_price_exactly(office: Office) -> None:
+def test_a_charge_shows_quantity_and_price_exactly(office: Office) -> None:
     charge = Charge.objects.get(project=office.cast.vision)
 
-    row = open_door(office.cast.alice).get(f"{CHARGES}{charge.pk}/").json()
+    row = api_client(office.cast.alice).get(f"{CHARGES}{charge.pk}/").json()
 
     assert (row["unit_seconds"], row["unit_hours"]) == (1800, "0.500000")
     assert row["unit_price"] == {"amount": "2.00", "currency": "EUR"}
@@ -92,28 +92,28 @@ def test_a_charge_tells_quantity_and_price_exactly(office: Office) -> None:
     ],
 )
 def test_charges_are_filtered(office: Office, filter_: str, found: int) -> None:
-    assert len(open_door(office.cast.ann).get(f"{CHARGES}?{filter_}").json()["results"]) == found
+    assert len(api_client(office.cast.ann).get(f"{CHARGES}?{filter_}").json()["results"]) == found
 
 
-def test_unpriced_use_is_told_with_its_remedy(office: Office) -> None:
+def test_unpriced_use_is_reported_with_its_remedy(office: Office) -> None:
     sealed_window(
         make_cluster("other"), [Use(office.cast.llm, 60, size="large")], start_at=MONTH_END + HOUR
     )
     accrue_everything()
     found = AccrualException.objects.get()
 
-    row = open_door(office.cast.bob).get(f"{EXCEPTIONS}?is_open=true").json()["results"][0]
+    row = api_client(office.cast.bob).get(f"{EXCEPTIONS}?is_open=true").json()["results"][0]
 
     assert (row["id"], row["code"], row["unit_seconds"]) == (found.pk, "no_price", 60)
     assert row["remedy"].startswith("Set a price")
-    assert open_door(office.cast.ann).get(f"{EXCEPTIONS}{found.pk}/").status_code == 200
-    assert problem(open_door(office.cast.mallory).get(f"{EXCEPTIONS}{found.pk}/"))[0] == 404
+    assert api_client(office.cast.ann).get(f"{EXCEPTIONS}{found.pk}/").status_code == 200
+    assert problem(api_client(office.cast.mallory).get(f"{EXCEPTIONS}{found.pk}/"))[0] == 404
 
 
 def test_the_number_of_statements_of_a_list_is_constant(
     office: Office, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    client = open_door(office.cast.ann)
+    client = api_client(office.cast.ann)
     client.get(CHARGES)
 
     for size in (1, 3):

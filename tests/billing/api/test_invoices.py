@@ -9,7 +9,7 @@ from billing.models import Invoice
 from tenants.domain.identity.roles import Role
 from tests.support.billing.office import Office
 from tests.support.builders import grant, make_user
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 PATH = "/api/v1/invoices/"
 
@@ -22,7 +22,7 @@ def send(client: APIClient, path: str, body: Any = None, **headers: str) -> Any:
 def test_a_month_is_drafted_looked_at_and_finalized(office: Office) -> None:
     eric = make_user("eric")
     grant(eric, Role.FINANCE_ADMIN)
-    dora, other = open_door(office.cast.dora), open_door(eric)
+    dora, other = api_client(office.cast.dora), api_client(eric)
 
     drafted = send(dora, PATH, {"period": str(office.period.pk)})
     place = drafted["Location"]
@@ -45,7 +45,7 @@ def test_a_month_is_drafted_looked_at_and_finalized(office: Office) -> None:
 def test_a_month_that_is_not_over_is_refused_with_its_reason(office: Office) -> None:
     period = office.cast.acme.billing_periods.get(label="2026-11")
 
-    answer = send(open_door(office.cast.dora), PATH, {"period": str(period.pk)})
+    answer = send(api_client(office.cast.dora), PATH, {"period": str(period.pk)})
 
     assert problem(answer) == (409, "period_not_ready")
     assert [p["code"] for p in answer.json()["problems"]] == ["period_not_over"]
@@ -53,7 +53,7 @@ def test_a_month_that_is_not_over_is_refused_with_its_reason(office: Office) -> 
 
 
 def test_who_drafted_is_refused_as_finalizer(office: Office) -> None:
-    dora = open_door(office.cast.dora)
+    dora = api_client(office.cast.dora)
     drafted = send(dora, PATH, {"period": str(office.period.pk)})
 
     answer = send(
@@ -65,14 +65,14 @@ def test_who_drafted_is_refused_as_finalizer(office: Office) -> None:
 
 
 def test_a_draft_made_again_is_not_finalized_unseen(office: Office, draft: Invoice) -> None:
-    answer = send(open_door(office.cast.dora), f"{PATH}{draft.pk}/finalize/", If_Match='"7"')
+    answer = send(api_client(office.cast.dora), f"{PATH}{draft.pk}/finalize/", If_Match='"7"')
 
     assert problem(answer) == (412, "stale_version")
     assert Invoice.objects.get().state == "draft"
 
 
 def test_a_draft_nobody_says_to_have_seen_is_not_finalized(office: Office, draft: Invoice) -> None:
-    answer = send(open_door(office.cast.dora), f"{PATH}{draft.pk}/finalize/")
+    answer = send(api_client(office.cast.dora), f"{PATH}{draft.pk}/finalize/")
 
     assert problem(answer) == (428, "precondition_required")
     assert Invoice.objects.get().state == "draft"
@@ -86,7 +86,7 @@ def test_a_draft_nobody_says_to_have_seen_is_not_finalized(office: Office, draft
 def test_an_invoice_is_read_by_its_organization_and_the_platform(
     office: Office, draft: Invoice, name: str, status: int, part: str
 ) -> None:
-    answer = open_door(getattr(office.cast, name)).get(f"{PATH}{draft.pk}/{part}")
+    answer = api_client(getattr(office.cast, name)).get(f"{PATH}{draft.pk}/{part}")
 
     assert answer.status_code == status
 
@@ -98,7 +98,7 @@ def test_an_invoice_is_read_by_its_organization_and_the_platform(
 def test_nobody_else_writes_invoices(
     office: Office, draft: Invoice, name: str, status: int
 ) -> None:
-    client = open_door(getattr(office.cast, name))
+    client = api_client(getattr(office.cast, name))
 
     final = send(client, f"{PATH}{draft.pk}/finalize/", If_Match='"1"')
     gone = client.delete(f"{PATH}{draft.pk}/", headers={"If-Match": '"1"'})
@@ -109,7 +109,7 @@ def test_nobody_else_writes_invoices(
 
 
 def test_an_invoice_is_handed_out_as_pdf_and_csv(office: Office, draft: Invoice) -> None:
-    client = open_door(office.cast.alice)
+    client = api_client(office.cast.alice)
 
     pdf, csv = (client.get(f"{PATH}{draft.pk}/{kind}/") for kind in ("pdf", "csv"))
 
@@ -121,7 +121,7 @@ def test_an_invoice_is_handed_out_as_pdf_and_csv(office: Office, draft: Invoice)
 
 
 def test_a_draft_is_discarded_as_it_was_seen(office: Office, draft: Invoice) -> None:
-    client = open_door(office.cast.dora)
+    client = api_client(office.cast.dora)
 
     blind = client.delete(f"{PATH}{draft.pk}/")
     gone = client.delete(f"{PATH}{draft.pk}/", headers={"If-Match": '"1"'})
@@ -132,11 +132,11 @@ def test_a_draft_is_discarded_as_it_was_seen(office: Office, draft: Invoice) -> 
 
 
 def test_invoices_are_listed_without_lines_and_filtered(office: Office, draft: Invoice) -> None:
-    client = open_door(office.cast.ann)
+    client = api_client(office.cast.ann)
 
     found = client.get(f"{PATH}?state=draft&period_label=2026-10").json()["results"]
 
     assert [row["id"] for row in found] == [str(draft.pk)]
     assert "lines" not in found[0]
     assert client.get(f"{PATH}?state=final").json()["results"] == []
-    assert open_door(office.cast.mallory).get(PATH).json()["results"] == []
+    assert api_client(office.cast.mallory).get(PATH).json()["results"] == []

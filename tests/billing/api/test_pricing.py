@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from billing.models import Price, PriceBook, PriceBookAssignment
 from tests.support.billing.ledger import make_book, make_price
 from tests.support.billing.office import Office
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 BOOKS, PRICES, ASSIGNMENTS = (
     "/api/v1/price-books/",
@@ -34,7 +34,7 @@ def price_body(office: Office, **fields: object) -> dict[str, Any]:
 
 
 def test_the_finance_admin_makes_a_book_and_sets_a_price(office: Office) -> None:
-    client = open_door(office.cast.dora)
+    client = api_client(office.cast.dora)
 
     made = post(client, BOOKS, {"slug": "usd", "name": "Dollars", "currency": "USD"})
     set_ = post(client, PRICES, price_body(office), key="k2")
@@ -48,7 +48,7 @@ def test_the_finance_admin_makes_a_book_and_sets_a_price(office: Office) -> None
 
 
 def test_a_price_sent_twice_is_set_once(office: Office) -> None:
-    client = open_door(office.cast.dora)
+    client = api_client(office.cast.dora)
     first = post(client, PRICES, price_body(office))
 
     again = post(client, PRICES, price_body(office))
@@ -59,7 +59,7 @@ def test_a_price_sent_twice_is_set_once(office: Office) -> None:
 
 
 def test_a_price_without_a_key_is_refused(office: Office) -> None:
-    answer = open_door(office.cast.dora).post(PRICES, price_body(office))
+    answer = api_client(office.cast.dora).post(PRICES, price_body(office))
 
     assert problem(answer)[1] == "idempotency_key_required"
     assert not Price.objects.filter(size="large").exists()
@@ -81,7 +81,7 @@ def test_a_price_without_a_key_is_refused(office: Office) -> None:
 def test_a_price_that_cannot_be_names_its_field(
     office: Office, fields: dict[str, Any], code: str, field: str
 ) -> None:
-    answer = post(open_door(office.cast.dora), PRICES, price_body(office, **fields))
+    answer = post(api_client(office.cast.dora), PRICES, price_body(office, **fields))
 
     assert problem(answer)[1] == code
     assert json.loads(answer.content)["field"] == field
@@ -90,7 +90,7 @@ def test_a_price_that_cannot_be_names_its_field(
 
 @pytest.mark.parametrize("name", ["alice", "bob", "frank", "ann"])
 def test_nobody_else_sets_prices(office: Office, name: str) -> None:
-    client = open_door(getattr(office.cast, name))
+    client = api_client(getattr(office.cast, name))
 
     priced = post(client, PRICES, price_body(office))
     made = post(client, BOOKS, {"slug": "x", "name": "X", "currency": "EUR"}, key="k2")
@@ -113,7 +113,7 @@ def test_nobody_else_sets_prices(office: Office, name: str) -> None:
 def test_an_organization_sees_the_books_it_is_billed_by_and_no_other(office: Office) -> None:
     hidden = make_book("hidden")
     make_price(hidden)
-    client = open_door(office.cast.alice)
+    client = api_client(office.cast.alice)
 
     books = client.get(BOOKS).json()["results"]
     prices = client.get(PRICES).json()["results"]
@@ -126,7 +126,7 @@ def test_an_organization_sees_the_books_it_is_billed_by_and_no_other(office: Off
 
 
 def test_a_member_without_the_capability_sees_no_price(office: Office) -> None:
-    client = open_door(office.cast.carol)
+    client = api_client(office.cast.carol)
 
     assert client.get(PRICES).json()["results"] == []
     assert problem(client.get(f"{PRICES}{Price.objects.get().pk}/"))[0] == 404
@@ -134,7 +134,7 @@ def test_a_member_without_the_capability_sees_no_price(office: Office) -> None:
 
 def test_a_book_is_assigned_and_read_back(office: Office) -> None:
     other = make_book("other")
-    client = open_door(office.cast.dora)
+    client = api_client(office.cast.dora)
 
     made = post(
         client,
@@ -153,7 +153,7 @@ def test_a_book_is_assigned_and_read_back(office: Office) -> None:
 
 
 def test_prices_are_found_by_the_time_they_hold(office: Office) -> None:
-    client = open_door(office.cast.ann)
+    client = api_client(office.cast.ann)
 
     before = client.get(f"{PRICES}?valid_at=2026-09-30T23:00:00Z").json()["results"]
     after = client.get(f"{PRICES}?valid_at=2026-10-01T00:00:00Z&size=small").json()["results"]
@@ -163,6 +163,6 @@ def test_prices_are_found_by_the_time_they_hold(office: Office) -> None:
 
 
 def test_a_book_is_read_by_its_id(office: Office) -> None:
-    answer = open_door(office.cast.ann).get(f"{BOOKS}{office.book.pk}/")
+    answer = api_client(office.cast.ann).get(f"{BOOKS}{office.book.pk}/")
 
     assert (answer.status_code, answer.json()["slug"]) == (200, "standard")

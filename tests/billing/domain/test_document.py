@@ -162,7 +162,7 @@ def test_what_could_hide_or_turn_text_is_taken_out() -> None:
     ("unit_seconds", "text"),
     [(0, "0.000000"), (1, "0.000278"), (5400, "1.500000"), (-3600, "-1.000000")],
 )
-def test_hours_are_told_with_six_digits(unit_seconds: int, text: str) -> None:
+def test_hours_are_reported_with_six_digits(unit_seconds: int, text: str) -> None:
     assert unit_hours_text(unit_seconds) == text
 
 

@@ -94,7 +94,7 @@ def test_other_sizes_and_books_do_not_matter() -> None:
     assert find_price(prices, book="other", size="large", price_group="*", at=at(1)) is None
 
 
-def test_gaps_and_overlaps_are_told_by_key_and_time() -> None:
+def test_gaps_and_overlaps_are_reported_by_key_and_time() -> None:
     prices = [span(7, None), span(0, 5), span(3, 6, group="A/b"), span(0, 4, group="A/b")]
 
     assert [(p.fault, p.earlier.id, p.later.id) for p in find_problems(prices)] == [

@@ -67,7 +67,7 @@ def test_use_of_one_key_is_added_up_at_the_price_of_its_hour() -> None:
     }
 
 
-def test_use_without_book_or_price_is_told_with_its_cause() -> None:
+def test_use_without_book_or_price_is_reported_with_its_cause() -> None:
     rating = rate_usage(
         [use(1, 7), use(3, 8), use(3, 9, organization="umbrella"), use(10, 1)],
         books=BOOKS,

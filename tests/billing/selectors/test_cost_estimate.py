@@ -132,9 +132,9 @@ def test_last_use_is_what_the_project_used_in_thirty_days(ledger: Ledger) -> Non
 def test_last_use_is_never_more_than_full_use(ledger: Ledger) -> None:
     use(ledger, Use(ledger.llm, unit_seconds=1_000 * 3600, units=1_000))
 
-    told = estimate(ledger, units=1)
+    reported = estimate(ledger, units=1)
 
-    assert told.at_last_use == told.at_full_use == Decimal("1460.00")
+    assert reported.at_last_use == reported.at_full_use == Decimal("1460.00")
 
 
 def test_statements_do_not_grow_with_prices_and_use(ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""Cost and use are told as frozen facts, rounded once per fact."""
+"""Cost and use are reported as frozen facts, rounded once per fact."""
 
 from datetime import date
 from typing import Any
@@ -101,7 +101,7 @@ def test_cost_by_project_size_and_day(two: tuple[Ledger, Ledger]) -> None:
 
 
 @pytest.mark.usefixtures("two")
-def test_unpriced_use_is_told_by_organization() -> None:
+def test_unpriced_use_is_reported_by_organization() -> None:
     assert [(f.organization, f.exceptions, f.unit_seconds) for f in unpriced_use()] == [
         ("umbrella", 1, {"medium": 60})
     ]

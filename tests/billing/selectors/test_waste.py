@@ -35,7 +35,7 @@ def world() -> WasteWorld:
     return made
 
 
-def told(at: object = AT) -> list[tuple[str, WasteMoney]]:
+def reported(at: object = AT) -> list[tuple[str, WasteMoney]]:
     rows = with_money(WasteFinding.objects.all(), at=at)  # type: ignore[arg-type]
     return [(finding.pod_name, money_of(finding)) for finding in rows]
 
@@ -43,7 +43,7 @@ def told(at: object = AT) -> list[tuple[str, WasteMoney]]:
 def test_giving_back_saves_the_whole_price(world: WasteWorld) -> None:
     find(world)
 
-    assert told() == [("trainer-0", WasteMoney(lost=eur("7.20"), monthly=eur("2628.00")))]
+    assert reported() == [("trainer-0", WasteMoney(lost=eur("7.20"), monthly=eur("2628.00")))]
 
 
 def test_a_smaller_size_saves_the_difference(world: WasteWorld) -> None:
@@ -56,7 +56,7 @@ def test_a_smaller_size_saves_the_difference(world: WasteWorld) -> None:
         wasted_unit_seconds=6171,
     )
 
-    assert told() == [("trainer-0", WasteMoney(lost=eur("6.20"), monthly=eur("2263.00")))]
+    assert reported() == [("trainer-0", WasteMoney(lost=eur("6.20"), monthly=eur("2263.00")))]
 
 
 def test_fewer_units_of_the_same_size_save_theirs(world: WasteWorld) -> None:
@@ -71,25 +71,25 @@ def test_fewer_units_of_the_same_size_save_theirs(world: WasteWorld) -> None:
         wasted_unit_seconds=21_600,
     )
 
-    assert told() == [("trainer-0", WasteMoney(lost=eur("21.60"), monthly=eur("7884.00")))]
+    assert reported() == [("trainer-0", WasteMoney(lost=eur("21.60"), monthly=eur("7884.00")))]
 
 
 def test_the_price_of_any_group_counts_where_there_is_none_of_its_own(world: WasteWorld) -> None:
     find(world, price_group="A100/whole")
 
-    assert told()[0][1].lost == eur("8.00")
+    assert reported()[0][1].lost == eur("8.00")
 
 
 def test_what_is_preemptible_counts_at_its_own_price_only(world: WasteWorld) -> None:
     find(world, price_group="H100/whole/burst")
-    assert told()[0][1] == WasteMoney(lost=None, monthly=None)
+    assert reported()[0][1] == WasteMoney(lost=None, monthly=None)
 
     book = PriceBook.objects.get(slug="standard")
     make_price(book, "1.00", size="large", price_group="*/burst")
-    assert told()[0][1].lost == eur("2.00")
+    assert reported()[0][1].lost == eur("2.00")
 
     make_price(book, "0.50", size="large", price_group="H100/whole/burst")
-    assert told()[0][1].lost == eur("1.00")
+    assert reported()[0][1].lost == eur("1.00")
 
 
 def test_most_money_stands_first_and_no_price_last(world: WasteWorld) -> None:
@@ -104,25 +104,25 @@ def test_most_money_stands_first_and_no_price_last(world: WasteWorld) -> None:
         suggested_price_group="H100/3g.40gb",
     )
 
-    assert [name for name, _ in told()] == ["eight", "one", "nowhere-to-go", "unpriced"]
-    assert told()[2][1] == WasteMoney(lost=None, monthly=None)
-    assert told()[3][1] == WasteMoney(lost=None, monthly=None)
+    assert [name for name, _ in reported()] == ["eight", "one", "nowhere-to-go", "unpriced"]
+    assert reported()[2][1] == WasteMoney(lost=None, monthly=None)
+    assert reported()[3][1] == WasteMoney(lost=None, monthly=None)
 
 
 def test_only_prices_in_force_count(world: WasteWorld) -> None:
     find(world)
 
-    assert told(MONTH_START - timedelta(hours=1)) == [("trainer-0", WasteMoney(None, None))]
+    assert reported(MONTH_START - timedelta(hours=1)) == [("trainer-0", WasteMoney(None, None))]
 
 
 def test_another_organizations_book_gives_no_price(world: WasteWorld) -> None:
     other = make_waste_world("umbrella", world.cluster)
     find(other)
 
-    assert told() == [("trainer-0", WasteMoney(None, None))]
+    assert reported() == [("trainer-0", WasteMoney(None, None))]
 
 
-def test_totals_are_told_by_currency(world: WasteWorld) -> None:
+def test_totals_are_reported_by_currency(world: WasteWorld) -> None:
     find(world)
     find(world, "second")
     find(world, "unpriced", size="medium")
@@ -138,7 +138,7 @@ def test_one_statement_whatever_the_number_of_findings(world: WasteWorld) -> Non
         find(world, f"pod-{number}")
 
     with CaptureQueriesContext(connection) as statements:
-        assert len(told()) == 20
+        assert len(reported()) == 20
 
     assert len(statements) == 1
 
@@ -160,7 +160,7 @@ def test_what_nobody_can_say_has_no_money_and_comes_after_what_saves_nothing(
     find(world, "fits-0", **UNKNOWN, memory_peak_mebibytes=70_000)
     find(world, "idle-0")
 
-    assert told() == [
+    assert reported() == [
         ("idle-0", WasteMoney(lost=eur("7.20"), monthly=eur("2628.00"))),
         ("fits-0", WasteMoney(lost=eur("0.00"), monthly=eur("0.00"))),
         ("unknown-0", WasteMoney(lost=None, monthly=None)),

@@ -167,7 +167,7 @@ class TestCharging:
             Charge.objects.order_by("window_start").values_list("period__label", flat=True)
         ) == ["2026-10", "2026-11"]
 
-    def test_one_audit_entry_tells_of_a_call(self) -> None:
+    def test_one_audit_entry_shows_of_a_call(self) -> None:
         ledger = make_ledger()
         windows = [
             sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_START + n * HOUR)

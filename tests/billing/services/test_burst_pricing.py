@@ -142,7 +142,7 @@ def test_a_price_for_preemptible_use_prices_nothing_else() -> None:
     assert AccrualException.objects.get().remedy.endswith("any group (*), from that hour on.")
 
 
-def test_the_invoice_tells_preemptible_use_on_a_line_of_its_own() -> None:
+def test_the_invoice_shows_preemptible_use_on_a_line_of_its_own() -> None:
     ledger = make_ledger(bound_hours=BOUND_HOURS)
     make_price(ledger.book, "0.50", price_group="*/burst")
     use_of(ledger)

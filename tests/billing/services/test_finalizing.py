@@ -129,7 +129,7 @@ class TestOne:
 
         untouched(draft)
 
-    def test_what_came_up_since_the_draft_is_told(self) -> None:
+    def test_what_came_up_since_the_draft_is_reported(self) -> None:
         ledger = month_of_use([("llm", 3600)])
         draft = drafted(ledger)
         charge = Charge.objects.get()

@@ -19,7 +19,7 @@ from tests.support.builders import AT
 from tests.support.digest import ledger_digest
 
 pytestmark = pytest.mark.django_db
-Deed = Callable[[], object]
+ServiceCall = Callable[[], object]
 
 
 class Failure:
@@ -41,11 +41,11 @@ def failing_at(number: int) -> Iterator[None]:
         yield
 
 
-def statements_of(deed: Deed) -> int:
-    """Return how many statements a deed takes; it stays done."""
-    with CaptureQueriesContext(connection) as told:
-        deed()
-    return len(told)
+def statements_of(call: ServiceCall) -> int:
+    """Return how many statements a call takes; it stays done."""
+    with CaptureQueriesContext(connection) as reported:
+        call()
+    return len(reported)
 
 
 def period_of(ledger: Ledger) -> BillingPeriod:
@@ -93,7 +93,7 @@ def test_every_other_write_of_money_that_fails_anywhere_changes_nothing() -> Non
     draft = draft_invoice(period_id=period_of(ledger).pk, actor=DORA, at=AT)
     organization, book, spare = ledger.organization, ledger.book, make_book("spare")
     soon = AT.replace(minute=0) + 48 * HOUR
-    deeds: dict[str, Callable[[int], object]] = {
+    calls: dict[str, Callable[[int], object]] = {
         "book": lambda n: create_price_book(
             slug=f"b{n}", name="B", currency="EUR", actor=DORA, at=AT
         ),
@@ -109,14 +109,14 @@ def test_every_other_write_of_money_that_fails_anywhere_changes_nothing() -> Non
             organization=organization, label=f"2027-{n + 1:02}", actor=DORA, at=AT
         ),
     }  # fmt: skip
-    for name, deed in deeds.items():
-        statements = statements_of(lambda deed=deed: deed(0))  # type: ignore[misc]
+    for name, call in calls.items():
+        statements = statements_of(lambda call=call: call(0))  # type: ignore[misc]
         before = ledger_digest()
         for number in range(1, statements + 1):
             with failing_at(number):
-                deed(1)
+                call(1)
             assert ledger_digest() == before, (name, number)
-        deed(1)
+        call(1)
         assert ledger_digest() != before, name
     discard_draft(invoice_id=draft.pk, actor=DORA, at=AT)
     assert not Invoice.objects.exists()

@@ -1,4 +1,4 @@
-"""What comes up between draft and final: every reason is told, and a new draft settles it."""
+"""What comes up between draft and final: every reason is reported, and a new draft settles it."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -74,26 +74,26 @@ REASONS: dict[str, tuple[Callable[[Ledger], None], str]] = {
 
 
 @pytest.mark.parametrize("code", sorted(REASONS))
-def test_what_came_up_since_the_draft_is_told_and_nothing_is_changed(code: str) -> None:
+def test_what_came_up_since_the_draft_is_reported_and_nothing_is_changed(code: str) -> None:
     ledger = month_of_use([("llm", 3600)])
     draft = drafted(ledger)
     happen, message = REASONS[code]
     happen(ledger)
     before = ledger_digest()
 
-    deeds: tuple[Callable[[], Invoice], ...] = (
+    calls: tuple[Callable[[], Invoice], ...] = (
         lambda: finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT),
         lambda: drafted(ledger),
     )
-    for deed in deeds:
+    for call in calls:
         with pytest.raises(PeriodNotReadyError) as refused:
-            deed()
+            call()
         assert [(p.code, p.message) for p in refused.value.problems] == [(code, message)]
     assert refused.value.code == "period_not_ready"
     assert ledger_digest() == before
 
 
-def test_reasons_that_come_together_are_told_together() -> None:
+def test_reasons_that_come_together_are_reported_together() -> None:
     ledger = month_of_use([("llm", 3600)])
     draft = drafted(ledger)
     seal_unpriced(ledger)

@@ -104,7 +104,7 @@ def test_a_period_that_is_not_over_is_refused() -> None:
     assert reasons(ledger, at=MONTH_END - HOUR) == ["period_not_over"]
 
 
-def test_every_reason_is_told_at_once() -> None:
+def test_every_reason_is_reported_at_once() -> None:
     ledger = make_ledger()
     sealed_window(ledger.cluster, [Use(ledger.llm), Use(ledger.llm, size="large")])
     accrue_everything()

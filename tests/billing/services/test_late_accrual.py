@@ -200,7 +200,7 @@ def test_late_use_without_a_price_waits_for_one(ledger: Ledger, window: Metering
     assert (pending_correction_ids(limit=9), count_unaccrued_corrections()) == ([], 0)
 
 
-def test_metered_and_corrected_use_without_a_price_are_told_apart(ledger: Ledger) -> None:
+def test_metered_and_corrected_use_without_a_price_are_distinguished(ledger: Ledger) -> None:
     window = sealed_window(ledger.cluster, [Use(ledger.llm, 60, size="large")])
     accrue_everything()
 

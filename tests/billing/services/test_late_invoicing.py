@@ -20,7 +20,7 @@ from billing.domain.money import price_of
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine, InvoiceSeries
 from billing.selectors.invoices import unbilled_sums
 from metering.models import MeteringWindow, UsageRecord
-from tests.support.billing.late import accrue_late, correct, draft, finalize, told
+from tests.support.billing.late import accrue_late, correct, draft, finalize, reported
 from tests.support.billing.ledger import (
     BOUND_HOURS,
     HOUR,
@@ -71,7 +71,7 @@ def test_late_use_of_a_closed_month_is_a_line_of_the_next(
     invoice = finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
 
     # 2,002 unit-seconds at 2.00 are 1.11; 0.56 of it was billed in October.
-    assert told(invoice) == [
+    assert reported(invoice) == [
         (LINE, 3600, "2.00"),
         (f"{LINE}, late usage of October 2026", 1001, "0.55"),
     ]
@@ -96,7 +96,7 @@ def test_what_is_taken_back_is_a_correction(ledger: Ledger, window: MeteringWind
 
     invoice = finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
 
-    assert told(invoice) == [
+    assert reported(invoice) == [
         (LINE, 3600, "2.00"),
         (f"{LINE}, correction of October 2026", -1001, "-0.56"),
     ]
@@ -111,7 +111,7 @@ def test_in_its_own_open_month_a_correction_is_no_line_of_its_own(ledger: Ledger
 
     invoice = finalize(draft(ledger.organization, "2026-10"))
 
-    assert told(invoice) == [(LINE, 2001, "1.11")]
+    assert reported(invoice) == [(LINE, 2001, "1.11")]
 
 
 def test_all_taken_back_in_its_own_month_leaves_a_line_of_nothing(ledger: Ledger) -> None:
@@ -122,7 +122,7 @@ def test_all_taken_back_in_its_own_month_leaves_a_line_of_nothing(ledger: Ledger
 
     invoice = finalize(draft(ledger.organization, "2026-10"))
 
-    assert told(invoice) == [(LINE, 0, "0.00")]
+    assert reported(invoice) == [(LINE, 0, "0.00")]
     assert not Charge.objects.filter(line=None).exists()
 
 
@@ -138,7 +138,7 @@ def test_the_third_month_goes_on_from_what_both_billed(
     invoice = draft(ledger.organization, "2026-12", at=DECEMBER.replace(year=2027, month=1))
 
     # 3,003 unit-seconds are 1.67, of which 0.56 + 0.55 are billed.
-    assert told(invoice) == [(f"{LINE}, late usage of October 2026", 1001, "0.56")]
+    assert reported(invoice) == [(f"{LINE}, late usage of October 2026", 1001, "0.56")]
     assert invoice.lines.get().billed_unit_seconds == 2002
 
 

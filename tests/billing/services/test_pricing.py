@@ -49,7 +49,7 @@ def put(book: PriceBook, price: str = "3.00", **fields: object) -> Price:
     return set_price(price_book=book, unit_price=Decimal(price), actor=DORA, at=AT, **given)  # type: ignore[arg-type]
 
 
-def test_a_price_book_is_made_empty_and_told_to_the_audit_trail() -> None:
+def test_a_price_book_is_made_empty_and_reported_to_the_audit_trail() -> None:
     book = create_price_book(slug="standard", name="Standard", currency="CHF", actor=DORA, at=AT)
 
     assert (book.slug, book.currency, book.prices.count()) == ("standard", "CHF", 0)

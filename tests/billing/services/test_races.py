@@ -1,4 +1,4 @@
-"""Two callers at once: whoever comes second waits, looks again, and changes nothing twice."""
+"""Two callers at once: anyone who comes second waits, looks again, and changes nothing twice."""
 
 import time
 from collections.abc import Callable

@@ -53,7 +53,7 @@ def test_an_organizations_invoice_is_one_click_away() -> None:
 
 
 @pytest.mark.usefixtures("world")
-def test_everything_that_waits_is_told_with_its_count() -> None:
+def test_everything_that_waits_is_reported_with_its_count() -> None:
     dashboard = build_dashboard(MONTH_START, at=AT)
 
     assert texts(dashboard["waiting"]) == [
@@ -73,9 +73,9 @@ def test_each_line_of_what_waits_leads_to_just_that(world: Office) -> None:
 
     rows = build_dashboard(MONTH_START, at=AT)["waiting"]["rows"]
 
-    told = {row[0]["text"]: row[1]["text"] for row in rows}
-    assert told["Exception: unknown device"] == "held, in units no rule knows"
-    assert told["Exception: invalid request"] == "nothing held"
+    reported = {row[0]["text"]: row[1]["text"] for row in rows}
+    assert reported["Exception: unknown device"] == "held, in units no rule knows"
+    assert reported["Exception: invalid request"] == "nothing held"
     for row in rows:
         page = client.get(row[0]["link"])
         assert page.status_code == 200, row
@@ -99,7 +99,7 @@ def test_a_device_no_rule_knows_is_named_and_counts_nowhere() -> None:
 
 
 @pytest.mark.usefixtures("world")
-def test_a_capacity_bar_tells_its_three_parts() -> None:
+def test_a_capacity_bar_shows_its_three_parts() -> None:
     (bar,) = build_dashboard(MONTH_START, at=AT)["capacity"]
 
     assert (bar["title"], bar["note"]) == ("Ampere: A100/1of4", "10.0 small unit-hours")

@@ -37,7 +37,7 @@ def capacity(size: str, offered: int, billed: int, held: int = 0) -> CapacityTot
     ("unit_seconds", "text"),
     [(0, "0.0"), (3_600, "1.0"), (179, "0.0"), (181, "0.1"), (3_600 * 1_234_567, "1,234,567.0")],
 )
-def test_unit_hours_are_told_to_a_tenth(unit_seconds: int, text: str) -> None:
+def test_unit_hours_are_reported_to_a_tenth(unit_seconds: int, text: str) -> None:
     assert parts.unit_hours(unit_seconds) == text
 
 
@@ -120,7 +120,7 @@ def test_each_currency_has_a_chart() -> None:
     assert [chart["title"][-3:] for chart in charts] == ["EUR", "USD"]
 
 
-def test_an_organization_that_changed_its_currency_is_told_apart() -> None:
+def test_an_organization_that_changed_its_currency_is_distinguished() -> None:
     table = parts.organization_table(
         [cost("1.00"), cost("2.00", "USD")],
         sizes=[
@@ -136,7 +136,7 @@ def test_an_organization_that_changed_its_currency_is_told_apart() -> None:
     ]
 
 
-def test_more_held_than_offered_is_told_as_negative_idle() -> None:
+def test_more_held_than_offered_is_reported_as_negative_idle() -> None:
     (bar,) = parts.capacity_bars(
         [capacity("large", 1_000, billed=1_100)], names={CLUSTER: "Hopper"}
     )

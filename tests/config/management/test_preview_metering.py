@@ -110,14 +110,14 @@ def test_the_past_is_previewed_and_then_metered(frank: APIClient, cluster: Clust
     assert hours()[0] == BEGIN + timedelta(hours=20)
 
     with use(ShortMemory):
-        told = preview("--from", f"{BEGIN:%Y-%m-%dT%H:%MZ}")
+        reported = preview("--from", f"{BEGIN:%Y-%m-%dT%H:%MZ}")
 
-    assert told[0].startswith(f"Opened: 20 hours, {BEGIN:%Y-%m-%dT%H:%MZ} to ")
-    assert told[1].startswith(
+    assert reported[0].startswith(f"Opened: 20 hours, {BEGIN:%Y-%m-%dT%H:%MZ} to ")
+    assert reported[1].startswith(
         f"Prometheus: samples from {BEGIN + timedelta(hours=8):%Y-%m-%dT%H:%MZ} on, 12 of these"
     )
-    assert told[1].endswith("8 will need a decision.")
-    assert told[2:] == [
+    assert reported[1].endswith("8 will need a decision.")
+    assert reported[2:] == [
         "Waived: 0 hours that are not metered yet.",
         "Kept: 0 hours outside that are metered already and stay billed.",
     ]
@@ -139,10 +139,10 @@ def test_closed_months_are_named(cluster: Cluster) -> None:
     BillingPeriod.objects.filter(pk=period.pk).update(state="closed", closed_at=NOW)
     first = max(BEGIN, period.hours.lower)
 
-    told = preview("--from", f"{BEGIN:%Y-%m-%dT%H:%MZ}")
+    reported = preview("--from", f"{BEGIN:%Y-%m-%dT%H:%MZ}")
 
     assert cluster.slug
-    [line] = [line for line in told if line.startswith("Closed: ")]
+    [line] = [line for line in reported if line.startswith("Closed: ")]
     assert line.startswith(f"Closed: acme {period.label}, ")
     assert first
 
@@ -155,8 +155,8 @@ def test_a_cluster_that_is_gone_is_metered_until_an_hour_and_its_month_is_ready(
         call_command("tick", stdout=StringIO())
         opened = len(hours())
         assert set(MeteringWindow.objects.values_list("state", flat=True)) == {"open"}
-        told = preview("--until", f"{until:%Y-%m-%dT%H:%MZ}")
-        assert told[1] == f"Waived: {opened - 2} hours that are not metered yet."
+        reported = preview("--until", f"{until:%Y-%m-%dT%H:%MZ}")
+        assert reported[1] == f"Waived: {opened - 2} hours that are not metered yet."
 
         assert change(frank, cluster, metered_until=until.isoformat()) == 200
         call_command("tick", stdout=StringIO())
@@ -213,12 +213,12 @@ def test_a_later_first_hour_is_refused(cluster: Cluster) -> None:
 
 def test_a_source_that_is_away_is_named(cluster: Cluster) -> None:
     with use(Gone):
-        told = preview("--from", f"{BEGIN:%Y-%m-%dT%H:%MZ}")
+        reported = preview("--from", f"{BEGIN:%Y-%m-%dT%H:%MZ}")
 
     assert cluster.slug
-    opened = int(told[0].split()[1])
+    opened = int(reported[0].split()[1])
     assert opened >= 20
-    assert told[1] == (
+    assert reported[1] == (
         f"Prometheus: not known how many of these hours it has samples of, up to {opened} will "
         "need a decision. Prometheus did not answer. Try again when it answers."
     )

@@ -39,7 +39,7 @@ def test_gunicorn_takes_every_flag() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_counts_of_an_earlier_life_are_forgotten(
+def test_counts_of_an_earlier_life_are_purged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = tmp_path / "metrics"

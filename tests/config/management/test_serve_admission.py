@@ -113,9 +113,9 @@ def test_a_certificate_of_the_authority_asks_for_the_clusters_it_is_named_for(
 ) -> None:
     assert running.answer("/healthz", is_proven=True)[0] == 200
     assert running.answer("/admit/hopper/pods", is_proven=True)[0] == 405
-    status, told = running.answer("/admit/ampere/pods", is_proven=True)
+    status, reported = running.answer("/admit/ampere/pods", is_proven=True)
     assert status == 403
-    assert told == f"The certificate of '{CLIENT_NAME}' may not ask for cluster 'ampere'."
+    assert reported == f"The certificate of '{CLIENT_NAME}' may not ask for cluster 'ampere'."
     with pytest.raises((OSError, http.client.HTTPException)):
         running.answer("/healthz", is_proven=False)
 
@@ -133,19 +133,19 @@ def test_probes_need_no_certificate_and_see_nothing_else(running: Running) -> No
     assert running.probed("/healthz", "POST") == (404, b"")
 
 
-def test_what_is_no_review_is_told_so_over_the_wire(running: Running) -> None:
-    status, told = running.answer(
+def test_what_is_no_review_is_reported_so_over_the_wire(running: Running) -> None:
+    status, reported = running.answer(
         "/admit/hopper/pods", is_proven=True, method="POST", body=b"pods please"
     )
 
-    assert (status, "no JSON" in told) == (400, True)
-    status, told = running.answer(
+    assert (status, "no JSON" in reported) == (400, True)
+    status, reported = running.answer(
         "/stamp/hopper", is_proven=True, method="POST", body=b'{"kind": "Pod"}'
     )
-    assert (status, "AdmissionReview" in told) == (400, True)
+    assert (status, "AdmissionReview" in reported) == (400, True)
 
 
-def test_a_server_that_is_told_to_end_waits_for_no_idle_connection(
+def test_a_server_that_is_reported_to_end_waits_for_no_idle_connection(
     running: Running,
 ) -> None:
     tls = ssl.create_default_context(cadata=running.identity.authority_pem)
@@ -172,8 +172,8 @@ def test_answers_tell_the_time_and_end_when_nobody_looks_after_the_process(
         connection.request("GET", "/healthz")
         response = connection.getresponse()
         response.read()
-        told = parsedate_to_datetime(response.headers["Date"])
-        assert abs((datetime.now(tz=UTC) - told).total_seconds()) < 10
+        reported = parsedate_to_datetime(response.headers["Date"])
+        assert abs((datetime.now(tz=UTC) - reported).total_seconds()) < 10
         return response.headers.get("Connection") == "close"
 
     assert not ends()
@@ -211,7 +211,7 @@ def test_probes_need_a_port_of_their_own(probe_bind: str) -> None:
         )
 
 
-def test_without_being_told_nothing_is_served_to_probes() -> None:
+def test_without_being_reported_nothing_is_served_to_probes() -> None:
     line = admission_command(bind="127.0.0.1:80", workers=1, threads=1, insecure_loopback=True)
 
     assert line.count("--bind") == 1
@@ -219,7 +219,7 @@ def test_without_being_told_nothing_is_served_to_probes() -> None:
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1:80", "[::1]:80", "127.1.2.3:80"])
-def test_plain_http_is_served_on_loopback_when_told_so(bind: str) -> None:
+def test_plain_http_is_served_on_loopback_when_reported_so(bind: str) -> None:
     line = admission_command(bind=bind, workers=1, threads=1, insecure_loopback=True)
 
     assert "--certfile" not in line
@@ -248,11 +248,11 @@ def test_without_files_nothing_is_served(identity: ServerCertificates, tmp_path:
 def test_connections_of_admission_stay_and_set_nothing_in_their_session() -> None:
     default: dict[str, Any] = {"ENGINE": "x", "OPTIONS": {"sslmode": "require"}}
 
-    told = only_admission({"default": default, "owner": {}})
+    reported = only_admission({"default": default, "owner": {}})
 
-    assert told["MIDDLEWARE"] == []
-    assert told["ROOT_URLCONF"] == "config.admission_urls"
-    made = told["DATABASES"]["default"]
+    assert reported["MIDDLEWARE"] == []
+    assert reported["ROOT_URLCONF"] == "config.admission_urls"
+    made = reported["DATABASES"]["default"]
     assert made["OPTIONS"] == {
         "sslmode": "require",
         "connect_timeout": 2,

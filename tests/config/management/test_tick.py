@@ -37,18 +37,18 @@ def run(*arguments: str) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_it_works_until_nothing_is_due_and_tells_a_line_per_app() -> None:
+def test_it_works_until_nothing_is_due_and_shows_a_line_per_app() -> None:
     make_cluster(metered_from=window_containing(datetime.now(tz=UTC) - timedelta(hours=4)))
 
-    told = {line.partition(":")[0]: line for line in run()}
+    reported = {line.partition(":")[0]: line for line in run()}
 
     windows = MeteringWindow.objects.count()
     assert windows in {3, 4}
     assert set(MeteringWindow.objects.values_list("state", flat=True)) == {"sealed"}
-    assert told["metering"].startswith(f"metering: opened {windows}, sealed {windows}")
-    assert told["waste"] == f"waste: windows {windows}, corrected 0, credits 0, findings 0"
-    assert re.match(rf"billing: windows {windows}\b", told["billing"])
-    assert list(told) == [app for app, _ in command.TICKS]
+    assert reported["metering"].startswith(f"metering: opened {windows}, sealed {windows}")
+    assert reported["waste"] == f"waste: windows {windows}, corrected 0, credits 0, findings 0"
+    assert re.match(rf"billing: windows {windows}\b", reported["billing"])
+    assert list(reported) == [app for app, _ in command.TICKS]
 
 
 def test_with_nothing_due_it_makes_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_a_step_that_fails_is_counted_once_and_the_others_are_taken(
     )
 
 
-def test_what_another_process_is_at_is_told_and_is_no_failure(
+def test_what_another_process_is_at_is_reported_and_is_no_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(command, "TICKS", (("one", lambda **_: None), ("two", lambda **_: 0)))
@@ -126,7 +126,7 @@ def test_what_another_process_is_at_is_told_and_is_no_failure(
     assert not SweepCrash.objects.exists()
 
 
-def test_what_was_elsewhere_and_is_taken_in_a_later_round_is_told_as_done(
+def test_what_was_elsewhere_and_is_taken_in_a_later_round_is_reported_as_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left, others = [None, 3, 0], [1, 1, 0]
@@ -136,7 +136,7 @@ def test_what_was_elsewhere_and_is_taken_in_a_later_round_is_told_as_done(
     assert run() == ["one: done 3", "two: done 2"]
 
 
-def test_what_a_step_did_before_another_process_took_it_is_told(
+def test_what_a_step_did_before_another_process_took_it_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left = [3, None]
@@ -145,7 +145,7 @@ def test_what_a_step_did_before_another_process_took_it_is_told(
     assert run() == ["one: done 3, is under way elsewhere"]
 
 
-def test_what_a_step_did_before_it_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_step_did_before_it_failed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     left = iter([4])
     monkeypatch.setattr(command, "TICKS", (("one", lambda **_: next(left)),))
     out = StringIO()

@@ -51,7 +51,7 @@ class Bench(Protocol):
 
 @dataclass
 class SimulatedBench:
-    """The simulated watch; its history is forgotten by being older than a second."""
+    """The simulated watch; its history is purged by being older than a second."""
 
     scenario: Scenario
     clock: Clock = field(default_factory=Clock)
@@ -123,8 +123,8 @@ def version_of(bench: Bench, kind: WatchedKind = WatchedKind.PODS) -> str:
     return version
 
 
-def told(bench: Bench, version: str) -> list[WatchEvent]:
-    """Return what a watch of pods tells up to the first bookmark after the opening one."""
+def reported(bench: Bench, version: str) -> list[WatchEvent]:
+    """Return what a watch of pods shows up to the first bookmark after the opening one."""
     stream = bench.watch.watch(
         bench.target, WatchedKind.PODS, resource_version=version, timeout_seconds=5
     )

@@ -1,4 +1,4 @@
-"""What every watch of a cluster does, whoever tells it."""
+"""What every watch of a cluster does, anyone who shows it."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +16,7 @@ from metering.protocols.watch import (
 )
 from simulator.cluster.scenario import PodPhase
 from tenants.domain.errors import SourceUnavailableError
-from tests.contract.cluster_watch.benches import START, STEP, Bench, listed, told, version_of
+from tests.contract.cluster_watch.benches import START, STEP, Bench, listed, reported, version_of
 
 PODS, NODES = WatchedKind.PODS, WatchedKind.NODES
 
@@ -85,7 +85,7 @@ def test_a_list_of_nodes_offers_what_the_scenario_has(
 def test_a_stream_opens_with_the_version_asked_for(bench: Bench) -> None:
     version = version_of(bench)
 
-    first, *_ = told(bench, version)
+    first, *_ = reported(bench, version)
 
     assert (first.change, first.resource_version, first.state) == (Change.BOOKMARK, version, None)
     assert first.received_at == START
@@ -95,7 +95,7 @@ def test_a_list_and_the_events_after_it_are_the_next_list(bench: Bench) -> None:
     before, version = listed(bench), version_of(bench)
     bench.move(START + STEP)
 
-    events = told(bench, version)
+    events = reported(bench, version)
 
     assert {event.change for event in events} == {
         Change.ADDED,
@@ -114,9 +114,11 @@ def test_a_list_and_the_events_after_it_are_the_next_list(bench: Bench) -> None:
 def test_a_stream_goes_on_where_an_event_left_it(bench: Bench) -> None:
     version = version_of(bench)
     bench.move(START + STEP)
-    whole = [event for event in told(bench, version) if event.state is not None]
+    whole = [event for event in reported(bench, version) if event.state is not None]
 
-    rest = [event for event in told(bench, whole[2].resource_version) if event.state is not None]
+    rest = [
+        event for event in reported(bench, whole[2].resource_version) if event.state is not None
+    ]
 
     assert [event.resource_version for event in rest] == [
         event.resource_version for event in whole[3:]
@@ -126,25 +128,25 @@ def test_a_stream_goes_on_where_an_event_left_it(bench: Bench) -> None:
 def test_a_stream_that_has_nothing_to_tell_moves_on_with_a_bookmark(bench: Bench) -> None:
     version = version_of(bench)
 
-    events = told(bench, version)
+    events = reported(bench, version)
 
     assert [event.change for event in events] == [Change.BOOKMARK, Change.BOOKMARK]
-    assert told(bench, events[1].resource_version)[0].change is Change.BOOKMARK
+    assert reported(bench, events[1].resource_version)[0].change is Change.BOOKMARK
 
 
-def test_a_version_that_is_forgotten_is_expired(bench: Bench) -> None:
+def test_a_version_that_is_purged_is_expired(bench: Bench) -> None:
     version = version_of(bench)
     bench.move(START + STEP)
     bench.purge()
 
     with pytest.raises(WatchExpiredError):
-        told(bench, version)
-    assert told(bench, version_of(bench))[0].change is Change.BOOKMARK
+        reported(bench, version)
+    assert reported(bench, version_of(bench))[0].change is Change.BOOKMARK
 
 
 def test_a_version_that_is_none_is_refused(bench: Bench) -> None:
     with pytest.raises(SourceUnavailableError):
-        told(bench, "yesterday")
+        reported(bench, "yesterday")
 
 
 def test_a_deleted_pod_comes_with_its_last_state(bench: Bench, watched_scenario: object) -> None:
@@ -156,7 +158,7 @@ def test_a_deleted_pod_comes_with_its_last_state(bench: Bench, watched_scenario:
         if pod.deleted_at and START < pod.deleted_at <= START + STEP
     }
 
-    deleted = [event for event in told(bench, version) if event.change is Change.DELETED]
+    deleted = [event for event in reported(bench, version) if event.change is Change.DELETED]
 
     assert deleted
     for event in deleted:
@@ -171,11 +173,11 @@ def replace_version(state: ObjectState) -> ObjectState:
     return replace(state, resource_version="")
 
 
-def test_the_months_first_hours_are_told_without_a_fault(bench: Bench) -> None:
+def test_the_months_first_hours_are_reported_without_a_fault(bench: Bench) -> None:
     before, version = listed(bench), version_of(bench)
     for step in range(1, 4):
         bench.move(START + step * timedelta(hours=5))
-        events = told(bench, version)
+        events = reported(bench, version)
         before, version = applied(before, events), events[-1].resource_version
 
     assert set(before) == set(listed(bench))

@@ -54,8 +54,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             what = reason.partition(LEFT_OUT)[2]
             reasons[what] = reasons.get(what, 0) + 1
     if reasons:
-        told = "; ".join(f"{what}: {count}" for what, count in sorted(reasons.items()))
-        terminalreporter.write_line(f"Left out, as the server lacks it (tests): {told}")
+        reported = "; ".join(f"{what}: {count}" for what, count in sorted(reasons.items()))
+        terminalreporter.write_line(f"Left out, as the server lacks it (tests): {reported}")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Burst: preemptible pods and all others meet walls of their own, told apart by priority class."""
+"""Burst: preemptible pods and all others have quotas of their own, by priority class."""
 
 import uuid
 from collections.abc import Iterator

@@ -133,7 +133,7 @@ def test_consumers_that_come_and_go_are_watched(wire: Wire, claimed: str) -> Non
     ],
     ids=["nothing", "count", "all"],
 )
-def test_a_request_is_for_one_device_unless_told(
+def test_a_request_is_for_one_device_unless_reported(
     wire: Wire, namespace: str, asked: Body, kept: Body
 ) -> None:
     name = {"deviceClassName": "gpu.nvidia.com"}

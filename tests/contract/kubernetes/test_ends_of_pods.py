@@ -53,7 +53,7 @@ def test_a_graceful_end_is_a_change_and_then_a_deletion(
     assert kinds(events)[-1] == "DELETED"
     assert first["metadata"]["deletionGracePeriodSeconds"] == 30
     assert "deletionTimestamp" in last["metadata"]
-    # The last stored phase: it tells nothing of how the pod came to its end.
+    # The last stored phase: it shows nothing of how the pod came to its end.
     assert last["status"]["phase"] == "Running"
 
 
@@ -105,7 +105,7 @@ def test_a_pod_that_is_ending_is_bound_no_more(core: Core, wire: Wire, namespace
     assert refused.code == 409
 
 
-def test_what_a_kubelet_tells_of_containers_is_kept(core: Core, namespace: str) -> None:
+def test_what_a_kubelet_shows_of_containers_is_kept(core: Core, namespace: str) -> None:
     running(core, namespace)
     ended = {
         "name": "main",

@@ -83,7 +83,7 @@ def test_without_a_budget_a_pod_ends_with_its_own_grace(
     assert core.read_namespaced_pod("a", namespace).metadata.deletion_grace_period_seconds == 30
 
 
-def test_the_grace_may_be_told(core: Core, wire: Wire, server: Server, namespace: str) -> None:
+def test_the_grace_may_be_reported(core: Core, wire: Wire, server: Server, namespace: str) -> None:
     run_pod(core, namespace, "a")
 
     evict(wire, server, namespace, "a", gracePeriodSeconds=5)
@@ -104,7 +104,7 @@ def test_a_budget_that_would_be_violated_refuses(
     (cause,) = reply.body["details"]["causes"]
     assert cause["reason"] == "DisruptionBudget"
     assert "needs 1 healthy pods and has 1 currently" in cause["message"]
-    # Nobody knows when it will be possible, so the server tells no time.
+    # Nobody knows when it will be possible, so the server shows no time.
     assert "Retry-After" not in reply.headers
     assert not is_ending(core, namespace, "a")
 
@@ -185,7 +185,7 @@ def test_a_dry_run_ends_nothing_and_takes_nothing_from_the_budget(
     assert allowed(wire, server, namespace) == 1
 
 
-def test_a_dry_run_tells_of_a_budget_that_would_be_violated(
+def test_a_dry_run_shows_of_a_budget_that_would_be_violated(
     core: Core, wire: Wire, server: Server, namespace: str
 ) -> None:
     run_pod(core, namespace, "a")

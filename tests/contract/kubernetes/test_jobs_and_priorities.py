@@ -87,7 +87,7 @@ def test_the_quota_holds_for_a_job_and_it_goes_on_when_there_is_room(
     assert len(pods_of(wire, namespace)) == 1
 
 
-def test_a_job_takes_its_pods_along_if_told_so(wire: Wire, namespace: str) -> None:
+def test_a_job_takes_its_pods_along_if_reported_so(wire: Wire, namespace: str) -> None:
     wire.post(jobs(namespace), job_body())
     wait_for(lambda: len(pods_of(wire, namespace)) == 1)
 
@@ -96,7 +96,7 @@ def test_a_job_takes_its_pods_along_if_told_so(wire: Wire, namespace: str) -> No
     wait_for(lambda: pods_of(wire, namespace) == [])
 
 
-def test_a_job_leaves_its_pods_behind_if_told_nothing(wire: Wire, namespace: str) -> None:
+def test_a_job_leaves_its_pods_behind_if_reported_nothing(wire: Wire, namespace: str) -> None:
     wire.post(jobs(namespace), job_body())
     wait_for(lambda: len(pods_of(wire, namespace)) == 1)
 
@@ -156,7 +156,7 @@ def test_what_a_job_runs_cannot_change(wire: Wire, namespace: str) -> None:
     assert wire.patch(f"{jobs(namespace)}/train", {"spec": {"parallelism": 1}}).code == 200
 
 
-def test_an_unknown_job_is_told_with_its_group(wire: Wire, namespace: str) -> None:
+def test_an_unknown_job_is_reported_with_its_group(wire: Wire, namespace: str) -> None:
     missing = wire.get(f"{jobs(namespace)}/nobody")
 
     assert missing.message == 'jobs.batch "nobody" not found'

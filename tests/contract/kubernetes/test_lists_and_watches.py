@@ -132,30 +132,30 @@ def happenings(core: Core, namespace: str, **options: object) -> list[tuple[str,
     return [(event["type"], event["object"].metadata.name) for event in events]
 
 
-def test_a_watch_from_a_list_tells_everything_since_in_order(core: Core, five: str) -> None:
+def test_a_watch_from_a_list_shows_everything_since_in_order(core: Core, five: str) -> None:
     version = core.list_namespaced_pod(five).metadata.resource_version
     core.create_namespaced_pod(five, pod_body("f"))
     core.patch_namespaced_pod("f", five, {"metadata": {"labels": {"x": "y"}}})
     core.delete_namespaced_pod("f", five)
 
-    told = happenings(core, five, resource_version=version)
+    reported = happenings(core, five, resource_version=version)
 
-    assert told == [("ADDED", "f"), ("MODIFIED", "f"), ("MODIFIED", "f"), ("DELETED", "f")]
+    assert reported == [("ADDED", "f"), ("MODIFIED", "f"), ("MODIFIED", "f"), ("DELETED", "f")]
 
 
 def test_a_watch_without_a_version_begins_with_what_is_there(core: Core, five: str) -> None:
     assert sorted(happenings(core, five)) == [("ADDED", name) for name in "abcde"]
 
 
-def test_a_watch_tells_what_happens_while_it_is_open(core: Core, five: str) -> None:
+def test_a_watch_shows_what_happens_while_it_is_open(core: Core, five: str) -> None:
     version = core.list_namespaced_pod(five).metadata.resource_version
     later = threading.Timer(0.2, lambda: core.create_namespaced_pod(five, pod_body("late")))
     later.start()
 
-    told = happenings(core, five, resource_version=version)
+    reported = happenings(core, five, resource_version=version)
 
     later.join()
-    assert told == [("ADDED", "late")]
+    assert reported == [("ADDED", "late")]
 
 
 def test_an_object_that_stops_fitting_is_deleted_for_the_watcher(core: Core, five: str) -> None:
@@ -163,9 +163,9 @@ def test_an_object_that_stops_fitting_is_deleted_for_the_watcher(core: Core, fiv
     core.patch_namespaced_pod("a", five, {"metadata": {"labels": {"tier": "silver"}}})
     core.patch_namespaced_pod("d", five, {"metadata": {"labels": {"tier": "gold"}}})
 
-    told = happenings(core, five, resource_version=version, label_selector="tier=gold")
+    reported = happenings(core, five, resource_version=version, label_selector="tier=gold")
 
-    assert told == [("DELETED", "a"), ("ADDED", "d")]
+    assert reported == [("DELETED", "a"), ("ADDED", "d")]
 
 
 def test_a_deletion_carries_the_version_of_its_own(core: Core, five: str) -> None:

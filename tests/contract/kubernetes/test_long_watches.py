@@ -18,7 +18,7 @@ def version_of(wire: Wire, namespace: str) -> str:
     return found
 
 
-def told(events: list[Body]) -> list[tuple[str, str]]:
+def reported(events: list[Body]) -> list[tuple[str, str]]:
     return [(one["type"], one["object"]["metadata"]["name"]) for one in events]
 
 
@@ -34,8 +34,8 @@ def test_a_watch_goes_on_from_the_last_event_and_misses_nothing(
     last = first["object"]["metadata"]["resourceVersion"]
     again = list(wire.watch(pods(namespace), resourceVersion=last))
 
-    assert told([first]) == [("ADDED", "a")]
-    assert told(again) == [("ADDED", "b"), ("ADDED", "c")]
+    assert reported([first]) == [("ADDED", "a")]
+    assert reported(again) == [("ADDED", "b"), ("ADDED", "c")]
 
 
 def test_the_version_of_a_list_is_where_its_watch_begins(
@@ -45,7 +45,9 @@ def test_the_version_of_a_list_is_where_its_watch_begins(
     version = version_of(wire, namespace)
     core.patch_namespaced_pod("a", namespace, {"metadata": {"labels": {"x": "y"}}})
 
-    assert told(list(wire.watch(pods(namespace), resourceVersion=version))) == [("MODIFIED", "a")]
+    assert reported(list(wire.watch(pods(namespace), resourceVersion=version))) == [
+        ("MODIFIED", "a")
+    ]
 
 
 def test_versions_grow_with_every_event(core: Core, wire: Wire, namespace: str) -> None:
@@ -74,7 +76,7 @@ def test_a_bookmark_is_a_version_to_go_on_from(core: Core, wire: Wire, namespace
     )
 
     bookmarks = [one["object"] for one in events if one["type"] == "BOOKMARK"]
-    assert told(events[:1]) == [("ADDED", "a")]
+    assert reported(events[:1]) == [("ADDED", "a")]
     # No server promises a bookmark; those that come must be right.
     for bookmark in bookmarks:
         assert bookmark["kind"] == "Pod"
@@ -84,7 +86,7 @@ def test_a_bookmark_is_a_version_to_go_on_from(core: Core, wire: Wire, namespace
     if bookmarks:
         at = bookmarks[-1]["metadata"]["resourceVersion"]
         core.create_namespaced_pod(namespace, pod_body("b"))
-        assert told(list(wire.watch(pods(namespace), resourceVersion=at))) == [("ADDED", "b")]
+        assert reported(list(wire.watch(pods(namespace), resourceVersion=at))) == [("ADDED", "b")]
 
 
 def test_nobody_gets_bookmarks_who_did_not_ask(core: Core, wire: Wire, namespace: str) -> None:
@@ -104,8 +106,8 @@ def test_a_watch_from_before_everything_known_has_expired(
     (event,) = wire.watch(pods(namespace), resourceVersion="1")
 
     if KUBECONFIG and event["type"] == "ADDED":
-        # A server that was never started again has forgotten nothing, and tells all.
-        assert told([event]) == [("ADDED", "a")]
+        # A server that was never started again has purged nothing, and shows all.
+        assert reported([event]) == [("ADDED", "a")]
         return
     assert event["type"] == "ERROR"
     status: dict[str, Any] = event["object"]
@@ -152,7 +154,7 @@ def test_a_list_in_pages_carries_no_more_than_was_asked_and_says_what_is_left(
     assert token == ""
 
 
-def test_a_watch_over_all_namespaces_tells_of_this_one(
+def test_a_watch_over_all_namespaces_shows_of_this_one(
     core: Core, wire: Wire, namespace: str
 ) -> None:
     version = version_of(wire, namespace)
@@ -161,7 +163,7 @@ def test_a_watch_over_all_namespaces_tells_of_this_one(
     events = wire.watch("/api/v1/pods", resourceVersion=version)
 
     ours = [one for one in events if one["object"]["metadata"]["namespace"] == namespace]
-    assert told(ours) == [("ADDED", "a")]
+    assert reported(ours) == [("ADDED", "a")]
     assert ours[0]["object"]["kind"] == "Pod"
     assert ours[0]["object"]["apiVersion"] == "v1"
 

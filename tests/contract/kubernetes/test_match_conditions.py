@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.needs(WEBHOOKS), pytest.mark.needs("1.28")]
 CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 NO_KEY = "object.spec.nothing == 'x'"
 BOTH = 2
-"""Our stamp and our door."""
+"""Our stamp and our endpoint."""
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_own_namespaces_are_not_asked_about(hooks: Hooks) -> None:
     assert hooks.server.seen == []
 
 
-def test_a_gpu_that_another_webhook_adds_later_is_seen_at_the_door_alone(
+def test_a_gpu_that_another_webhook_adds_later_is_seen_at_the_endpoint_alone(
     hooks: Hooks, server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Who was asked nothing at first is not asked again: such a pod is counted, and not stamped."""
@@ -212,7 +212,7 @@ def test_a_condition_that_holds_asks(hooks: Hooks) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    ("expression", "reported"),
     [
         ("object.spec.foo(", "compilation failed: "),
         ("nothing.spec == 1", "compilation failed: "),
@@ -220,10 +220,12 @@ def test_a_condition_that_holds_asks(hooks: Hooks) -> None:
         ("object.spec.hostNetwork", "must evaluate to bool but got dyn"),
     ],
 )
-def test_what_is_no_condition_is_not_registered(hooks: Hooks, expression: str, told: str) -> None:
+def test_what_is_no_condition_is_not_registered(
+    hooks: Hooks, expression: str, reported: str
+) -> None:
     refused = hooks.register(hooks.webhook(matchConditions=conditions(expression)))
 
     assert refused.code == 422
     (cause,) = refused.body["details"]["causes"]
     assert cause["field"] == "webhooks[0].matchConditions[0].expression"
-    assert cause["message"].startswith(f'Invalid value: "{expression}": {told}')
+    assert cause["message"].startswith(f'Invalid value: "{expression}": {reported}')

@@ -15,7 +15,7 @@ def ask(api_client: Client, path: str, **headers: str) -> urllib3.BaseHTTPRespon
     return pool.request("GET", settings.host + path, headers=headers, timeout=5)
 
 
-def test_the_version_is_told(api_client: Client) -> None:
+def test_the_version_is_reported(api_client: Client) -> None:
     version = client.VersionApi(api_client).get_code()
 
     assert version.major == "1"

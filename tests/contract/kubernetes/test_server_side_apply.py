@@ -113,7 +113,7 @@ def test_a_hand_edit_takes_the_key_over_and_stands_in_the_way(core: Core, namesp
     assert hard_of(core, namespace) == {GPU_KEY: "64"}
 
 
-def test_several_conflicts_are_told_together(core: Core, namespace: str) -> None:
+def test_several_conflicts_are_reported_together(core: Core, namespace: str) -> None:
     apply_quota(core, namespace, hard_body({GPU_KEY: "8", MIG_KEY: "8"}), manager="another")
 
     error = refusal(lambda: apply_quota(core, namespace, hard_body({GPU_KEY: "2", MIG_KEY: "2"})))

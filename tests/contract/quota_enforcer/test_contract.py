@@ -127,7 +127,7 @@ def test_agreeing_with_another_manager_is_no_conflict(quotas: Bench) -> None:
     assert dict(apply(quotas, namespace, 1, gpu=8).hard) == {GPU: 8}
 
 
-def test_a_key_somebody_added_stays_and_is_told(quotas: Bench) -> None:
+def test_a_key_somebody_added_stays_and_is_reported(quotas: Bench) -> None:
     namespace = quotas.make_namespace()
     apply(quotas, namespace, 1, gpu=8)
     quotas.edit_by_hand(namespace, {MIG: 5}, manager="kubectl-edit")

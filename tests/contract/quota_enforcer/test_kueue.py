@@ -104,7 +104,7 @@ def test_the_namespace_has_one_queue_that_leads_there(kueue: KueueBench, namespa
     assert local["spec"] == {"clusterQueue": cluster_queue_name(namespace)}
 
 
-if KUBECONFIG:  # Whoever names a cluster is told of it; without one there is nothing to leave out.
+if KUBECONFIG:  # Anyone who names a cluster is shown it; without one there is nothing to leave out.
 
     def test_a_cluster_without_kueue_says_so() -> None:
         """A real API server, on which nobody has installed Kueue."""

@@ -41,7 +41,7 @@ FAILURE = Outage(
     MONTH + timedelta(hours=5, minutes=5),
     OutageKind.EXPORTERS,
 )
-"""Across an hour's end, and told by `up` = 0 instead of by silence."""
+"""Across an hour's end, and reported by `up` = 0 instead of by silence."""
 REFUSED_AFTER = timedelta(hours=1, minutes=20)
 PENDING_AFTER = timedelta(hours=3, minutes=30)
 

@@ -1,4 +1,4 @@
-"""What every usage source promises, told against the scenario's own truth."""
+"""What every usage source promises, reported against the scenario's own truth."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -120,7 +120,7 @@ def test_requests_are_what_each_container_asked_for(seen: Seen, cluster: str) ->
 
 
 @pytest.mark.parametrize(("cluster", "hour"), EVERY_HOUR)
-def test_sights_are_on_the_scrape_grid(seen: Seen, cluster: str, hour: int) -> None:
+def test_observations_are_on_the_scrape_grid(seen: Seen, cluster: str, hour: int) -> None:
     observation = seen.observe(cluster, hour)
 
     ticks = set(observation.ticks)
@@ -158,7 +158,7 @@ def test_a_pod_the_kubelet_refused_turned_terminal_without_an_end(seen: Seen) ->
     assert timedelta(0) <= refused.terminal_seen_at - refused.scheduled_at <= SCRAPE
 
 
-def test_a_refused_pod_that_stays_is_terminal_at_its_first_sight(seen: Seen) -> None:
+def test_a_refused_pod_that_stays_is_terminal_at_its_first_observation(seen: Seen) -> None:
     (refused,) = named(seen.observe("ampere", 3), REFUSED_NAME)
 
     assert refused.terminal_seen_at == refused.first_seen_at
@@ -258,7 +258,7 @@ def test_energy_of_the_hours_adds_up_to_that_of_the_day(seen: Seen) -> None:
     assert all(whole.values())
 
 
-def test_asking_again_later_tells_the_same(seen: Seen) -> None:
+def test_asking_again_later_shows_the_same(seen: Seen) -> None:
     soon = seen.observe("hopper", 1, asked_after=timedelta(minutes=10))
     later = seen.observe("hopper", 1, asked_after=timedelta(minutes=55))
 
@@ -280,6 +280,6 @@ def test_evidence_says_what_was_asked(seen: Seen) -> None:
         assert observation.start_at < one.at <= observation.as_of
 
 
-def test_a_window_may_not_be_asked_for_before_later_sights_are_possible(seen: Seen) -> None:
+def test_a_window_may_not_be_asked_for_before_later_observations_are_possible(seen: Seen) -> None:
     with pytest.raises(ValueError, match="two scrapes"):
         seen.observe("hopper", 0, asked_after=timedelta(seconds=119))

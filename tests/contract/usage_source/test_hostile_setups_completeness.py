@@ -63,7 +63,7 @@ def proxy(prometheus_url: str) -> Iterator[Proxy]:
         yield served
 
 
-def is_sights(query: str) -> bool:
+def is_observations(query: str) -> bool:
     return query.startswith("{__name__") and "kube_pod_container_resource_requests" in query
 
 
@@ -81,11 +81,11 @@ def only(kind: Callable[[str], bool]) -> Callable[[str, list[Row]], list[Row]]:
 
 
 def without_first(query: str, rows: list[Row]) -> list[Row]:
-    return rows[1:] if is_sights(query) else rows
+    return rows[1:] if is_observations(query) else rows
 
 
 def without_bind_times(_: str, rows: list[Row]) -> list[Row]:
-    """Of half the pods, the one series that tells when they were bound."""
+    """Of half the pods, the one series that shows when they were bound."""
     return [
         row
         for row in rows
@@ -97,7 +97,7 @@ def without_bind_times(_: str, rows: list[Row]) -> list[Row]:
 @pytest.mark.parametrize(
     "damage",
     [
-        only(is_sights),
+        only(is_observations),
         only(is_facts),
         only(is_counts),
         lambda _, rows: every_other(rows),
@@ -129,7 +129,7 @@ def test_an_answer_that_a_proxy_cut_is_refused(
 
 
 def test_the_refusal_says_what_does_not_add_up(proxy: Proxy) -> None:
-    proxy.damage = only(is_sights)
+    proxy.damage = only(is_observations)
 
     assert str(refusal(SOUND, proxy.url)) == (
         "Prometheus holds 14 series of requests of pods, offers of nodes and scrapes, but its"
@@ -214,7 +214,7 @@ def test_an_hour_is_not_sealed_low_while_a_proxy_cuts_and_is_sealed_whole_afterw
     proxy: Proxy,
 ) -> None:
     meter = stage(SOUND, proxy.url)
-    proxy.damage = only(is_sights)
+    proxy.damage = only(is_observations)
 
     meter(HOUR + 1800)
 

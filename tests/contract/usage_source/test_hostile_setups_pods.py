@@ -245,7 +245,7 @@ def test_a_pod_that_was_snapshotted_is_billed_as_it_was_bound(url: str) -> None:
     assert {row[2] for row in found.open()} == {0}
 
 
-def test_what_an_old_exporter_repeats_without_uids_is_told_apart(url: str) -> None:
+def test_what_an_old_exporter_repeats_without_uids_is_distinguished(url: str) -> None:
     found = sealed(OLD_EXPORTER, url)
 
     assert found.billed() == {"good": 3600}

@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(params=BENCHES)
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """Return each implementation in turn; tests of what a server lacks are left out, and told."""
+    """Return each implementation; tests of what a server lacks are left out and reported."""
     made: Bench
     if request.param == "simulated":
         made = SimulatedBench()

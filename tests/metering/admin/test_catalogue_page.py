@@ -80,17 +80,19 @@ def test_storing_leads_to_the_list(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "note", "told"),
+    ("rules", "note", "reported"),
     [
         ([{"size": "huge", "resources": ["a"]}], "Why.", "rules[0].size: Use small"),
         (MEDIUM_WHOLE, "", "The new version has no reason."),
         (DEFAULTS, "Why.", "The proposed rules are those in force."),
     ],
 )
-def test_a_refusal_stands_beside_its_field(rules: object, note: str, told: str, cast: Cast) -> None:
+def test_a_refusal_stands_beside_its_field(
+    rules: object, note: str, reported: str, cast: Cast
+) -> None:
     text = post(enter(cast.frank), "_store", rules, note)
 
-    assert told in text
+    assert reported in text
     assert versions() == [1]
 
 

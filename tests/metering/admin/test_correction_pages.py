@@ -35,7 +35,7 @@ def frank() -> User:
 
 @pytest.fixture
 def correction(frank: User) -> UsageCorrection:
-    """Frank's wish to take ten minutes off a pod's hour."""
+    """Frank's request to take ten minutes off a pod's hour."""
     bind(make_cluster(metered_from=HOUR), "team-nlp", make_project(make_organization()))
     recheck(seal_hour(pod("a")))
     return ask_correction(

@@ -55,7 +55,7 @@ def rows_of(client: Client, link: str) -> list[str]:
     return sorted(re.findall(r'name="_selected_action" value="(\d+)"', page))
 
 
-def test_a_forgotten_namespace_is_one_row_with_its_remedy(client: Client, cluster: Cluster) -> None:
+def test_a_purged_namespace_is_one_row_with_its_remedy(client: Client, cluster: Cluster) -> None:
     allocated(cluster, "a", "large")
     held = [stray(hour_of(cluster, number), "a") for number in range(4)]
     stray(hour_of(cluster, 0), "b", namespace="other")

@@ -274,9 +274,9 @@ def test_many_hours_are_decided_on_after_a_preview(cast: Cast) -> None:
     for text in ("Chosen hours", "They are sealed with no usage", *SHOWN_TEXTS):
         assert text in page
     assert "The decision has no reason." in confirm(client, page, note="")
-    told = confirm(client, page, note="The cluster is gone.")
-    assert "Hours decided: 1." in told
-    assert "Hours sealed or about to be: 1." in told
+    reported = confirm(client, page, note="The cluster is gone.")
+    assert "Hours decided: 1." in reported
+    assert "Hours sealed or about to be: 1." in reported
     entry = AuditEntry.objects.get(action="metering:window:waive")
     assert entry.facts["shown"] == SHOWN_FIGURES
 
@@ -295,9 +295,11 @@ def test_an_hour_is_decided_on_from_its_own_page(cast: Cast) -> None:
     for text in SHOWN_TEXTS:
         assert text in page
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="(\w+)"', page))
-    told = client.post(f"{base}/waive/", {**fields, "confirm": "1", "note": "Gone."}, follow=True)
-    assert told.redirect_chain[-1][0] == f"{base}/change/"
-    assert "Hours decided: 1." in told.content.decode()
+    reported = client.post(
+        f"{base}/waive/", {**fields, "confirm": "1", "note": "Gone."}, follow=True
+    )
+    assert reported.redirect_chain[-1][0] == f"{base}/change/"
+    assert "Hours decided: 1." in reported.content.decode()
     window.refresh_from_db()
     assert window.state == "reconciled"
     assert f"{base}/waive/" not in client.get(f"{base}/change/").content.decode()
@@ -310,8 +312,8 @@ def test_a_decision_on_a_page_that_is_no_longer_true_is_refused(cast: Cast) -> N
     page = press(client, "meteringwindow", "accept_windows", window.pk, "60 of 120.")
     MeteringWindow.objects.filter(pk=window.pk).update(shown={"digest": "b"})
 
-    told = confirm(client, page)
+    reported = confirm(client, page)
 
-    assert "Something else is known of the hours now than was shown." in told
+    assert "Something else is known of the hours now than was shown." in reported
     window.refresh_from_db()
     assert window.state == "gap"

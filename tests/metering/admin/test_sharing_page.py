@@ -46,7 +46,7 @@ def meet(cast: Cast, cluster: Cluster) -> None:
     share(cluster, cast.virus, 20, 60)
 
 
-def test_it_tells_who_met_whom_and_how_surely(cast: Cast) -> None:
+def test_it_shows_who_met_whom_and_how_surely(cast: Cast) -> None:
     hopper = make_cluster()
     offer(hopper, 4)
     share(hopper, cast.llm, 0, 30)
@@ -80,8 +80,8 @@ def test_what_is_no_week_is_the_week_that_ends_now(cast: Cast, week: str) -> Non
 def test_an_earlier_week_leads_to_the_one_before_and_after(cast: Cast) -> None:  # noqa: ARG001
     context = tell(week="2026-09-07", at=AT)
 
-    told = [f"{context[name]:%Y-%m-%d}" for name in ("begin", "end", "previous", "following")]
-    assert told == ["2026-09-07", "2026-09-14", "2026-08-31", "2026-09-14"]
+    reported = [f"{context[name]:%Y-%m-%d}" for name in ("begin", "end", "previous", "following")]
+    assert reported == ["2026-09-07", "2026-09-14", "2026-08-31", "2026-09-14"]
 
 
 def test_a_long_week_is_cut_and_says_so(cast: Cast) -> None:
@@ -147,6 +147,6 @@ def test_the_page_costs_two_statements_however_many_clusters_and_meetings(
         meet(cast, make_cluster(f"cluster-{number}"))
 
     with django_assert_num_queries(2):
-        told = tell(week=f"{HOUR:%Y-%m-%d}", at=moment(60))
+        reported = tell(week=f"{HOUR:%Y-%m-%d}", at=moment(60))
 
-    assert len(told["rows"]) == 6
+    assert len(reported["rows"]) == 6

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from metering.services.collection.sweeping import meter_due
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
-from tests.support.metering.doors import Door
+from tests.support.metering.clients import ClientFor
 from tests.support.metering.seen import (
     HOUR,
     LATER,
@@ -52,12 +52,12 @@ def cast(db: None) -> Cast:  # noqa: ARG001 - It is the transaction.
 
 
 @pytest.fixture
-def door() -> Door:
+def client_for() -> ClientFor:
     """Return a client signed in as somebody."""
 
-    def open_door(user: User) -> APIClient:
+    def api_client(user: User) -> APIClient:
         client = APIClient()
         client.force_login(user)
         return client
 
-    return open_door
+    return api_client

@@ -12,6 +12,7 @@ from metering.services.collection.windows import claim_windows
 from tenants.models import AuditEntry, Cluster
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
+from tests.support.metering.clients import API, ClientFor
 from tests.support.metering.deciding import (
     LATE,
     RefusedSource,
@@ -22,7 +23,6 @@ from tests.support.metering.deciding import (
     post,
     source,
 )
-from tests.support.metering.doors import API, Door
 from tests.support.metering.seen import (
     ACTOR,
     HOUR,
@@ -43,8 +43,8 @@ def cast() -> Cast:
 
 
 @pytest.fixture
-def frank(cast: Cast, door: Door) -> APIClient:
-    return door(cast.frank)
+def frank(cast: Cast, client_for: ClientFor) -> APIClient:
+    return client_for(cast.frank)
 
 
 @pytest.fixture

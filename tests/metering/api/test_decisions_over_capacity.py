@@ -10,8 +10,8 @@ from metering.services.collection.sweeping import Worker, meter_due
 from tenants.models import AuditEntry
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
+from tests.support.metering.clients import ClientFor
 from tests.support.metering.deciding import LATE, gap, meter, post, source
-from tests.support.metering.doors import Door
 from tests.support.metering.seen import HOUR, node, observation, pod, worker
 
 pytestmark = pytest.mark.django_db
@@ -25,8 +25,8 @@ def cast() -> Cast:
 
 
 @pytest.fixture
-def frank(cast: Cast, door: Door) -> APIClient:
-    return door(cast.frank)
+def frank(cast: Cast, client_for: ClientFor) -> APIClient:
+    return client_for(cast.frank)
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_no_word_of_another_tenant_is_in_any_answer(cast: Cast, path: str) -> No
         assert secret not in words.lower()
 
 
-def test_a_meeting_tells_when_where_and_how_surely(cast: Cast) -> None:
+def test_a_meeting_shows_when_where_and_how_surely(cast: Cast) -> None:
     body = ask(cast.bob).json()
 
     first = body["results"][0]
@@ -138,8 +138,8 @@ def test_one_cluster_can_be_asked_for(cast: Cast, path: str) -> None:
     }
 
     assert found == {"hopper": 6, "ampere": 2, "all": 8}
-    told = ask(cast.bob, cluster="ampere").json()["results"]
-    assert [(one["cluster"], one["project"], one["peer"]) for one in told] == [
+    reported = ask(cast.bob, cluster="ampere").json()["results"]
+    assert [(one["cluster"], one["project"], one["peer"]) for one in reported] == [
         ("ampere", "llm", "another tenant")
     ]
 
@@ -204,15 +204,17 @@ def test_pages_follow_each_other(cast: Cast) -> None:
     assert first["results"] + second["results"] == whole
 
 
-def test_the_csv_tells_the_same(cast: Cast) -> None:
+def test_the_csv_shows_the_same(cast: Cast) -> None:
     answer = ask(cast.frank, "csv/")
 
     assert answer["Content-Type"] == "text/csv; charset=utf-8"
     assert answer["Content-Disposition"] == 'attachment; filename="device-sharing.csv"'
     rows = list(csv.reader(io.StringIO(answer.content.decode())))
     assert tuple(rows[0]) == COLUMNS
-    told = [tuple(str(row[name]) for name in COLUMNS) for row in ask(cast.frank).json()["results"]]
-    assert [tuple(row) for row in rows[1:]] == told
+    reported = [
+        tuple(str(row[name]) for name in COLUMNS) for row in ask(cast.frank).json()["results"]
+    ]
+    assert [tuple(row) for row in rows[1:]] == reported
 
 
 def test_a_name_no_spreadsheet_may_run_begins_with_an_apostrophe(cast: Cast) -> None:
@@ -249,7 +251,7 @@ def test_what_cannot_be_asked_is_refused_by_field(
     assert field in {body.get("field"), *(one["field"] for one in body.get("problems", ()))}
 
 
-def test_without_a_time_nothing_is_told(cast: Cast) -> None:
+def test_without_a_time_nothing_is_reported(cast: Cast) -> None:
     client = APIClient()
     client.force_login(cast.frank)
 

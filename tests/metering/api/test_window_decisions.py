@@ -14,8 +14,8 @@ from metering.services.collection.windows import claim_windows, open_due_windows
 from tenants.models import AuditEntry, Cluster
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
+from tests.support.metering.clients import ClientFor, results
 from tests.support.metering.deciding import LATE, post, source
-from tests.support.metering.doors import Door, results
 from tests.support.metering.seen import HOUR, worker
 
 pytestmark = pytest.mark.django_db
@@ -29,8 +29,8 @@ def cast() -> Cast:
 
 
 @pytest.fixture
-def frank(cast: Cast, door: Door) -> APIClient:
-    return door(cast.frank)
+def frank(cast: Cast, client_for: ClientFor) -> APIClient:
+    return client_for(cast.frank)
 
 
 @pytest.fixture
@@ -107,16 +107,16 @@ def test_a_range_is_previewed_decided_once_and_sealed(
     preview = post(frank, "preview-decision", ranged(cluster, 48, decision="waive"))
 
     assert preview.status_code == 200, preview.content
-    told = preview.json()
-    assert (told["hours"], told["decided"]) == (48, 48)
-    assert told["results"] == {"decided": 48}
-    assert told["causes"] == {"source_unavailable": 48}
-    assert told["first_at"] == "2026-10-05T13:00:00Z"
-    assert told["last_at"] == "2026-10-07T12:00:00Z"
-    assert told["effect"].startswith("They are sealed with no usage")
+    reported = preview.json()
+    assert (reported["hours"], reported["decided"]) == (48, 48)
+    assert reported["results"] == {"decided": 48}
+    assert reported["causes"] == {"source_unavailable": 48}
+    assert reported["first_at"] == "2026-10-05T13:00:00Z"
+    assert reported["last_at"] == "2026-10-07T12:00:00Z"
+    assert reported["effect"].startswith("They are sealed with no usage")
     assert states() == {"open": 71}
 
-    body = ranged(cluster, 48, decision="waive", note="Gone.", shown_digest=told["digest"])
+    body = ranged(cluster, 48, decision="waive", note="Gone.", shown_digest=reported["digest"])
     answer = post(frank, "decide-range", body)
 
     assert answer.status_code == 200, answer.content
@@ -152,13 +152,13 @@ def test_a_range_decision_costs_the_same_for_few_hours_and_many(
 
 @pytest.mark.usefixtures("gone")
 def test_a_preview_that_has_changed_is_refused(frank: APIClient, cluster: Cluster) -> None:
-    told = post(frank, "preview-decision", ranged(cluster, 48, decision="waive")).json()
+    reported = post(frank, "preview-decision", ranged(cluster, 48, decision="waive")).json()
     MeteringWindow.objects.filter(start_at=HOUR).update(state="gap", shown={"digest": "new"})
 
     answer = post(
         frank,
         "decide-range",
-        ranged(cluster, 48, decision="waive", note="Gone.", shown_digest=told["digest"]),
+        ranged(cluster, 48, decision="waive", note="Gone.", shown_digest=reported["digest"]),
     )
 
     assert (answer.status_code, answer.json()["code"]) == (412, "metering_window_changed")
@@ -170,7 +170,7 @@ def test_a_preview_that_has_changed_is_refused(frank: APIClient, cluster: Cluste
 def test_an_hour_that_changes_while_others_are_decided_on_is_left_alone(
     frank: APIClient, cluster: Cluster, change: dict[str, object]
 ) -> None:
-    told = post(frank, "preview-decision", ranged(cluster, 48, decision="waive")).json()
+    reported = post(frank, "preview-decision", ranged(cluster, 48, decision="waive")).json()
     late = MeteringWindow.objects.filter(start_at=HOUR + timedelta(hours=40))
 
     def change_before_the_lock(execute: Callable[..., object], sql: str, *rest: object) -> object:
@@ -182,7 +182,7 @@ def test_an_hour_that_changes_while_others_are_decided_on_is_left_alone(
         answer = post(
             frank,
             "decide-range",
-            ranged(cluster, 48, decision="waive", note="Gone.", shown_digest=told["digest"]),
+            ranged(cluster, 48, decision="waive", note="Gone.", shown_digest=reported["digest"]),
         )
 
     assert answer.status_code == 200, answer.content
@@ -194,12 +194,12 @@ def test_an_hour_that_changes_while_others_are_decided_on_is_left_alone(
 
 @pytest.mark.usefixtures("gone")
 def test_a_range_is_the_platforms_and_has_an_end(
-    cast: Cast, door: Door, frank: APIClient, cluster: Cluster
+    cast: Cast, client_for: ClientFor, frank: APIClient, cluster: Cluster
 ) -> None:
     body = ranged(cluster, 48, decision="waive", note="Gone.")
 
-    assert post(door(cast.alice), "decide-range", body).status_code == 404
-    assert post(door(cast.ann), "decide-range", body).status_code == 403
+    assert post(client_for(cast.alice), "decide-range", body).status_code == 404
+    assert post(client_for(cast.ann), "decide-range", body).status_code == 403
     assert post(frank, "decide-range", {**body, "note": ""}).status_code == 422
     assert post(frank, "decide-range", ranged(cluster, 9_000, decision="waive", note="x")).json()[
         "code"

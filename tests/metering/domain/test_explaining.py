@@ -79,7 +79,7 @@ def held(**changes: object) -> HeldFact:
         ({}, ChargeVerdict.NOT_RECORDED),
     ],
 )
-def test_the_first_cause_that_applies_is_told(
+def test_the_first_cause_that_applies_is_reported(
     changes: dict[str, object], verdict: ChargeVerdict
 ) -> None:
     assert verdict_of(pod_hour(**changes)) is verdict
@@ -129,7 +129,7 @@ def test_no_rule_decides_about_what_has_no_labels() -> None:
     assert deciding_rule(CATALOGUE, resource="nvidia.com/gpu", labels={}) is None
 
 
-def test_what_was_held_is_told_with_its_rule_and_labels() -> None:
+def test_what_was_held_is_reported_with_its_rule_and_labels() -> None:
     step = held_step(held(), catalogue=CATALOGUE)
 
     assert step.sentence == (
@@ -141,7 +141,7 @@ def test_what_was_held_is_told_with_its_rule_and_labels() -> None:
     assert step.facts["node_label.nvidia_com_gpu_product"] == "NVIDIA-H100-80GB-HBM3"
 
 
-def test_what_no_rule_knows_is_told_so() -> None:
+def test_what_no_rule_knows_is_reported_so() -> None:
     unsized = held(node_labels={}, size="", node="", catalogue_version=None)
 
     assert held_step(unsized, catalogue=CATALOGUE).facts["catalogue_rule"] == "none"
@@ -150,7 +150,7 @@ def test_what_no_rule_knows_is_told_so() -> None:
     assert "an unknown node" in step.sentence
 
 
-def test_a_window_is_told_with_every_query_behind_it() -> None:
+def test_a_window_is_reported_with_every_query_behind_it() -> None:
     window = WindowFact(
         id=7,
         cluster="hopper",

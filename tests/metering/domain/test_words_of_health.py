@@ -17,7 +17,7 @@ from metering.domain.figures import duration_text, ratio_text
         (90_061, "25 h 1 min"),
     ],
 )
-def test_a_duration_is_told_in_its_two_largest_parts(seconds: int | None, words: str) -> None:
+def test_a_duration_is_reported_in_its_two_largest_parts(seconds: int | None, words: str) -> None:
     assert duration_text(seconds) == words
 
 

@@ -29,7 +29,7 @@ def run(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_a_record_is_told_step_by_step() -> None:
+def test_a_record_is_reported_step_by_step() -> None:
     text = run("record", str(UsageRecord.objects.get().pk))
 
     assert "The record: llm/pod-a used 3600 unit-seconds: 1 x 3600 s." in text
@@ -38,7 +38,7 @@ def test_a_record_is_told_step_by_step() -> None:
     assert "    sha256: " in text
 
 
-def test_a_pod_is_told_hour_by_hour() -> None:
+def test_a_pod_is_reported_hour_by_hour() -> None:
     text = run("pod", "--cluster", "hopper", "--uid", "b", "--until", UNTIL, "--hours", "2")
 
     assert "2026-10-05 12:00Z  not_seen      0 unit-seconds, 0 held back" in text
@@ -57,7 +57,7 @@ def test_a_pod_is_found_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("record", "4711"), "There is no usage record 4711."),
         (("pod", "--cluster", "hopper"), "Give --uid, or --namespace and --name."),
@@ -74,6 +74,8 @@ def test_a_pod_is_found_by_its_name() -> None:
         ),
     ],
 )
-def test_a_question_that_cannot_be_answered_says_why(arguments: tuple[str, ...], told: str) -> None:
-    with pytest.raises(CommandError, match=told.replace("(", r"\(").split(",")[0]):
+def test_a_question_that_cannot_be_answered_says_why(
+    arguments: tuple[str, ...], reported: str
+) -> None:
+    with pytest.raises(CommandError, match=reported.replace("(", r"\(").split(",")[0]):
         run(*arguments)

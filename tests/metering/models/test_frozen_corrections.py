@@ -101,7 +101,7 @@ def test_what_is_posted_is_written_when_the_transaction_ends() -> None:
 
 
 @pytest.mark.django_db
-def test_nobody_uses_less_than_nothing_whoever_writes_it() -> None:
+def test_nobody_uses_less_than_nothing_anyone_who_writes_it() -> None:
     correct()
     key = new_id()
     less = COPIED.replace("unit_seconds", "-9999").replace("id, window_id", "window_id", 1)

@@ -1,4 +1,4 @@
-"""What the sources told is kept: no row of it is deleted, and a snapshot is filled only once."""
+"""What the sources reported is kept: no row is deleted, and a snapshot is filled only once."""
 
 import psycopg
 import pytest
@@ -16,13 +16,13 @@ from metering.models import (
 )
 from tenants.models import Cluster, Project
 from tests.support.builders import bind, make_cluster, make_organization, make_project
-from tests.support.metering.allocations.told import (
+from tests.support.metering.allocations.states import (
     event,
     lead,
-    told_claim,
-    told_node,
-    told_pod,
-    told_slice,
+    reported_claim,
+    reported_node,
+    reported_pod,
+    reported_slice,
 )
 from tests.support.metering.seen import HOUR
 
@@ -41,11 +41,11 @@ def watched() -> tuple[Cluster, Project]:
     project = make_project(make_organization())
     bind(cluster, "team-nlp", project)
     watching = lead(cluster.id)
-    watching.list(-60, told_node())
-    watching.list(-60, told_slice())
+    watching.list(-60, reported_node())
+    watching.list(-60, reported_slice())
     watching.beat(0)
-    watching.tell(event(told_pod(), 5))
-    watching.tell(event(told_claim(consumers=("uid-1",)), 6))
+    watching.tell(event(reported_pod(), 5))
+    watching.tell(event(reported_claim(consumers=("uid-1",)), 6))
     return cluster, project
 
 
@@ -55,7 +55,7 @@ def counted() -> list[int]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_runtime_role_cannot_lose_what_was_told(loss: str) -> None:
+def test_the_runtime_role_cannot_lose_what_was_reported(loss: str) -> None:
     watched()
     before = counted()
     assert min(before) >= 1
@@ -67,8 +67,8 @@ def test_the_runtime_role_cannot_lose_what_was_told(loss: str) -> None:
 
 
 @pytest.mark.parametrize("replication", ["origin", "replica"])
-def test_a_superuser_cannot_lose_what_was_told(
-    committed_db: str,  # noqa: ARG001 - What was told is committed into it.
+def test_a_superuser_cannot_lose_what_was_reported(
+    committed_db: str,  # noqa: ARG001 - What was reported is committed into it.
     superuser_url: str,
     replication: str,
 ) -> None:
@@ -112,7 +112,7 @@ def test_what_was_not_known_at_the_bind_is_filled_once() -> None:
     cluster, project = watched()
     lead(cluster.id).tell(
         event(
-            told_pod(
+            reported_pod(
                 "late", namespace="nobody", priority=None, controller="", resource_version="2"
             ),
             7,

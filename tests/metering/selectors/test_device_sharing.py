@@ -1,4 +1,4 @@
-"""Who was on one device with whom: when, how surely, and named only to whoever may know."""
+"""Who was on one device with whom: when, how surely, and named only to anyone who may know."""
 
 from uuid import UUID
 
@@ -110,7 +110,7 @@ def test_where_a_node_has_several_or_unknown_devices_only_the_node_is_certain(
         {"project": None},
     ],
 )
-def test_pods_that_could_not_have_met_are_not_told(
+def test_pods_that_could_not_have_met_are_not_reported(
     cast: Cast, hopper: Cluster, changed: dict[str, object]
 ) -> None:
     share(hopper, cast.llm, 0, 30)
@@ -147,7 +147,7 @@ def test_what_still_runs_lasts_to_the_end_that_was_asked_for(cast: Cast, hopper:
     assert find(begin=0, end=10) == ()
 
 
-def test_instances_of_one_gpu_are_told_as_hardware_apart(cast: Cast, hopper: Cluster) -> None:
+def test_instances_of_one_gpu_are_reported_as_hardware_apart(cast: Cast, hopper: Cluster) -> None:
     instance(hopper, cast.llm, 1, begin=0, end=30)
     instance(hopper, cast.virus, 2, begin=20, end=60)
     instance(hopper, cast.vision, 3, uuid="GPU-2")
@@ -177,8 +177,8 @@ def test_a_tenant_reads_that_it_shared_and_not_with_whom(cast: Cast, hopper: Clu
 
     found = find(ReadableIntervals({cast.llm.pk}))
 
-    told = {(one.project, one.peer, one.other_organization, one.other_project) for one in found}
-    assert told == {
+    reported = {(one.project, one.peer, one.other_organization, one.other_project) for one in found}
+    assert reported == {
         ("llm", Peer.OTHER_TENANT, "", ""),
         ("llm", Peer.OTHER_PROJECT, "acme", ""),
     }
@@ -255,7 +255,7 @@ stretches = st.lists(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(held=stretches)
-def test_it_tells_exactly_the_minutes_in_which_both_held_something(
+def test_it_shows_exactly_the_minutes_in_which_both_held_something(
     cast: Cast, hopper: Cluster, held: list[tuple[str, int, int]]
 ) -> None:
     there: dict[str, set[int]] = {"llm": set(), "vision": set(), "virus": set()}
@@ -268,13 +268,13 @@ def test_it_tells_exactly_the_minutes_in_which_both_held_something(
 
     for name, own in there.items():
         for other, others in there.items():
-            told = [one for one in found if (one.project, one.other_project) == (name, other)]
-            spans = minutes(tuple(told), project=name)
+            reported = [one for one in found if (one.project, one.other_project) == (name, other)]
+            spans = minutes(tuple(reported), project=name)
             seen = [minute for begin, end in spans for minute in range(begin, end)]
             assert seen == sorted(own & others if name != other else set())
 
 
-def test_one_cluster_is_told_alone(cast: Cast, hopper: Cluster) -> None:
+def test_one_cluster_is_reported_alone(cast: Cast, hopper: Cluster) -> None:
     ampere = make_cluster("ampere")
     for cluster in (hopper, ampere):
         offer(cluster, 4)
@@ -283,12 +283,12 @@ def test_one_cluster_is_told_alone(cast: Cast, hopper: Cluster) -> None:
     instance(ampere, cast.llm, 1)
     instance(ampere, cast.virus, 2)
 
-    told = {
+    reported = {
         name: sorted((one.cluster, one.evidence.value) for one in find(cluster_id=cluster_id))
         for name, cluster_id in (("hopper", hopper.pk), ("ampere", ampere.pk), ("no", UUID(int=1)))
     }
 
-    assert told == {
+    assert reported == {
         "hopper": [("hopper", "same_device")] * 2,
         "ampere": [("ampere", "same_device")] * 2 + [("ampere", "same_gpu_instances")] * 2,
         "no": [],

@@ -53,7 +53,7 @@ def test_means_are_weighted_by_seconds_over_what_is_known(project: Project) -> N
                     power_mean_milliwatts=200_000,
                     samples=40,
                     expected_samples=40,
-                    # Under four fifths: not told.
+                    # Under four fifths: not reported.
                     figure_samples={**full, "sm_active": 31, "power": 40},
                 ),
                 device("GPU-3", namespace="", pod="", busy_ratio=Decimal(0)),
@@ -90,15 +90,15 @@ def test_a_project_on_shared_devices_only_has_use_and_no_activity(project: Proje
     )
 
 
-def test_only_the_range_and_the_cluster_asked_for_are_told(project: Project) -> None:
+def test_only_the_range_and_the_cluster_asked_for_are_reported(project: Project) -> None:
     measure(observation(pod("uid-1"), devices=(device(),)))
     cluster = MeteringWindow.objects.get().cluster
     other = make_cluster("ampere")
 
     assert project_devices(begin_at=END, end_at=END + timedelta(hours=1)) == ()
     assert project_devices(begin_at=HOUR, end_at=END, cluster_id=other.pk) == ()
-    [told] = project_devices(begin_at=HOUR, end_at=END, cluster_id=cluster.pk)
-    assert (told.project_id, told.energy_millijoules) == (project.pk, 1_000_000)
+    [reported] = project_devices(begin_at=HOUR, end_at=END, cluster_id=cluster.pk)
+    assert (reported.project_id, reported.energy_millijoules) == (project.pk, 1_000_000)
 
 
 def test_it_costs_two_statements(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""An hour is told to be waived when a person waived it, whatever its sources were."""
+"""An hour is reported to be waived when a person waived it, whatever its sources were."""
 
 import pytest
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
         pytest.param("hold", [], False, id="held"),
     ],
 )
-def test_only_what_a_person_waived_is_told_to_be_waived(
+def test_only_what_a_person_waived_is_reported_to_be_waived(
     gap_policy: str, sources: list[str], *, is_waived: bool
 ) -> None:
     cluster = make_cluster("hopper")

@@ -55,7 +55,7 @@ def coverage(cluster: Cluster) -> WatchCoverage:
 # ---------------------------------------------------------------- allocations
 
 
-def test_rows_that_may_have_held_something_in_the_hour_are_told(cluster: Cluster) -> None:
+def test_rows_that_may_have_held_something_in_the_hour_are_reported(cluster: Cluster) -> None:
     ledgered(cluster, "open", -600)
     ledgered(cluster, "inside", 600, 900)
     ledgered(cluster, "ends-in-it", -600, 1)
@@ -70,7 +70,7 @@ def test_rows_that_may_have_held_something_in_the_hour_are_told(cluster: Cluster
     assert sorted(uid for uid, _ in found.rows) == ["bounded", "ends-in-it", "inside", "open"]
 
 
-def test_a_pod_that_was_seen_is_told_whenever_it_lived(cluster: Cluster) -> None:
+def test_a_pod_that_was_seen_is_reported_whenever_it_lived(cluster: Cluster) -> None:
     ledgered(cluster, "before", -600, -300)
 
     [row] = read(cluster, "before").rows.values()
@@ -104,14 +104,14 @@ def test_what_prometheus_saw_first_is_the_apis_once_the_watch_saw_it_bound(
 
     rows = ledger_rows(cluster.pk, start_at=HOUR, end_at=END, pod_uids=[])
 
-    told = {row.fact.pod_uid: row.is_from_api for row in rows.values()}
-    assert told == {"unknown": False, "waiting": False, "bound": True}
+    reported = {row.fact.pod_uid: row.is_from_api for row in rows.values()}
+    assert reported == {"unknown": False, "waiting": False, "bound": True}
 
 
 # ---------------------------------------------------------------- the rest of the watch's tables
 
 
-def test_consumers_nodes_and_decisions_of_the_hour_are_told(cluster: Cluster) -> None:
+def test_consumers_nodes_and_decisions_of_the_hour_are_reported(cluster: Cluster) -> None:
     ledgered(cluster, "c1", resource="claim/gpu.nvidia.com")
     reserved(cluster, "c1", "p2", 600)
     reserved(cluster, "c1", "p1", -600, 1)

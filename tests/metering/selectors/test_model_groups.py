@@ -23,7 +23,7 @@ def see_node(product: str) -> None:
     )
 
 
-def test_an_unknown_name_is_told_the_known_ones() -> None:
+def test_an_unknown_name_is_reported_the_known_ones() -> None:
     assert unknown_model_group("H1OO") == ("A100", "H100")
     assert unknown_model_group("") is None
     assert unknown_model_group("H100") is None

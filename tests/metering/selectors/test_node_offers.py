@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 
 
-def test_open_records_with_gpus_are_told_by_name(
+def test_open_records_with_gpus_are_reported_by_name(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     hopper, ampere = make_cluster(), make_cluster("ampere")

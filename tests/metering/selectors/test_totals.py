@@ -89,7 +89,7 @@ def llm(cluster: Cluster) -> Project:
     return llm
 
 
-def told(*groups: UsageGroup, **narrowed: object) -> list[tuple[object, ...]]:
+def reported(*groups: UsageGroup, **narrowed: object) -> list[tuple[object, ...]]:
     """Return the groups' values with the unit-seconds."""
     names = {
         UsageGroup.ORGANIZATION: "organization_id",
@@ -108,22 +108,22 @@ def told(*groups: UsageGroup, **narrowed: object) -> list[tuple[object, ...]]:
 def test_usage_is_added_up_by_any_groups(llm: Project, cluster: Cluster) -> None:
     organization = Organization.objects.get()
 
-    assert told() == [(18_000,)]
-    assert told(UsageGroup.ORGANIZATION) == [(organization.pk, 18_000)]
-    assert told(UsageGroup.CLUSTER) == [(cluster.pk, 18_000)]
-    assert told(UsageGroup.SIZE) == [("large", 14_400), ("small", 3_600)]
-    assert told(UsageGroup.PRICE_GROUP, UsageGroup.OWNER) == [
+    assert reported() == [(18_000,)]
+    assert reported(UsageGroup.ORGANIZATION) == [(organization.pk, 18_000)]
+    assert reported(UsageGroup.CLUSTER) == [(cluster.pk, 18_000)]
+    assert reported(UsageGroup.SIZE) == [("large", 14_400), ("small", 3_600)]
+    assert reported(UsageGroup.PRICE_GROUP, UsageGroup.OWNER) == [
         ("H100/1g.10gb", "", 3_600),
         ("H100/whole", "carol", 14_400),
     ]
-    assert told(UsageGroup.HOUR) == [(HOUR, 10_800), (HOUR + timedelta(hours=1), 7_200)]
-    assert told(UsageGroup.DAY, UsageGroup.SIZE) == [
+    assert reported(UsageGroup.HOUR) == [(HOUR, 10_800), (HOUR + timedelta(hours=1), 7_200)]
+    assert reported(UsageGroup.DAY, UsageGroup.SIZE) == [
         (HOUR.replace(hour=0), "large", 14_400),
         (HOUR.replace(hour=0), "small", 3_600),
     ]
-    assert told(UsageGroup.SIZE, project_id=llm.pk) == [("large", 14_400)]
-    assert told(UsageGroup.SIZE, organization_id=llm.pk) == []
-    assert told(projects=Project.objects.filter(slug="vision")) == [(3_600,)]
+    assert reported(UsageGroup.SIZE, project_id=llm.pk) == [("large", 14_400)]
+    assert reported(UsageGroup.SIZE, organization_id=llm.pk) == []
+    assert reported(projects=Project.objects.filter(slug="vision")) == [(3_600,)]
 
 
 def test_a_range_without_usage_has_no_totals() -> None:
@@ -176,7 +176,7 @@ def test_exceptions_tell_how_much_they_hold() -> None:
 
 
 @pytest.mark.usefixtures("llm")
-def test_progress_tells_what_is_sealed_and_what_waits(cluster: Cluster) -> None:
+def test_progress_shows_what_is_sealed_and_what_waits(cluster: Cluster) -> None:
     MeteringWindow.objects.create(
         cluster=cluster, start_at=HOUR + timedelta(hours=2), not_before=AT, state="gap"
     )

@@ -67,7 +67,7 @@ def busy(ratio: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - Columns
 # ---------------------------------------------------------------- holders
 
 
-def test_a_holder_is_told_with_all_that_judges_it(world: WasteWorld) -> None:
+def test_a_holder_is_reported_with_all_that_judges_it(world: WasteWorld) -> None:
     world.held.clear()
     begin_at = DAY - timedelta(days=2)
     pod = world.hold(
@@ -141,7 +141,7 @@ def test_an_end_in_the_allocation_ledger_leaves_no_holder(
 # ---------------------------------------------------------------- spells
 
 
-def test_a_spell_tells_means_peaks_and_percentiles_of_hours(
+def test_a_spell_shows_means_peaks_and_percentiles_of_hours(
     world: WasteWorld, trainer: PodAllocation
 ) -> None:
     for hour in range(20):
@@ -173,7 +173,7 @@ def test_a_spell_tells_means_peaks_and_percentiles_of_hours(
     assert spells(window, hours=2)[trainer.pod_uid].activity == Decimal("0.185")
 
 
-def test_devices_are_told_apart_by_gpu_and_instance(world: WasteWorld) -> None:
+def test_devices_are_distinguished_by_gpu_and_instance(world: WasteWorld) -> None:
     world.held.clear()
     pod = world.hold("trio-0", units=3, sharing_mode="mig")
     window = world.window(0)

@@ -1,4 +1,4 @@
-"""Which clusters are watched, and what their watches are told."""
+"""Which clusters are watched, and what their watches are reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the API told of pods beside their allocations."""
+"""What the API reported of pods beside their allocations."""
 
 import pytest
 
@@ -10,15 +10,15 @@ from metering.selectors.allocations.ledger import refused_pods
 from metering.selectors.allocations.watch import BeginDifference, begin_differences
 from tenants.models import Cluster
 from tests.support.builders import bind, make_cluster, make_organization, make_project
-from tests.support.metering.allocations.told import (
+from tests.support.metering.allocations.states import (
     GPU,
     Watching,
     event,
     lead,
-    told_claim,
-    told_node,
-    told_pod,
-    told_slice,
+    reported_claim,
+    reported_node,
+    reported_pod,
+    reported_slice,
 )
 from tests.support.metering.seen import HOUR, moment
 
@@ -35,7 +35,7 @@ def cluster(db: None) -> Cluster:  # noqa: ARG001 - It is the transaction.
 @pytest.fixture
 def watching(cluster: Cluster) -> Watching:
     found = lead(cluster.id)
-    found.list(-60, told_node())
+    found.list(-60, reported_node())
     found.beat(0)
     return found
 
@@ -48,13 +48,13 @@ def impossible(
         ContainerRequest("main", ContainerKind.REGULAR, GPU, -1),
         ContainerRequest("main", ContainerKind.REGULAR, "nvidia.com/mig-1g.10gb", 1),
     )
-    return told_pod(uid, requests=requests, bound=bound, finished=finished, phase=phase)
+    return reported_pod(uid, requests=requests, bound=bound, finished=finished, phase=phase)
 
 
-def test_a_request_no_pod_can_have_makes_no_row_and_is_told(
+def test_a_request_no_pod_can_have_makes_no_row_and_is_reported(
     cluster: Cluster, watching: Watching
 ) -> None:
-    watching.list(600, impossible("a", bound=5), told_pod("fine"))
+    watching.list(600, impossible("a", bound=5), reported_pod("fine"))
 
     [found] = refused_pods(cluster.id, HOUR, HOUR_END)
     assert (found.pod_uid, found.namespace, found.pod_name) == ("a", "team-nlp", "pod-a")
@@ -64,7 +64,9 @@ def test_a_request_no_pod_can_have_makes_no_row_and_is_told(
     assert list(rows) == [("a", "nvidia.com/mig-1g.10gb"), ("fine", GPU)]
 
 
-def test_only_pods_that_held_within_the_hour_are_told(cluster: Cluster, watching: Watching) -> None:
+def test_only_pods_that_held_within_the_hour_are_reported(
+    cluster: Cluster, watching: Watching
+) -> None:
     watching.list(
         5000,
         impossible("before", bound=-900, finished=-100),
@@ -76,12 +78,12 @@ def test_only_pods_that_held_within_the_hour_are_told(cluster: Cluster, watching
     assert [pod.pod_uid for pod in refused_pods(cluster.id, HOUR, HOUR_END)] == ["until"]
 
 
-def test_a_pod_whose_bind_cannot_be_believed_is_told_from_its_creation_on(
+def test_a_pod_whose_bind_cannot_be_believed_is_reported_from_its_creation_on(
     cluster: Cluster, watching: Watching
 ) -> None:
     defects = ("The time of PodScheduled cannot be '9999-01-01T00:00:00Z'.",)
-    watching.tell(event(told_pod(bound=None, node="node-1", defects=defects), 20))
-    watching.tell(event(told_pod(bound=None, node="node-1"), 25))
+    watching.tell(event(reported_pod(bound=None, node="node-1", defects=defects), 20))
+    watching.tell(event(reported_pod(bound=None, node="node-1"), 25))
 
     [found] = refused_pods(cluster.id, HOUR, HOUR_END)
     assert (found.defects, found.requests, found.begin_at) == (defects, {}, moment(-30))
@@ -104,7 +106,7 @@ def test_binds_that_two_sources_tell_otherwise_are_found(
             end_kind="exact" if uid == "over" else "open",
             last_seen_at=moment(30),
         )
-    pods = [told_pod(uid, bound=7) for uid in ("differs", "agrees", "over", "ours")]
+    pods = [reported_pod(uid, bound=7) for uid in ("differs", "agrees", "over", "ours")]
     watching.list(600, *pods)
 
     assert begin_differences(cluster.id, HOUR, HOUR_END) == (
@@ -113,9 +115,9 @@ def test_binds_that_two_sources_tell_otherwise_are_found(
 
 
 def test_live_use_counts_claims_and_leaves_out_what_has_no_size(watching: Watching) -> None:
-    watching.list(1, told_slice())
-    watching.list(2, told_pod(units=2), told_pod("b", node="unknown", units=4))
-    watching.list(2, told_claim(devices=["gpu-1-mig-1"]))
+    watching.list(1, reported_slice())
+    watching.list(2, reported_pod(units=2), reported_pod("b", node="unknown", units=4))
+    watching.list(2, reported_claim(devices=["gpu-1-mig-1"]))
 
     held = [(item.namespace, item.owner, item.size.value, item.units) for item in held_units()]
     assert held == [("team-nlp", "", "small", 1), ("team-nlp", "ada", "large", 2)]

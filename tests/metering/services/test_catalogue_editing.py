@@ -66,7 +66,7 @@ def test_a_refused_version_leaves_the_catalogue_as_it_was(
     assert AuditEntry.objects.filter(action="metering:catalogue:store").count() == 1
 
 
-def test_every_wrong_rule_is_told() -> None:
+def test_every_wrong_rule_is_reported() -> None:
     with pytest.raises(CatalogueRulesInvalidError) as caught:
         preview_catalogue(rules=[{"size": "huge"}], actor=ACTOR, at=AT)
 
@@ -77,7 +77,7 @@ def test_every_wrong_rule_is_told() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_a_preview_tells_what_pods_of_the_last_month_would_be_called() -> None:
+def test_a_preview_shows_what_pods_of_the_last_month_would_be_called() -> None:
     collect(
         observation(
             pod("a", namespace="team-nlp", units=2),

@@ -1,4 +1,4 @@
-"""The Kubernetes enforcer against a small server that answers as told."""
+"""The Kubernetes enforcer against a small server that answers as reported."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ PATH = "/api/v1/namespaces/llm/resourcequotas"
 
 
 @dataclass
-class Told:
+class Reported:
     """What the server answers, by method, first answer first; and what it was asked."""
 
     answers: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
@@ -64,18 +64,18 @@ ABSENT = listed()
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def reported() -> Reported:
+    return Reported()
 
 
 @pytest.fixture
-def endpoint(told: Told, tmp_path: Path) -> Iterator[EnforcementEndpoint]:
+def endpoint(reported: Reported, tmp_path: Path) -> Iterator[EnforcementEndpoint]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            told.asked.append((self.command, self.path, lower(self.headers), body))
-            queue = told.answers[self.command]
+            reported.asked.append((self.command, self.path, lower(self.headers), body))
+            queue = reported.answers[self.command]
             code, document = queue.pop(0) if len(queue) > 1 else queue[0]
             raw = document if isinstance(document, bytes) else json.dumps(document).encode()
             self.send_response(code)
@@ -105,14 +105,14 @@ def enforcer() -> KubernetesQuotaEnforcer:
 
 
 def test_a_quota_is_written_by_server_side_apply_as_our_own_manager(
-    told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
+    reported: Reported, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
-    told.answers = {"GET": [ABSENT, listed(quota_object())], "PATCH": [(201, quota_object())]}
+    reported.answers = {"GET": [ABSENT, listed(quota_object())], "PATCH": [(201, quota_object())]}
 
     live = enforcer.apply(endpoint, DESIRED)
 
     assert (dict(live.hard), dict(live.used), live.generation) == ({GPU: 8}, {GPU: 2}, 3)
-    ((_, path, headers, body),) = [asked for asked in told.asked if asked[0] == "PATCH"]
+    ((_, path, headers, body),) = [asked for asked in reported.asked if asked[0] == "PATCH"]
     assert path == f"{PATH}/gpu-ledger?fieldManager=gpu-ledger&force=false"
     assert headers["content-type"] == "application/apply-patch+yaml"
     assert headers["authorization"] == "Bearer sesame"
@@ -130,37 +130,37 @@ def test_a_quota_is_written_by_server_side_apply_as_our_own_manager(
 
 
 def test_what_was_read_is_named_so_that_nobody_is_overwritten_unseen(
-    told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
+    reported: Reported, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
-    told.answers = {"GET": [listed(quota_object())], "PATCH": [(200, quota_object())]}
+    reported.answers = {"GET": [listed(quota_object())], "PATCH": [(200, quota_object())]}
 
     enforcer.apply(endpoint, DESIRED)
 
-    bodies = [body for method, _, _, body in told.asked if method == "PATCH"]
+    bodies = [body for method, _, _, body in reported.asked if method == "PATCH"]
     assert bodies[0]["metadata"]["resourceVersion"] == "41"
 
 
 def test_a_write_in_between_is_read_again_a_few_times(
-    told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
+    reported: Reported, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
     changed = status_of(409, "the object has been modified", reason="Conflict")
-    told.answers = {"GET": [listed(quota_object())], "PATCH": [changed]}
+    reported.answers = {"GET": [listed(quota_object())], "PATCH": [changed]}
 
     with pytest.raises(SourceUnavailableError) as refusal:
         enforcer.apply(endpoint, DESIRED)
 
     assert refusal.value.reason == "busy"
-    assert [asked[0] for asked in told.asked] == ["GET", "PATCH"] * 3
+    assert [asked[0] for asked in reported.asked] == ["GET", "PATCH"] * 3
 
 
 def test_a_conflict_names_every_manager_once(
-    told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
+    reported: Reported, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
     causes = [
         {"reason": "FieldManagerConflict", "message": f'conflict with "{name}" using v1'}
         for name in ("kubectl-edit", "argocd", "kubectl-edit")
     ]
-    told.answers = {
+    reported.answers = {
         "GET": [ABSENT],
         "PATCH": [status_of(409, "Apply failed", details={"causes": causes})],
     }
@@ -169,22 +169,22 @@ def test_a_conflict_names_every_manager_once(
         enforcer.apply(endpoint, DESIRED)
 
     assert refusal.value.managers == ("argocd", "kubectl-edit")
-    assert len(told.asked) == 2
+    assert len(reported.asked) == 2
 
 
 def test_a_status_that_lags_is_read_until_the_tries_are_used_up(
-    told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
+    reported: Reported, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
     late = listed(quota_object(hard={GPU: "4"}))
-    told.answers = {"GET": [ABSENT, late, late, listed(quota_object())], "PATCH": [late]}
+    reported.answers = {"GET": [ABSENT, late, late, listed(quota_object())], "PATCH": [late]}
     caught_up = enforcer.apply(endpoint, DESIRED)
-    told.answers = {"GET": [ABSENT, late], "PATCH": [late]}
-    told.asked.clear()
+    reported.answers = {"GET": [ABSENT, late], "PATCH": [late]}
+    reported.asked.clear()
 
     stayed_behind = enforcer.apply(endpoint, DESIRED)
 
     assert (dict(caught_up.hard), dict(stayed_behind.hard)) == ({GPU: 8}, {GPU: 4})
-    assert [asked[0] for asked in told.asked] == ["GET", "PATCH", "GET", "GET", "GET"]
+    assert [asked[0] for asked in reported.asked] == ["GET", "PATCH", "GET", "GET", "GET"]
 
 
 @pytest.mark.parametrize(
@@ -200,27 +200,27 @@ def test_a_status_that_lags_is_read_until_the_tries_are_used_up(
     ],
 )
 def test_every_refusal_has_its_reason(
-    told: Told,
+    reported: Reported,
     endpoint: EnforcementEndpoint,
     enforcer: KubernetesQuotaEnforcer,
     code: int,
     reason: str,
 ) -> None:
-    told.answers = {"GET": [ABSENT], "PATCH": [status_of(code, "because")]}
+    reported.answers = {"GET": [ABSENT], "PATCH": [status_of(code, "because")]}
 
     with pytest.raises(SourceUnavailableError) as refusal:
         enforcer.apply(endpoint, DESIRED)
 
     assert refusal.value.reason == reason
     assert str(refusal.value) == f"The quota of llm was answered with {code}: because"
-    assert [asked[0] for asked in told.asked] == ["GET", "PATCH"]
+    assert [asked[0] for asked in reported.asked] == ["GET", "PATCH"]
 
 
 @pytest.mark.parametrize("raw", [b"<html>Bad gateway</html>", b"[]"])
 def test_a_proxy_that_answers_in_its_stead_is_no_crash(
-    told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer, raw: bytes
+    reported: Reported, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer, raw: bytes
 ) -> None:
-    told.answers = {"GET": [(502, raw)]}
+    reported.answers = {"GET": [(502, raw)]}
 
     with pytest.raises(SourceUnavailableError) as refusal:
         enforcer.read(endpoint, "llm")
@@ -229,9 +229,9 @@ def test_a_proxy_that_answers_in_its_stead_is_no_crash(
 
 
 def test_a_fraction_of_a_device_is_not_believed(
-    told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
+    reported: Reported, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
-    told.answers = {"GET": [listed(quota_object(hard={GPU: "500m"}))]}
+    reported.answers = {"GET": [listed(quota_object(hard={GPU: "500m"}))]}
 
     with pytest.raises(SourceUnavailableError) as refusal:
         enforcer.read(endpoint, "llm")
@@ -240,22 +240,22 @@ def test_a_fraction_of_a_device_is_not_believed(
 
 
 def test_an_object_without_our_stamp_has_generation_zero(
-    told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
+    reported: Reported, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
     foreign = quota_object()
     foreign["metadata"]["annotations"] = {"gpu-ledger.io/generation": "many"}
     bare = quota_object()
     del bare["metadata"]["annotations"], bare["status"]
-    told.answers = {"GET": [listed(foreign), listed(bare)]}
+    reported.answers = {"GET": [listed(foreign), listed(bare)]}
 
     assert enforcer.read(endpoint, "llm").generation == 0
     assert enforcer.read(endpoint, "llm").hard == {}
 
 
 def test_rotated_credentials_are_read_again_after_a_refusal(
-    told: Told, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
+    reported: Reported, endpoint: EnforcementEndpoint, enforcer: KubernetesQuotaEnforcer
 ) -> None:
-    told.answers = {"GET": [status_of(401), listed(quota_object())]}
+    reported.answers = {"GET": [status_of(401), listed(quota_object())]}
     path = settings.CLUSTER_SECRETS_DIR / endpoint.credential_reference.removeprefix("kubeconfig:")
 
     with pytest.raises(SourceUnavailableError):
@@ -264,7 +264,7 @@ def test_rotated_credentials_are_read_again_after_a_refusal(
     write_kubeconfig(path.parent, server, token="new-sesame")
     enforcer.read(endpoint, "llm")
 
-    tokens = [headers["authorization"] for _, _, headers, _ in told.asked]
+    tokens = [headers["authorization"] for _, _, headers, _ in reported.asked]
     assert tokens == ["Bearer sesame", "Bearer new-sesame"]
 
 

@@ -68,15 +68,15 @@ def evict(
     return evictor.evict_pod(endpoint, pod, grace_seconds=None, is_dry_run=False)
 
 
-@pytest.mark.parametrize(("told", "waits"), [(7, 7), (999_999, 3_600), (None, None)])
+@pytest.mark.parametrize(("reported", "waits"), [(7, 7), (999_999, 3_600), (None, None)])
 def test_a_server_that_asks_to_wait_is_obeyed(
     evictor: KubernetesWorkloadEvictor,
     endpoint: EnforcementEndpoint,
     server: KubernetesAPI,
-    told: int | None,
+    reported: int | None,
     waits: int | None,
 ) -> None:
-    server.fail_next(429, verb="create", resource="pods/eviction", retry_after_seconds=told)
+    server.fail_next(429, verb="create", resource="pods/eviction", retry_after_seconds=reported)
 
     answer = evict(evictor, endpoint)
 
@@ -121,7 +121,7 @@ def test_another_conflict_than_the_uid_is_asked_again(
     assert evict(evictor, endpoint).outcome is EvictionOutcome.BLOCKED
 
 
-def test_a_cluster_that_cannot_be_reached_is_told_so(
+def test_a_cluster_that_cannot_be_reached_is_reported_so(
     evictor: KubernetesWorkloadEvictor, tmp_path: Path
 ) -> None:
     with KubernetesAPI(tmp_path, tokens={"sesame": "gpu-ledger"}) as gone:
@@ -146,7 +146,7 @@ def test_a_list_of_resources_that_is_refused_is_no_answer(
         evict(evictor, endpoint)
 
 
-def test_a_server_without_evictions_is_told_so(
+def test_a_server_without_evictions_is_reported_so(
     evictor: KubernetesWorkloadEvictor,
     endpoint: EnforcementEndpoint,
     monkeypatch: Any,  # noqa: ANN401
@@ -191,7 +191,7 @@ def test_a_job_that_was_changed_once_is_switched_at_the_second_try(
 
 
 @pytest.mark.parametrize("verb", ["get", "patch"])
-def test_a_job_nobody_answers_about_is_told_so(
+def test_a_job_nobody_answers_about_is_reported_so(
     evictor: KubernetesWorkloadEvictor,
     endpoint: EnforcementEndpoint,
     server: KubernetesAPI,
@@ -220,7 +220,7 @@ def test_the_body_names_the_version_the_uid_and_the_grace() -> None:
 
 
 @pytest.mark.parametrize("body", ["<html>", "[]", None])
-def test_a_refusal_of_a_proxy_is_told_by_its_reason(body: str | None) -> None:
+def test_a_refusal_of_a_proxy_is_reported_by_its_reason(body: str | None) -> None:
     error = ApiException(status=404, reason="Not Found")
     error.body = body
 

@@ -49,7 +49,7 @@ def hopper(cast: Cast) -> Cluster:
     return cluster
 
 
-def told(client: Client, path: str = "") -> str:
+def reported(client: Client, path: str = "") -> str:
     """Return what a page says: no tags, and each run of spaces as one."""
     answer = client.get(PAGE + path)
     assert answer.status_code == 200
@@ -109,7 +109,7 @@ def test_the_filter_marks_what_is_chosen(client: Client, query: str, chosen: str
 
 @pytest.mark.usefixtures("hopper")
 def test_words_are_right_for_what_was_admitted_and_what_was_found(client: Client) -> None:
-    page = told(client)
+    page = reported(client)
 
     for words in (
         "Counted since",
@@ -131,7 +131,7 @@ def test_the_page_of_a_row_says_the_same(client: Client) -> None:
     found = Reservation.objects.get(pod_name="found")
     ended = Reservation.objects.get(pod_name="ended")
 
-    page, after = (told(client, f"{row.pk}/change/") for row in (found, ended))
+    page, after = (reported(client, f"{row.pk}/change/") for row in (found, ended))
 
     assert "How it came in found running" in page
     assert "Counted since 2026-11-02 08:00 UTC" in page
@@ -159,7 +159,7 @@ def test_every_reason_of_a_release_has_words(
         make_cluster(), cast.llm, state="released", release_reason=reason, size="", model_groups=[]
     )
 
-    page = told(client, "?state=all")
+    page = reported(client, "?state=all")
 
     assert reason in ReleaseReason.values
     assert f" {words} " in page

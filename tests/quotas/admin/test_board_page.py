@@ -21,7 +21,7 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit, see_size
 from tests.support.quotas.fair_use import give, refuse, reserve, suspend
-from tests.support.quotas.fair_use_walls import make_wall
+from tests.support.quotas.fair_use_caps import make_wall
 
 BOARD = "/admin/quotas/quotalimit/board/"
 
@@ -108,7 +108,7 @@ def test_what_a_cluster_leaves_and_what_was_not_read_lately_are_noted(cast: Cast
     assert "left in the cluster: silent" not in shown
 
 
-def test_who_waits_is_told_by_name_and_the_rest_is_counted(hopper: Cluster, cast: Cast) -> None:
+def test_who_waits_is_reported_by_name_and_the_rest_is_counted(hopper: Cluster, cast: Cast) -> None:
     now = timezone.now()
     for number in range(7):
         refuse(
@@ -190,7 +190,7 @@ def test_the_reason_of_a_suspension_stands_apart_from_the_table(cast: Cast) -> N
         (0, 3, 0, "over", (100, 0)),
     ],
 )
-def test_a_bar_tells_how_full_it_is(
+def test_a_bar_shows_how_full_it_is(
     limit: int | None, held: int, reserved: int, tone: str, widths: tuple[int, int]
 ) -> None:
     headroom = Headroom(limit_units=limit, used_units=held, reserved_units=reserved)
@@ -216,7 +216,7 @@ def test_a_size_is_named_with_its_model_and_its_cluster() -> None:
         (3, None, "loan", "+3 borrowed until ended"),
     ],
 )
-def test_a_grant_is_told_in_words(
+def test_a_grant_is_reported_in_words(
     units: int, end_at: datetime | None, reason: str, words: str
 ) -> None:
     assert grant_text(GrantTerm(UUID(int=1), units, AT, end_at, reason)) == words
@@ -231,7 +231,7 @@ def test_a_grant_is_told_in_words(
         (ExhaustionOutcome.NOT_WITHIN_HORIZON, ""),
     ],
 )
-def test_a_forecast_is_told_in_words(outcome: ExhaustionOutcome, words: str) -> None:
+def test_a_forecast_is_reported_in_words(outcome: ExhaustionOutcome, words: str) -> None:
     on = date(2026, 11, 9) if outcome is ExhaustionOutcome.EXPECTED else None
 
     assert exhaustion_text(Exhaustion(outcome, on=on, weekly_units=Fraction(1))) == words

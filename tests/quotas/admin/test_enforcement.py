@@ -28,7 +28,7 @@ def live(cast: Cast) -> ReceivingCluster:
     return SimulatedQuotaEnforcer.cluster("hopper")
 
 
-def told(page: str) -> str:
+def reported(page: str) -> str:
     """Return what a page says: no tags, and each run of spaces as one."""
     return re.sub(r"(<[^>]*>|\s)+", " ", page)
 
@@ -44,7 +44,7 @@ def test_chosen_namespaces_are_applied_again(cast: Cast, live: ReceivingCluster)
     assert live.quotas["llm"].hard == {GPU: 8, MIG: 0}
 
 
-def test_what_could_not_be_applied_is_told(cast: Cast, live: ReceivingCluster) -> None:
+def test_what_could_not_be_applied_is_reported(cast: Cast, live: ReceivingCluster) -> None:
     live.failure = "timeout"
 
     page = press(enter(cast.frank), "enforcementtarget", "apply_targets", target().pk)
@@ -88,17 +88,17 @@ def test_the_list_is_short_enough_for_its_window(cast: Cast, live: ReceivingClus
     apply()
     EnforcementTarget.objects.update(last_error="The API server answered 503. " * 9)
 
-    page = told(enter(cast.ann).get(URL).content.decode())
+    page = reported(enter(cast.ann).get(URL).content.decode())
 
     assert "llm LLM on hopper" in page
     assert "The API server answered 503. The API server answered 503. The API ser…" in page
     assert "answered 503. The API server answered 503. The API server answered 503." not in page
 
 
-def test_nothing_is_told_in_words(cast: Cast, live: ReceivingCluster) -> None:
+def test_nothing_is_reported_in_words(cast: Cast, live: ReceivingCluster) -> None:
     apply()
 
-    page = told(enter(cast.ann).get(f"{URL}{target().pk}/change/").content.decode())
+    page = reported(enter(cast.ann).get(f"{URL}{target().pk}/change/").content.decode())
 
     assert live.quotas["llm"].hard == {GPU: 8, MIG: 0}
     assert "Last error none" in page
@@ -110,15 +110,15 @@ def test_nothing_is_told_in_words(cast: Cast, live: ReceivingCluster) -> None:
 
 @pytest.mark.usefixtures("live")
 @pytest.mark.parametrize(
-    ("managers", "told_as"),
+    ("managers", "shown_as"),
     [(["kubectl-edit", "argo"], "kubectl-edit, argo"), ([], "nobody: an object was gone")],
 )
-def test_who_wrote_the_drift_is_named(cast: Cast, managers: list[str], told_as: str) -> None:
+def test_who_wrote_the_drift_is_named(cast: Cast, managers: list[str], shown_as: str) -> None:
     EnforcementTarget.objects.update(drifted_at=AT, drift_managers=managers, is_held=True)
 
-    page = told(enter(cast.ann).get(f"{URL}{target().pk}/change/").content.decode())
+    page = reported(enter(cast.ann).get(f"{URL}{target().pk}/change/").content.decode())
 
-    assert f"Drift was written by {told_as}" in page
+    assert f"Drift was written by {shown_as}" in page
     assert "Suspended yes: nothing new may start" in page
 
 

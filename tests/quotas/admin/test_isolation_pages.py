@@ -66,7 +66,7 @@ def test_a_policy_is_set_changed_and_removed_through_the_services(cast: Cast) ->
     ]
 
 
-def test_a_refused_policy_is_told_beside_its_field(cast: Cast) -> None:
+def test_a_refused_policy_is_reported_beside_its_field(cast: Cast) -> None:
     answer = enter(cast.frank).post(
         f"{URL}add/", form_of(cast, work_kind="training", default_kind="training")
     )
@@ -75,7 +75,7 @@ def test_a_refused_policy_is_told_beside_its_field(cast: Cast) -> None:
     assert not IsolationPolicy.objects.exists()
 
 
-def test_the_list_tells_modes_and_kind_in_words(cast: Cast) -> None:
+def test_the_list_shows_modes_and_kind_in_words(cast: Cast) -> None:
     make_policy(cast.acme, modes=("whole", "mig"))
     make_policy(cast.umbrella, cast.virus, modes=(), work_kind="training")
 

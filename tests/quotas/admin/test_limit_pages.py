@@ -56,7 +56,7 @@ def terms(**further: str) -> dict[str, str]:
     return {"limit_units": "8", "burst_units": "0", "overcommit_percent": "100", **further}
 
 
-def test_a_limit_is_told_as_a_person_reads_it(cast: Cast) -> None:
+def test_a_limit_is_reported_as_a_person_reads_it(cast: Cast) -> None:
     hopper = make_cluster()
     narrow = make_limit(
         cast.acme, cast.llm, units=8, model_group="H100", cluster=hopper, burst_units=2
@@ -108,7 +108,7 @@ def test_a_limit_with_a_selector_is_added(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("units", "switch", "told"),
+    ("units", "switch", "reported"),
     [
         ("", "", "Enter a number, or switch unlimited on."),
         ("8", "on", "Clear the number, or switch unlimited off."),
@@ -116,13 +116,13 @@ def test_a_limit_with_a_selector_is_added(cast: Cast) -> None:
     ],
 )
 def test_unlimited_is_a_switch_and_never_an_empty_field(
-    cast: Cast, units: str, switch: str, told: str
+    cast: Cast, units: str, switch: str, reported: str
 ) -> None:
     form = add_form(cast, limit_units=units, **({"is_unlimited": "on"} if switch else {}))
 
     answer = enter(cast.frank).post(f"{LIMITS}add/", form)
 
-    assert told in answer.content.decode()
+    assert reported in answer.content.decode()
     assert not QuotaLimit.objects.exists()
 
 
@@ -142,7 +142,7 @@ def test_a_limit_becomes_unlimited_and_a_number_again(cast: Cast) -> None:
     assert (limit.limit_units, limit.burst_units, limit.generation) == (5, 2, 3)
 
 
-def test_a_grant_is_made_told_and_ended(cast: Cast) -> None:
+def test_a_grant_is_made_reported_and_ended(cast: Cast) -> None:
     limit = make_limit(cast.acme, cast.llm, units=8)
     client = enter(cast.frank)
     friday = NOW + 4 * DAY
@@ -196,7 +196,7 @@ def test_half_a_loan_is_not_ended_by_the_button(cast: Cast) -> None:
     assert grant.version == 1
 
 
-def test_a_tenant_is_suspended_told_and_resumed(cast: Cast) -> None:
+def test_a_tenant_is_suspended_reported_and_resumed(cast: Cast) -> None:
     client = enter(cast.dora)
 
     client.post(

@@ -76,7 +76,7 @@ def test_the_form_plans_and_saves_nothing(frank: Client) -> None:
     assert 'name="_addanother"' not in form
 
 
-def test_a_plan_is_told_in_words(cast: Cast, frank: Client) -> None:
+def test_a_plan_is_reported_in_words(cast: Cast, frank: Client) -> None:
     over(cast)
     protect(cast.acme, begin_at=AT, end_at=AT + timedelta(hours=1))
     frank.post(f"{PLANS}add/", {"organization": cast.acme.pk})
@@ -93,18 +93,18 @@ def test_a_plan_is_told_in_words(cast: Cast, frank: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_dry_run", "told"),
+    ("is_dry_run", "reported"),
     [(True, "Dry run: nothing was executed"), (False, "No: frank executed it")],
 )
 def test_a_plan_says_whether_anything_of_it_was_done(
-    cast: Cast, frank: Client, *, is_dry_run: bool, told: str
+    cast: Cast, frank: Client, *, is_dry_run: bool, reported: str
 ) -> None:
     by = "" if is_dry_run else "frank"
     plan = make_plan(cast.acme, state="done", is_dry_run=is_dry_run, executed_by=by)
 
     pages = [frank.get(f"{PLANS}{path}").content.decode() for path in ("", f"{plan.pk}/change/")]
 
-    assert [told in page for page in pages] == [True, True]
+    assert [reported in page for page in pages] == [True, True]
     assert ["is dry run" in page.lower() for page in pages] == [False, False]
 
 

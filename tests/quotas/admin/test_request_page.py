@@ -73,7 +73,7 @@ def test_buttons_comment_and_approve_with_a_note(cast: Cast) -> None:
     assert QuotaLimit.objects.get().limit_units == 8
 
 
-def test_a_refusal_is_told_and_changes_nothing(cast: Cast) -> None:
+def test_a_refusal_is_reported_and_changes_nothing(cast: Cast) -> None:
     make_limit(cast.acme, units=6)
     request = ask(cast)
 
@@ -85,7 +85,7 @@ def test_a_refusal_is_told_and_changes_nothing(cast: Cast) -> None:
     assert steps_of(request) == [("organization_admin", "open")]
 
 
-def test_the_page_tells_money_in_words_and_shows_no_column_as_it_is_stored(cast: Cast) -> None:
+def test_the_page_shows_money_in_words_and_shows_no_column_as_it_is_stored(cast: Cast) -> None:
     request = ask(cast, estimator=FixedEstimator("1000.00"), requested_units=8)
 
     page = enter(cast.dora).get(f"{PAGE}{request.pk}/change/").content.decode()
@@ -106,7 +106,7 @@ def test_the_page_tells_money_in_words_and_shows_no_column_as_it_is_stored(cast:
     ],
     ids=["unset", "unlimited"],
 )
-def test_what_has_no_number_is_never_told_as_nothing(
+def test_what_has_no_number_is_never_reported_as_nothing(
     cast: Cast, units: int | None, before: str
 ) -> None:
     make_limit(cast.acme, units=20)
@@ -136,7 +136,9 @@ def test_what_is_in_force_is_compared_at_todays_prices(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize("name", ["mallory", "carol", "alice"])
-def test_staff_without_a_right_are_refused_the_page_and_told_nothing(cast: Cast, name: str) -> None:
+def test_staff_without_a_right_are_refused_the_page_and_reported_nothing(
+    cast: Cast, name: str
+) -> None:
     request = ask(cast)
 
     answer = enter(getattr(cast, name)).get(f"{PAGE}{request.pk}/change/")
@@ -152,7 +154,7 @@ def test_a_request_that_is_not_there_leads_back_to_the_front(cast: Cast) -> None
     assert enter(cast.mallory).get(page).status_code == 403
 
 
-def test_the_page_tells_burst_times_and_what_was_done(cast: Cast) -> None:
+def test_the_page_shows_burst_times_and_what_was_done(cast: Cast) -> None:
     make_limit(cast.acme, cast.llm, units=5, burst_units=1)
     QuotaLimit.objects.filter(project=cast.llm).update(limit_units=None)
     request = ask(cast, burst_units=4, model_group="", estimator=FixedEstimator())
@@ -165,15 +167,15 @@ def test_the_page_tells_burst_times_and_what_was_done(cast: Cast) -> None:
         "LLM would have been allowed 8 large and 4 burst in all, from the approval on, without end."
     ) in page
     assert "and 4 burst" in page
-    for deed in ("asked", "commented", "rejected"):
-        assert f"<td>{deed}</td>" in page
+    for call in ("asked", "commented", "rejected"):
+        assert f"<td>{call}</td>" in page
     assert page.index("<td>rejected</td>") < page.index("<td>asked</td>")
     assert "as shown when it was requested" in page
     assert "In force without it" not in page
     assert "Approve" not in page
 
 
-def test_an_approved_request_tells_what_was_then_and_what_is_now(cast: Cast) -> None:
+def test_an_approved_request_shows_what_was_then_and_what_is_now(cast: Cast) -> None:
     make_limit(cast.acme, cast.llm, units=2, burst_units=1)
     request = ask(cast, burst_units=3)
     approve_request(request_id=request.pk, actor=actor_of(cast.frank), at=AT)
@@ -198,7 +200,7 @@ def test_an_approved_request_says_so_where_no_number_is_set_any_more(cast: Cast)
     assert "(was not set when it was approved; now not set)." in page
 
 
-def test_units_for_a_time_are_told_beside_what_is_in_force_now(cast: Cast) -> None:
+def test_units_for_a_time_are_reported_beside_what_is_in_force_now(cast: Cast) -> None:
     now = datetime.now(UTC)
     make_limit(cast.acme, cast.llm, units=2)
     request = ask(cast, end_at=now + timedelta(days=1), at=now)

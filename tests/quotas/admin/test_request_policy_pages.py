@@ -54,7 +54,7 @@ def form_of(cast: Cast, **further: str) -> dict[str, str]:
     }
 
 
-def test_the_list_tells_policies_in_words(cast: Cast) -> None:
+def test_the_list_shows_policies_in_words(cast: Cast) -> None:
     make_policy(
         cast.acme,
         currency="EUR",
@@ -112,7 +112,7 @@ def test_a_new_policy_begins_with_what_holds_without_one(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "typed", "told"),
+    ("field", "typed", "reported"),
     [
         (
             "steps",
@@ -149,12 +149,12 @@ def test_a_new_policy_begins_with_what_holds_without_one(cast: Cast) -> None:
         ("steps", "", "This field is required."),
     ],
 )
-def test_what_is_wrong_is_told_beside_its_field_with_the_remedy(
-    cast: Cast, field: str, typed: str, told: str
+def test_what_is_wrong_is_reported_beside_its_field_with_the_remedy(
+    cast: Cast, field: str, typed: str, reported: str
 ) -> None:
     page = page_of(cast.frank, "add/", form_of(cast, **{field: typed}))
 
-    assert told in page
+    assert reported in page
     assert "".join(f"{typed}</textarea>".split()) in "".join(page.split())
     assert not RequestPolicy.objects.exists()
 

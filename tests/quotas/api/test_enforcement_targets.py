@@ -1,4 +1,4 @@
-"""/api/v1/enforcement-targets/: what is told of a namespace, and applying it again."""
+"""/api/v1/enforcement-targets/: what is shown a namespace, and applying it again."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def target(cast: Cast) -> EnforcementTarget:
     return EnforcementTarget.objects.get()
 
 
-def test_a_target_is_applied_again_and_told_as_it_is_then(
+def test_a_target_is_applied_again_and_reported_as_it_is_then(
     target: EnforcementTarget, caller: Caller
 ) -> None:
     answer = caller("frank").post(f"{URL}{target.pk}/apply/")

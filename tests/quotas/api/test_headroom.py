@@ -13,7 +13,7 @@ from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import make_limit, see_size
 from tests.support.quotas.fair_use import give, reserve, run
-from tests.support.quotas.fair_use_walls import GPU, make_wall
+from tests.support.quotas.fair_use_caps import GPU, make_wall
 
 URL = "/api/v1/headroom/"
 FORECASTS = "/api/v1/quota-forecasts/"
@@ -81,7 +81,9 @@ def test_what_fits_may_start_now_and_no_cache_keeps_the_answer(
 
 
 @pytest.mark.usefixtures("hopper")
-def test_what_does_not_fit_is_told_with_its_reason_and_its_time(cast: Cast, caller: Caller) -> None:
+def test_what_does_not_fit_is_reported_with_its_reason_and_its_time(
+    cast: Cast, caller: Caller
+) -> None:
     begin = timezone.now() + timedelta(hours=5)
     give(QuotaLimit.objects.get(), 2, begin_at=begin, end_at=None)
 
@@ -103,15 +105,15 @@ def test_quota_that_no_node_has_room_for_carries_a_warning(
     bodies = {name: caller(name).get(URL, asked(cast)).json() for name in ("carol", "ann")}
 
     assert {(body["fits"], body["warning"]) for body in bodies.values()} == {(True, "cluster_full")}
-    told = {name: body["clusters"][0] for name, body in bodies.items()}
-    observed_at = told["ann"]["observed_at"]
-    assert told == {
+    reported = {name: body["clusters"][0] for name, body in bodies.items()}
+    observed_at = reported["ann"]["observed_at"]
+    assert reported == {
         "carol": hopper_room(observed_at, None, None, None),
         "ann": hopper_room(observed_at, 8, 8, 0),
     }
 
 
-def test_a_full_quota_in_the_cluster_is_told_with_figures_to_who_reads_every_limit(
+def test_a_full_quota_in_the_cluster_is_reported_with_figures_to_who_reads_every_limit(
     cast: Cast, caller: Caller
 ) -> None:
     plain = make_cluster("plain")
@@ -158,7 +160,7 @@ def test_what_limits_and_quotas_refuse_both_has_no_time(cast: Cast, caller: Call
     assert "quota" not in beside["message"]
 
 
-def test_a_quota_not_read_for_long_bounds_nothing_and_that_is_told(
+def test_a_quota_not_read_for_long_bounds_nothing_and_that_is_reported(
     cast: Cast, caller: Caller
 ) -> None:
     plain = make_cluster("plain")
@@ -285,7 +287,7 @@ def test_who_reads_only_the_project_learns_which_scope_binds_and_not_its_figures
 
 @pytest.mark.usefixtures("hopper")
 @pytest.mark.parametrize("name", READS_ORGANIZATION)
-def test_who_reads_the_organization_is_told_its_figures(
+def test_who_reads_the_organization_is_reported_its_figures(
     cast: Cast, caller: Caller, name: str
 ) -> None:
     ceiling = make_limit(cast.acme, units=3)
@@ -311,7 +313,7 @@ def test_who_reads_the_organization_is_told_its_figures(
 
 
 @pytest.mark.usefixtures("hopper")
-def test_free_units_are_told_as_far_as_ones_own_limits_bound_them(
+def test_free_units_are_reported_as_far_as_ones_own_limits_bound_them(
     cast: Cast, caller: Caller
 ) -> None:
     ceiling = make_limit(cast.acme, units=100)
@@ -333,11 +335,11 @@ def test_forecasts_are_listed_for_the_limits_one_sees(cast: Cast, caller: Caller
     narrow = make_limit(cast.acme, cast.vision, units=3)
     QuotaLimit.objects.filter(pk=narrow.pk).update(model_group="H100")
 
-    (told,) = caller("carol").get(FORECASTS).json()["results"]
+    (reported,) = caller("carol").get(FORECASTS).json()["results"]
     every = caller("ann").get(FORECASTS).json()["results"]
     one = caller("ann").get(FORECASTS, {"project": str(cast.virus.pk)}).json()["results"]
 
-    assert told == {
+    assert reported == {
         "limit": str(QuotaLimit.objects.get(project=cast.llm).pk),
         "organization": str(cast.acme.pk),
         "project": str(cast.llm.pk),

@@ -35,8 +35,10 @@ def test_an_administrator_sets_a_policy_once(cast: Cast, caller: Caller) -> None
 
     assert (made.status_code, made["ETag"]) == (201, '"1"')
     assert made.json() == again.json()
-    told = {name: made.json()[name] for name in ("project", "work_kind", "modes", "default_kind")}
-    assert told == {
+    reported = {
+        name: made.json()[name] for name in ("project", "work_kind", "modes", "default_kind")
+    }
+    assert reported == {
         "project": str(cast.llm.pk),
         "work_kind": "training",
         "modes": ["whole"],

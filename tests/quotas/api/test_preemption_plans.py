@@ -119,7 +119,7 @@ def test_a_stopped_plan_stays_stopped(cast: Cast, post: Post) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "preemption_plan_ended")
 
 
-def test_who_fits_is_told_so(cast: Cast, post: Post) -> None:
+def test_who_fits_is_reported_so(cast: Cast, post: Post) -> None:
     answer = post("alice", PLANS, {"organization": str(cast.acme.pk)})
 
     assert (answer.status_code, answer.json()["code"]) == (409, "preemption_not_needed")

@@ -80,7 +80,7 @@ def test_setting_again_replaces_what_was_set(cast: Cast, post: Send) -> None:
     assert PreemptionPolicy.objects.get().mode == "off"
 
 
-def test_the_default_may_be_said_and_is_told_once(cast: Cast, post: Send) -> None:
+def test_the_default_may_be_said_and_is_reported_once(cast: Cast, post: Send) -> None:
     made = post("frank", {"organization": str(cast.acme.pk), "mode": "propose"})
     again = post("frank", {"organization": str(cast.acme.pk), "mode": "propose"})
 

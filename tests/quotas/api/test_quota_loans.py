@@ -48,19 +48,19 @@ def test_both_projects_see_a_loan_and_strangers_do_not(world: LendingWorld, call
     )
 
 
-def test_what_the_other_project_leaves_idle_or_misses_is_not_told(
+def test_what_the_other_project_leaves_idle_or_misses_is_not_reported(
     world: LendingWorld, caller: Caller
 ) -> None:
     grant(world.cast.mallory, Role.MEMBER, project=world.cast.vision)
 
-    told = {}
+    reported = {}
     for name in ("carol", "bob", "mallory", "alice", "ann"):
         (row,) = caller(name).get(LOANS).json()["results"]
         one = caller(name).get(f"{LOANS}{loan().pk}/").json()
         assert row == one
-        told[name] = (one["lender_idle_units"], one["borrower_missing_units"], one["units"])
+        reported[name] = (one["lender_idle_units"], one["borrower_missing_units"], one["units"])
 
-    assert told == {
+    assert reported == {
         "carol": (None, 3, 3),
         "bob": (None, 3, 3),
         "mallory": (9, None, 3),

@@ -126,7 +126,7 @@ def test_what_cannot_be_asked_is_refused_by_field_and_nothing_is_made(
     assert not AuditEntry.objects.exists()
 
 
-def test_several_problems_are_told_at_once(cast: Cast, caller: Caller) -> None:
+def test_several_problems_are_reported_at_once(cast: Cast, caller: Caller) -> None:
     answer = ask(caller("bob"), cast, size="huge", requested_units=-1, justification="")
 
     fields = {p["field"] for p in answer.json()["problems"]}
@@ -200,7 +200,7 @@ def test_a_second_approval_answers_the_same(cast: Cast, caller: Caller) -> None:
     assert QuotaLimit.objects.get().generation == 1
 
 
-def test_an_approval_that_breaks_the_hierarchy_tells_every_violation(
+def test_an_approval_that_breaks_the_hierarchy_shows_every_violation(
     cast: Cast, caller: Caller
 ) -> None:
     make_limit(cast.acme, units=6)

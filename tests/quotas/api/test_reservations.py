@@ -59,7 +59,7 @@ def test_reservations_are_filtered(cast: Cast, given: dict[str, str], count: int
     assert len(get(cast.frank, URLS[0], **given)) == count
 
 
-def test_a_reservation_is_told_whole(cast: Cast, cluster: Cluster) -> None:
+def test_a_reservation_is_reported_whole(cast: Cast, cluster: Cluster) -> None:
     (row,) = get(cast.frank, URLS[0], project=str(cast.llm.pk))
 
     assert (row["cluster"], row["pod_uid"], row["username"]) == (cluster.slug, "let-in-0", "bob")

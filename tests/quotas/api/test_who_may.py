@@ -1,4 +1,4 @@
-"""Who is refused is told who may: an administrator cannot give what only the platform has."""
+"""Who is refused is reported who may: an administrator cannot give what only the platform has."""
 
 import pytest
 

@@ -187,7 +187,7 @@ def test_an_offer_whose_nodes_are_unknown_may_be_anywhere() -> None:
     assert code_of(problem) is IsolationCode.MODE_NOT_ALLOWED
 
 
-def test_meeting_tenants_is_told_with_the_slices_that_part_them() -> None:
+def test_meeting_tenants_is_reported_with_the_slices_that_part_them() -> None:
     problem = judge(SLICED, MIG)
 
     assert problem is not None
@@ -232,7 +232,7 @@ def test_product_and_dedication_are_named_together_where_neither_will_do_alone()
     )
 
 
-def test_a_device_claim_is_judged_by_what_it_tells() -> None:
+def test_a_device_claim_is_judged_by_what_it_shows() -> None:
     claim = "claim/gpu.nvidia.com"
 
     assert judge(asked=demand(claim, "whole"), kind="training") is None
@@ -318,7 +318,7 @@ def test_the_answer_does_not_depend_on_the_order_of_offers(
 
 
 @given(offers=offers_lists, policies=policy_tuples)
-def test_whoever_is_let_in_is_let_in_with_more_allowed(
+def test_anyone_who_is_let_in_is_let_in_with_more_allowed(
     offers: list[ResourceOption], policies: tuple[Policy, ...]
 ) -> None:
     if judge(*offers, policies=policies) is None:

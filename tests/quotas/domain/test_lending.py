@@ -20,7 +20,7 @@ from quotas.domain.lending import (
 A, B, C, D = (UUID(int=number) for number in range(1, 5))
 BAND = LoanBand(max_units=8, max_days=7, keep_free_percent=20)
 counts = st.integers(min_value=0, max_value=40)
-purses_of_projects = st.lists(
+capacities_of_projects = st.lists(
     st.builds(
         LendingCapacity,
         project_id=st.sampled_from((A, B, C, D)),
@@ -58,7 +58,7 @@ def test_what_its_users_were_promised_is_not_spare() -> None:
     assert spare_units(LendingCapacity(A, 10, 0, 0, promised_units=9), keep_free_percent=0) == 1
 
 
-def test_whoever_may_not_lend_spares_nothing() -> None:
+def test_anyone_who_may_not_lend_spares_nothing() -> None:
     assert spare_units(LendingCapacity(A, 10, 0, 0, may_lend=False), keep_free_percent=0) == 0
     assert spare_units(LendingCapacity(A, 2, 5, 0), keep_free_percent=0) == 0
 
@@ -76,28 +76,31 @@ def test_a_limit_grows_no_higher_than_the_one_above() -> None:
     assert missing_units(LendingCapacity(B, 8, 8, 0, ceiling_units=7), Wait(B, 5)) == 0
 
 
-def test_the_largest_need_is_met_first_by_whoever_spares_most() -> None:
-    purses = [
+def test_the_largest_need_is_met_first_by_anyone_who_spares_most() -> None:
+    capacities = [
         LendingCapacity(A, 10, 0, 0),
         LendingCapacity(B, 20, 8, 0),
         LendingCapacity(C, 4, 4, 0),
         LendingCapacity(D, 2, 2, 0),
     ]
 
-    offers = match_offers(purses, [Wait(D, 3), Wait(C, 6)], band=BAND)
+    offers = match_offers(capacities, [Wait(D, 3), Wait(C, 6)], band=BAND)
 
     assert offers == (LoanOffer(A, C, 6), LoanOffer(B, D, 3))
 
 
 def test_a_second_lender_helps_and_all_loans_together_stay_within_the_band() -> None:
-    purses = [
+    capacities = [
         LendingCapacity(A, 7, 0, 0),
         LendingCapacity(B, 10, 4, 0),
         LendingCapacity(C, 4, 4, 0),
     ]
 
-    assert match_offers(purses, [Wait(C, 7)], band=BAND) == (LoanOffer(A, C, 5), LoanOffer(B, C, 2))
-    assert match_offers(purses, [Wait(C, 12)], band=BAND) == (
+    assert match_offers(capacities, [Wait(C, 7)], band=BAND) == (
+        LoanOffer(A, C, 5),
+        LoanOffer(B, C, 2),
+    )
+    assert match_offers(capacities, [Wait(C, 12)], band=BAND) == (
         LoanOffer(A, C, 5),
         LoanOffer(B, C, 3),
     )
@@ -116,18 +119,18 @@ def test_what_is_borrowed_already_counts() -> None:
     assert offers == [(LoanOffer(A, C, 3),), (), ()]
 
 
-def test_whoever_waits_does_not_lend_and_strangers_get_nothing() -> None:
-    purses = [LendingCapacity(A, 20, 0, 0), LendingCapacity(B, 4, 4, 0)]
+def test_anyone_who_waits_does_not_lend_and_strangers_get_nothing() -> None:
+    capacities = [LendingCapacity(A, 20, 0, 0), LendingCapacity(B, 4, 4, 0)]
 
-    assert match_offers(purses, [Wait(A, 0), Wait(B, 4)], band=BAND) == ()
-    assert match_offers(purses, [Wait(C, 4)], band=BAND) == ()
+    assert match_offers(capacities, [Wait(A, 0), Wait(B, 4)], band=BAND) == ()
+    assert match_offers(capacities, [Wait(C, 4)], band=BAND) == ()
 
 
-@given(purses=purses_of_projects, waits=waits_of_projects, band=bands)
+@given(capacities=capacities_of_projects, waits=waits_of_projects, band=bands)
 def test_loans_conserve_units_and_leave_every_project_what_it_needs(
-    purses: list[LendingCapacity], waits: list[Wait], band: LoanBand
+    capacities: list[LendingCapacity], waits: list[Wait], band: LoanBand
 ) -> None:
-    offers = match_offers(purses, waits, band=band)
+    offers = match_offers(capacities, waits, band=band)
 
     lent, borrowed = Counter[UUID](), Counter[UUID]()
     for offer in offers:
@@ -137,7 +140,7 @@ def test_loans_conserve_units_and_leave_every_project_what_it_needs(
     assert not set(lent) & set(borrowed)
     wanted = {wait.project_id: wait for wait in waits}
     after = 0
-    for capacity in purses:
+    for capacity in capacities:
         units = capacity.limit_units - lent[capacity.project_id] + borrowed[capacity.project_id]
         after += units
         if lent[capacity.project_id]:
@@ -149,4 +152,4 @@ def test_loans_conserve_units_and_leave_every_project_what_it_needs(
                 capacity, wanted[capacity.project_id]
             )
             assert borrowed[capacity.project_id] + capacity.borrowed_units <= band.max_units
-    assert after == sum(capacity.limit_units for capacity in purses)
+    assert after == sum(capacity.limit_units for capacity in capacities)

@@ -30,7 +30,7 @@ def test_a_policy_within_its_ranges_has_no_problem() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 0, 2_000_000, True, "8", None])
-def test_every_number_out_of_its_range_is_told(wrong: object) -> None:
+def test_every_number_out_of_its_range_is_reported(wrong: object) -> None:
     problems = band_problems(max_units=wrong, max_days=wrong, keep_free_percent=-1)
 
     assert [(one.field, one.code) for one in problems] == [

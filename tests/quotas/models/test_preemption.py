@@ -155,7 +155,7 @@ def test_a_plan_moves_on_and_never_back() -> None:
     }
 
 
-def test_rows_are_told_by_what_they_are_about(cast: Cast, step: PreemptionAction) -> None:
+def test_rows_are_reported_by_what_they_are_about(cast: Cast, step: PreemptionAction) -> None:
     assert str(step) == "evict llm/a (planned)"
     assert str(step.plan) == f"plan of 2026-11-02 09:00 for {cast.acme} (planned)"
     assert str(protect(cast.acme, cast.llm)) == f"{cast.llm}: release"

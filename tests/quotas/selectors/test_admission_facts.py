@@ -150,9 +150,11 @@ def test_old_facts_are_kept_for_when_new_ones_cannot_be_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "told"), [(OLD_NANOSECONDS_MAX - 1, "first"), (OLD_NANOSECONDS_MAX, "second")]
+    ("age", "reported"), [(OLD_NANOSECONDS_MAX - 1, "first"), (OLD_NANOSECONDS_MAX, "second")]
 )
-def test_while_another_reads_only_facts_that_are_not_too_old_are_given(age: int, told: str) -> None:
+def test_while_another_reads_only_facts_that_are_not_too_old_are_given(
+    age: int, reported: str
+) -> None:
     reading = Reading("first")
     has_begun, may_end = threading.Event(), threading.Event()
 
@@ -174,11 +176,11 @@ def test_while_another_reads_only_facts_that_are_not_too_old_are_given(age: int,
 
     may_end.set()
     other.join()
-    assert found == told  # type: ignore[comparison-overlap] # Stand-in facts.
+    assert found == reported  # type: ignore[comparison-overlap] # Stand-in facts.
     assert reading.times == 2
 
 
-def test_who_waits_for_a_reader_that_does_not_come_back_is_told(
+def test_who_waits_for_a_reader_that_does_not_come_back_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("quotas.selectors.admission.facts.WAIT_SECONDS", 0.01)
@@ -201,7 +203,7 @@ def test_who_waits_for_a_reader_that_does_not_come_back_is_told(
     other.join()
 
 
-def test_a_cluster_that_is_gone_is_forgotten() -> None:
+def test_a_cluster_that_is_gone_is_purged() -> None:
     reading = Reading("first")
     cache = FactsCache(reading, lambda: reading.now)
     cache.facts("hopper", at=AT)

@@ -20,9 +20,11 @@ def test_grants_count_from_their_begin_up_to_their_end(cast: Cast) -> None:
     make_grant(limit, 4, AT, AT + 2 * HOUR)
     make_grant(limit, -3, AT + HOUR)
 
-    told = [limits_in_force(at=AT + hours * HOUR)[0].nominal_units for hours in (-1, 0, 1, 2, 9)]
+    reported = [
+        limits_in_force(at=AT + hours * HOUR)[0].nominal_units for hours in (-1, 0, 1, 2, 9)
+    ]
 
-    assert told == [8, 12, 9, 5, 5]
+    assert reported == [8, 12, 9, 5, 5]
 
 
 def test_unlimited_stays_so_and_nothing_is_below_zero(cast: Cast) -> None:
@@ -32,7 +34,7 @@ def test_unlimited_stays_so_and_nothing_is_below_zero(cast: Cast) -> None:
     assert [limit.nominal_units for limit in limits_in_force(at=AT)] == [None, 0]
 
 
-def test_every_column_that_binds_is_told(cast: Cast) -> None:
+def test_every_column_that_binds_is_reported(cast: Cast) -> None:
     hopper = make_cluster()
     made = make_limit(
         cast.acme,
@@ -79,9 +81,9 @@ def test_a_suspension_counts_while_it_lasts(cast: Cast) -> None:
         organization=cast.acme, reason="Arrears.", begin_at=AT, end_at=AT + HOUR
     )
 
-    told = [limits_in_force(at=AT + hours * HOUR)[0].is_suspended for hours in (-1, 0, 1)]
+    reported = [limits_in_force(at=AT + hours * HOUR)[0].is_suspended for hours in (-1, 0, 1)]
 
-    assert told == [False, True, False]
+    assert reported == [False, True, False]
 
 
 def test_what_is_taken_of_shown_limits_costs_three_statements(
@@ -100,7 +102,9 @@ def test_what_is_taken_of_shown_limits_costs_three_statements(
     with django_assert_num_queries(3):
         use = limit_use(limits, at=AT, burst_classes=())
 
-    told = [(use[one.pk].headroom.used_units, use[one.pk].headroom.free_units) for one in limits]
-    assert told == [(3, 6), (3, 0), (3, None)]
+    reported = [
+        (use[one.pk].headroom.used_units, use[one.pk].headroom.free_units) for one in limits
+    ]
+    assert reported == [(3, 6), (3, 0), (3, None)]
     assert set(use) == {limit.pk for limit in limits}
     assert limit_use([], at=AT, burst_classes=()) == {}

@@ -8,7 +8,7 @@ from tests.support.cast import Cast
 from tests.support.quotas.builders import make_policy
 
 
-def test_every_policy_is_told_in_one_statement(
+def test_every_policy_is_reported_in_one_statement(
     cast: Cast, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     make_policy(cast.umbrella, modes=(), allow_shared_with_other_tenants=True)

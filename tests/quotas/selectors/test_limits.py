@@ -49,7 +49,7 @@ def test_the_tree_holds_one_organization_and_the_sizes_asked_for(
     assert tree == {limit.key: limit for limit in limits}
 
 
-def test_a_projects_own_limit_is_told_apart_from_its_users(cast: Cast) -> None:
+def test_a_projects_own_limit_is_distinguished_from_its_users(cast: Cast) -> None:
     make_limit(cast.acme, cast.llm, cast.carol, units=2)
 
     make_limit(cast.acme, cast.llm, units=3, model_group="H100")

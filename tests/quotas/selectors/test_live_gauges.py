@@ -1,4 +1,4 @@
-"""What `/metrics` tells of admission."""
+"""What `/metrics` shows of admission."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_reservations_bypasses_and_refusals_are_counted(cast: Cast, cluster: Clu
     assert counter_drift() == 3
 
 
-def test_a_bypass_nobody_knows_the_size_of_is_told_until_it_ends(cluster: Cluster) -> None:
+def test_a_bypass_nobody_knows_the_size_of_is_reported_until_it_ends(cluster: Cluster) -> None:
     allocation = start(cluster, size="", price_group="", catalogue_version=None)
     start(
         cluster, "elsewhere", namespace="nobodys", size="", price_group="", catalogue_version=None

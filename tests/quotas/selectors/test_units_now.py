@@ -83,7 +83,7 @@ def test_pods_alike_are_added_up_by_the_database(admitting: Cluster, cast: Cast)
     assert [use.units for use in now(cast)] == [6]
 
 
-def test_preemptible_pods_are_told_apart(plain: Cluster, admitting: Cluster, cast: Cast) -> None:
+def test_preemptible_pods_are_distinguished(plain: Cluster, admitting: Cluster, cast: Cast) -> None:
     run(plain, cast.llm, priority_class=BURST[0])
     hold(plain, "llm", units=2)
     reserve(admitting, cast.llm, units=3, is_burst=True)
@@ -98,7 +98,9 @@ def test_what_no_label_claims_is_its_namespaces_default_owners(plain: Cluster, c
     assert [(use.username, use.units) for use in now(cast)] == [("bob", 2)]
 
 
-def test_another_organization_is_not_told(admitting: Cluster, plain: Cluster, cast: Cast) -> None:
+def test_another_organization_is_not_reported(
+    admitting: Cluster, plain: Cluster, cast: Cast
+) -> None:
     reserve(admitting, cast.virus, units=1)
     bind(plain, "virus", cast.virus)
     hold(plain, "virus", units=1)
@@ -106,7 +108,7 @@ def test_another_organization_is_not_told(admitting: Cluster, plain: Cluster, ca
     assert now(cast) == []
 
 
-def test_each_pod_is_told_with_its_begin_and_its_kind(
+def test_each_pod_is_reported_with_its_begin_and_its_kind(
     admitting: Cluster, plain: Cluster, cast: Cast
 ) -> None:
     reserve(admitting, cast.llm, controller="Job/train", held_at=AT - 2 * HOUR)

@@ -1,4 +1,4 @@
-"""Isolation policies are set, changed and taken away by whoever may, with one entry each."""
+"""Isolation policies are set, changed and taken away by anyone who may, with one entry each."""
 
 from typing import Any
 
@@ -128,7 +128,7 @@ def test_who_administers_neither_the_organization_nor_the_platform_writes_none(
     assert audit_actions() == []
 
 
-def test_a_change_is_told_with_old_and_new(cast: Cast) -> None:
+def test_a_change_is_reported_with_old_and_new(cast: Cast) -> None:
     policy = make_policy(cast.acme, cast.llm)
 
     changed = change(
@@ -183,7 +183,7 @@ def test_a_wrong_change_changes_nothing(cast: Cast) -> None:
     assert (policy.default_kind, policy.work_kind, policy.version) == ("", "training", 1)
 
 
-def test_a_removed_policy_is_told_as_it_was(cast: Cast) -> None:
+def test_a_removed_policy_is_reported_as_it_was(cast: Cast) -> None:
     policy = make_policy(cast.acme, modes=("mig",))
 
     remove_isolation_policy(policy_id=policy.pk, actor=actor_of(cast.alice), at=AT)

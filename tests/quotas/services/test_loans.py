@@ -240,7 +240,7 @@ def test_a_note_that_cannot_be_kept_is_refused(world: LendingWorld) -> None:
     assert loan().state == "proposed"
 
 
-def test_leads_of_both_and_administrators_are_told_once(world: LendingWorld) -> None:
+def test_leads_of_both_and_administrators_are_reported_once(world: LendingWorld) -> None:
     acme = world.cast.acme
     grant(make_user("vera"), Role.PROJECT_LEAD, project=world.cast.vision)
     NotificationEndpoint.objects.create(
@@ -250,8 +250,8 @@ def test_leads_of_both_and_administrators_are_told_once(world: LendingWorld) -> 
     approve(world)
 
     rows = NotificationDelivery.objects.order_by("notification__occurred_at", "pk")
-    told = rows.values_list("notification__event", "address")
-    assert sorted(told) == [
+    reported = rows.values_list("notification__event", "address")
+    assert sorted(reported) == [
         ("quotas:loan:active", "alice@example.test"),
         ("quotas:loan:active", "bob@example.test"),
         ("quotas:loan:active", "gpu@acme.test"),

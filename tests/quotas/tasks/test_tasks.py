@@ -85,7 +85,7 @@ def test_a_target_that_crashes_does_not_keep_the_others_from_their_turn(
     assert crashes_by_event() == {"quotas.enforcement.crashed": 1}
 
 
-def test_a_crash_is_told_by_the_name_of_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_is_reported_by_the_name_of_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fair_use, "due_loan_ids", lambda **_: [NOBODY])
     monkeypatch.setattr(preemption, "due_plan_ids", lambda **_: [NOBODY, NOBODY])
     monkeypatch.setattr(loans, "end_loan", crash)
@@ -95,8 +95,8 @@ def test_a_crash_is_told_by_the_name_of_what_was_done(monkeypatch: pytest.Monkey
         assert tasks.share_fairly(AT) == 0
         assert tasks.preempt(AT) == 0
 
-    told = [(line["event"], line["key"]) for line in lines if line["log_level"] == "error"]
-    assert told == [
+    reported = [(line["event"], line["key"]) for line in lines if line["log_level"] == "error"]
+    assert reported == [
         ("quotas.loans.crashed", str(NOBODY)),
         ("quotas.preemption.crashed", str(NOBODY)),
         ("quotas.preemption.crashed", str(NOBODY)),

@@ -1,4 +1,4 @@
-"""A cluster that enforces, a project on it, and the doors without a server in front."""
+"""A cluster that enforces, a project on it, and the endpoints without a server in front."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ WHOLE = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.repl
 
 @dataclass(frozen=True)
 class Answer:
-    """What a door answered."""
+    """What a endpoint answered."""
 
     status: int
     body: JSON
@@ -57,8 +57,8 @@ class Answer:
         return list(self.body["response"].get("warnings", []))
 
 
-class Doors:
-    """Asks the doors of a cluster."""
+class Webhooks:
+    """Asks the endpoints of a cluster."""
 
     def __init__(self, cluster: str = "hopper") -> None:
         self.cluster = cluster
@@ -100,8 +100,8 @@ def _nothing_is_remembered() -> Iterator[None]:
 
 
 @pytest.fixture
-def doors() -> Doors:
-    return Doors()
+def webhooks() -> Webhooks:
+    return Webhooks()
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def llm(acme: Organization, hopper: Cluster) -> Project:
 
 
 def make_node(cluster: Cluster, name: str = "n1", **fields: Any) -> NodeRecord:  # noqa: ANN401 - Columns.
-    """Return a node that offers whole H100s unless told otherwise."""
+    """Return a node that offers whole H100s unless set otherwise."""
     values: JSON = {"labels": WHOLE, "allocatable": {"nvidia.com/gpu": 8}, **fields}
     return NodeRecord.objects.create(
         cluster=cluster, node=name, node_uid=f"uid-{name}", begin_at=AT, **values

@@ -7,7 +7,7 @@ import pytest
 from quotas.models import Reservation
 from quotas.webhook import answers
 from tenants.models import Cluster
-from tests.quotas.webhook.conftest import Doors
+from tests.quotas.webhook.conftest import Webhooks
 from tests.support.quotas.reviews import FREE, claim, pod
 
 pytestmark = pytest.mark.django_db
@@ -52,9 +52,9 @@ def device_annotated(devices: str) -> JSON:
     ],
 )
 def test_a_change_may_touch_neither_owner_nor_gpus(
-    doors: Doors, new: JSON, old: JSON, reason: str
+    webhooks: Webhooks, new: JSON, old: JSON, reason: str
 ) -> None:
-    answer = doors.admit(new, operation="UPDATE", oldObject=old)
+    answer = webhooks.admit(new, operation="UPDATE", oldObject=old)
 
     assert answer.reason == reason
     assert answer.is_allowed is (reason in {"unchanged", "no_gpus"})
@@ -75,16 +75,16 @@ def test_a_change_may_touch_neither_owner_nor_gpus(
 )
 @pytest.mark.parametrize("made", [pod(1), pod(0, resourceClaims=[{"name": "gpu"}])])
 def test_what_a_pod_counts_for_cannot_be_relabelled(
-    doors: Doors, hopper: Cluster, made: JSON, new: JSON, old: JSON, reason: str
+    webhooks: Webhooks, hopper: Cluster, made: JSON, new: JSON, old: JSON, reason: str
 ) -> None:
     hopper.user_label = "team/user"
     hopper.save(update_fields=["user_label"])
 
-    answer = doors.admit(labelled(made, new), operation="UPDATE", oldObject=labelled(made, old))
+    answer = webhooks.admit(labelled(made, new), operation="UPDATE", oldObject=labelled(made, old))
 
     assert (answer.is_allowed, answer.reason) == (reason == "unchanged", reason)
     hopper.admission_mode = "warn"
     hopper.save(update_fields=["admission_mode"])
     answers.FACTS.purge()
-    warned = doors.admit(labelled(made, new), operation="UPDATE", oldObject=labelled(made, old))
+    warned = webhooks.admit(labelled(made, new), operation="UPDATE", oldObject=labelled(made, old))
     assert warned.is_allowed

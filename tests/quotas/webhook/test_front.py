@@ -28,7 +28,7 @@ from tests.support.quotas.reviews import body, pod
 
 SECOND = 1_000_000_000
 pytestmark = pytest.mark.usefixtures("committed_db")
-Told = dict[str, Any]
+Reported = dict[str, Any]
 
 
 class Pool(ThreadPoolExecutor):
@@ -75,19 +75,22 @@ def threads() -> Iterator[Pool]:
 
 
 def pods(
-    threads: Pool, *bodies: bytes, slug: str = "hopper", door: str = answers.ADMIT
-) -> list[Told]:
+    threads: Pool, *bodies: bytes, slug: str = "hopper", client_for: str = answers.ADMIT
+) -> list[Reported]:
     """Return what is answered to reviews that come at the same time."""
 
     async def asked() -> list[answers.WebhookResponse]:
         together = Together(5 * SECOND, time.monotonic_ns)
         front = AdmissionFront(together, threads, answers.terms())
         try:
-            return await asyncio.gather(*[front.answer(door, slug, one) for one in bodies])
+            return await asyncio.gather(*[front.answer(client_for, slug, one) for one in bodies])
         finally:
             await together.close()
 
-    return [{"http": int(told.status), **json.loads(told.body)} for told in asyncio.run(asked())]
+    return [
+        {"http": int(reported.status), **json.loads(reported.body)}
+        for reported in asyncio.run(asked())
+    ]
 
 
 def reviews(count: int) -> list[bytes]:
@@ -99,8 +102,8 @@ def reviews(count: int) -> list[bytes]:
     return [numbered(number) for number in range(count)]
 
 
-def reasons(told: list[Told]) -> list[str]:
-    return [one["response"]["auditAnnotations"]["decision"] for one in told]
+def reasons(reported: list[Reported]) -> list[str]:
+    return [one["response"]["auditAnnotations"]["decision"] for one in reported]
 
 
 def know_facts() -> None:
@@ -110,22 +113,22 @@ def know_facts() -> None:
 def test_pods_that_plainly_fit_need_no_thread(limit: QuotaLimit, threads: Pool) -> None:
     know_facts()
 
-    told = pods(threads, *reviews(20))
+    reported = pods(threads, *reviews(20))
 
-    assert reasons(told) == ["allowed"] * 20
+    assert reasons(reported) == ["allowed"] * 20
     assert threads.given == 0
     assert counted(limit) == (0, 20, 0, 0)
     assert drifted() == []
 
 
-def test_who_is_refused_is_told_by_a_thread_why(limit: QuotaLimit, threads: Pool) -> None:
+def test_who_is_refused_is_reported_by_a_thread_why(limit: QuotaLimit, threads: Pool) -> None:
     know_facts()
     QuotaLimit.objects.update(limit_units=3)
 
-    told = pods(threads, *reviews(5))
+    reported = pods(threads, *reviews(5))
 
-    assert sorted(reasons(told)) == ["allowed"] * 3 + ["limit_reached"] * 2
-    refusals = [one["response"] for one in told if not one["response"]["allowed"]]
+    assert sorted(reasons(reported)) == ["allowed"] * 3 + ["limit_reached"] * 2
+    refusals = [one["response"] for one in reported if not one["response"]["allowed"]]
     assert all("limit" in one["status"]["message"] for one in refusals)
     assert threads.given >= 2
     assert counted(limit) == (0, 3, 0, 0)
@@ -143,10 +146,10 @@ def test_what_the_ledger_need_not_be_asked_is_answered_at_once(
 ) -> None:
     know_facts()
 
-    told = pods(threads, body(pod(0)), body(pod(1), operation="DELETE"), b"pods please")
+    reported = pods(threads, body(pod(0)), body(pod(1), operation="DELETE"), b"pods please")
 
-    assert reasons(told[:2]) == ["no_gpus", "nothing_to_decide"]
-    assert (told[2]["http"], "no JSON" in told[2]["error"]) == (400, True)
+    assert reasons(reported[:2]) == ["no_gpus", "nothing_to_decide"]
+    assert (reported[2]["http"], "no JSON" in reported[2]["error"]) == (400, True)
     assert threads.given == 0
     assert counted(limit) == (0, 0, 0, 0)
 
@@ -161,9 +164,9 @@ def test_dry_runs_and_clusters_that_only_warn_need_no_thread(
         Cluster.objects.update(admission_mode="warn")
     know_facts()
 
-    told = pods(threads, body(pod(1), dryRun=is_dry_run))
+    reported = pods(threads, body(pod(1), dryRun=is_dry_run))
 
-    assert reasons(told) == ["allowed"]
+    assert reasons(reported) == ["allowed"]
     assert threads.given == 0
     assert counted(limit) == (0, 0 if is_dry_run else 1, 0, 0)
 
@@ -172,42 +175,42 @@ def test_a_single_pod_that_is_denied_needs_no_thread(limit: QuotaLimit, threads:
     know_facts()
     QuotaLimit.objects.update(limit_units=0)
 
-    (told,) = pods(threads, *reviews(1))
+    (reported,) = pods(threads, *reviews(1))
 
-    assert reasons([told]) == ["limit_reached"]
+    assert reasons([reported]) == ["limit_reached"]
     assert threads.given == 0
     assert AdmissionRefusal.objects.get().count == 1
     assert counted(limit) == (0, 0, 0, 0)
 
 
-def test_the_other_doors_are_answered_in_a_thread(limit: QuotaLimit, threads: Pool) -> None:
+def test_the_other_endpoints_are_answered_in_a_thread(limit: QuotaLimit, threads: Pool) -> None:
     know_facts()
 
-    (told,) = pods(threads, body(pod(1)), door=answers.WARN)
+    (reported,) = pods(threads, body(pod(1)), client_for=answers.WARN)
 
-    assert told["http"] == 200
+    assert reported["http"] == 200
     assert threads.given == 1
     assert counted(limit) == (0, 0, 0, 0)
 
 
-def test_who_has_waited_for_a_thread_too_long_is_told_so_and_not_counted(
+def test_who_has_waited_for_a_thread_too_long_is_reported_so_and_not_counted(
     limit: QuotaLimit, threads: Pool
 ) -> None:
     know_facts()
     long_ago = time.monotonic_ns() - settings.ADMISSION_DEADLINE_SECONDS * SECOND
 
-    told = answers.answer(answers.ADMIT, "hopper", *reviews(1), begin=long_ago)
+    reported = answers.answer(answers.ADMIT, "hopper", *reviews(1), begin=long_ago)
 
-    assert json.loads(told.body)["response"]["status"]["code"] == 503
+    assert json.loads(reported.body)["response"]["status"]["code"] == 503
     assert counted(limit) == (0, 0, 0, 0)
     # It says nothing of the ledger: the next one is asked.
     assert reasons(pods(threads, *reviews(1))) == ["allowed"]
 
 
 def test_a_cluster_nobody_knows_is_not_found(threads: Pool) -> None:
-    (told,) = pods(threads, *reviews(1), slug="nowhere")
+    (reported,) = pods(threads, *reviews(1), slug="nowhere")
 
-    assert told == {"http": 404, "error": "No active cluster is called nowhere."}
+    assert reported == {"http": 404, "error": "No active cluster is called nowhere."}
 
 
 def test_a_shared_connection_that_is_refused_leaves_each_to_ask_alone(

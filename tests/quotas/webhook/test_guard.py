@@ -134,16 +134,16 @@ def test_only_a_lost_connection_is_a_ledger_that_is_away(
     state: str | None,
     away: bool,  # noqa: FBT001 - A table.
 ) -> None:
-    error = OperationalError("told")
-    error.__cause__ = Told(state)
+    error = OperationalError("reported")
+    error.__cause__ = Reported(state)
 
     assert is_away(error) is away
     assert is_away(LedgerAwayError("a moment ago"))
     assert not is_away(DataError("cannot be sent"))
 
 
-class Told(Exception):  # noqa: N818 - Stands for the driver's own.
-    """What the driver raises: an error with the server's state, None where it told none."""
+class Reported(Exception):  # noqa: N818 - Stands for the driver's own.
+    """What the driver raises: an error with the server's state, None where it reported none."""
 
     def __init__(self, sqlstate: str | None) -> None:
         super().__init__(sqlstate)

@@ -61,13 +61,13 @@ def facts_of(cluster: Cluster) -> AdmissionFacts:
     return facts
 
 
-def told(sent: bytes, facts: AdmissionFacts) -> Any:  # noqa: ANN401 - What is asked, or a decision.
+def reported(sent: bytes, facts: AdmissionFacts) -> Any:  # noqa: ANN401 - What is asked, or a decision.
     weighed = weigh_pod(read_review(sent), facts, terms=answers.terms())
     return weighed.question if isinstance(weighed, Weighed) else weighed
 
 
 def test_no_pod_is_taken_for_another(hopper: Cluster) -> None:
-    alone = [told(sent, facts_of(hopper)) for sent in ASKS]
+    alone = [reported(sent, facts_of(hopper)) for sent in ASKS]
 
     # A pod for anywhere may meet others, and is refused as one for shared devices is.
     assert len({repr(one) for one in alone}) == len(ASKS) - 1
@@ -75,7 +75,9 @@ def test_no_pod_is_taken_for_another(hopper: Cluster) -> None:
     for order in list(permutations(range(len(ASKS))))[::1_009]:
         facts = facts_of(hopper)
         for _ in range(2):
-            assert {number: told(ASKS[number], facts) for number in order} == dict(enumerate(alone))
+            assert {number: reported(ASKS[number], facts) for number in order} == dict(
+                enumerate(alone)
+            )
 
 
 def test_pods_alike_are_judged_once(hopper: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,10 +85,10 @@ def test_pods_alike_are_judged_once(hopper: Cluster, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pods, "demands_for", judged)
 
     for number in range(4):
-        told(body(asks()).replace(b"train-x7k2p", b"train-%d" % number), facts)
+        reported(body(asks()).replace(b"train-x7k2p", b"train-%d" % number), facts)
     assert judged.call_count == 1
 
-    told(body(asks()), facts_of(hopper))
+    reported(body(asks()), facts_of(hopper))
     assert judged.call_count == 2
 
 
@@ -97,7 +99,9 @@ def test_only_what_is_small_is_remembered(hopper: Cluster, count: int) -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     facts = facts_of(hopper)
 
-    first, again = (told(body(pod(1, affinity={"nodeAffinity": required})), facts) for _ in "12")
+    first, again = (
+        reported(body(pod(1, affinity={"nodeAffinity": required})), facts) for _ in "12"
+    )
 
     assert first == again
     assert len(facts.judged) == (1 if count < pods.JUDGED_PARTS_MAX else 0)
@@ -107,7 +111,7 @@ def test_what_is_remembered_is_bounded(hopper: Cluster, monkeypatch: pytest.Monk
     monkeypatch.setattr(pods, "JUDGED_MAX", 2)
     facts = facts_of(hopper)
 
-    asked = [told(body(asks(units)), facts).demands[0].units for units in (1, 2, 3, 4, 3)]
+    asked = [reported(body(asks(units)), facts).demands[0].units for units in (1, 2, 3, 4, 3)]
 
     assert asked == [1, 2, 3, 4, 3]
     assert len(facts.judged) == 2

@@ -1,4 +1,4 @@
-"""A ledger that answers too late: what was told to be undecided is not counted afterwards."""
+"""A ledger that answers too late: what was reported to be undecided is not counted afterwards."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from quotas.services.limits.changes import open_counter
 from quotas.webhook import answers
 from quotas.webhook.guard import Guard
 from tenants.models import Cluster
-from tests.quotas.webhook.conftest import Doors, make_node
+from tests.quotas.webhook.conftest import Webhooks, make_node
 from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
 from tests.support.quotas.builders import make_limit
 from tests.support.quotas.connecting import connected_as_admission, is_given_up
@@ -58,20 +58,20 @@ def cut_after(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], Non
     ids=["the_ledger_gives_up_first", "our_side_cuts_first"],
 )
 def test_what_is_answered_as_undecided_is_not_counted_afterwards(
-    doors: Doors,
+    webhooks: Webhooks,
     hopper: Cluster,
     superuser_url: str,
     cut_after: Callable[[float], None],
     deadline_seconds: int,
     cut_seconds: float,
 ) -> None:
-    """The lock goes only after the ledger gave up: whoever still waited for it would write."""
+    """The lock goes only after the ledger gave up: anyone who still waited for it would write."""
     cut_after(cut_seconds)
 
     with connected_as_admission(deadline_seconds), psycopg.connect(superuser_url) as holding:
-        assert doors.admit(pod(0)).reason == "no_gpus"
+        assert webhooks.admit(pod(0)).reason == "no_gpus"
         holding.execute(LOCKED)
-        answer = doors.admit(pod(1))
+        answer = webhooks.admit(pod(1))
         has_ended = is_given_up(superuser_url)
         holding.rollback()
 
@@ -82,9 +82,9 @@ def test_what_is_answered_as_undecided_is_not_counted_afterwards(
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_ledger_that_answers_in_time_decides_and_counts(doors: Doors) -> None:
+def test_a_ledger_that_answers_in_time_decides_and_counts(webhooks: Webhooks) -> None:
     with connected_as_admission(HURRIED):
-        answer = doors.admit(pod(1))
+        answer = webhooks.admit(pod(1))
 
     assert (answer.is_allowed, answer.reason) == (True, "allowed")
     assert Reservation.objects.count() == 1

@@ -10,7 +10,7 @@ from quotas.models import Reservation
 from quotas.webhook import answers
 from quotas.webhook.decisions import Decision, allowed
 from tenants.models import Cluster
-from tests.quotas.webhook.conftest import Doors
+from tests.quotas.webhook.conftest import Webhooks
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.quotas.reviews import pod
 
@@ -43,7 +43,7 @@ def take_away() -> Iterator[Callable[[], None]]:
     [("enforce", "allow", True), ("enforce", "deny", False), ("warn", "deny", True)],
 )
 def test_the_clusters_policy_is_answered_and_nothing_hangs(
-    doors: Doors,
+    webhooks: Webhooks,
     hopper: Cluster,
     take_away: Callable[[], None],
     mode: str,
@@ -54,38 +54,38 @@ def test_the_clusters_policy_is_answered_and_nothing_hangs(
     hopper.save(update_fields=["admission_mode", "admission_on_failure"])
     host = str(connections["default"].settings_dict["HOST"])
     port = str(connections["default"].settings_dict["PORT"])
-    assert doors.admit(pod(0)).reason == "no_gpus"
+    assert webhooks.admit(pod(0)).reason == "no_gpus"
 
     take_away()
     begin = time.monotonic()
-    told = [doors.admit(pod(1)) for _ in range(20)]
+    reported = [webhooks.admit(pod(1)) for _ in range(20)]
     took = time.monotonic() - begin
 
     assert took < 2
-    assert {one.is_allowed for one in told} == {is_allowed}
+    assert {one.is_allowed for one in reported} == {is_allowed}
     reason = "undecided_allowed" if is_allowed else "undecided_refused"
-    assert {one.reason for one in told} == {reason}
+    assert {one.reason for one in reported} == {reason}
     if is_allowed:
-        assert "lets the pod in" in told[0].warnings[0]
+        assert "lets the pod in" in reported[0].warnings[0]
     else:
-        assert (told[0].code, "try again" in told[0].message) == (503, True)
-    assert doors.get("/readyz").status == 503
+        assert (reported[0].code, "try again" in reported[0].message) == (503, True)
+    assert webhooks.get("/readyz").status == 503
     connections["default"].settings_dict.update(HOST=host, PORT=port)
     assert Reservation.objects.count() == 0
 
 
 def test_it_decides_again_once_the_ledger_is_back(
-    doors: Doors, hopper: Cluster, take_away: Callable[[], None]
+    webhooks: Webhooks, hopper: Cluster, take_away: Callable[[], None]
 ) -> None:
     assert hopper.admission_mode == "enforce"
     known = dict(connections["default"].settings_dict)
-    doors.admit(pod(0))
+    webhooks.admit(pod(0))
     take_away()
-    assert doors.admit(pod(1)).reason == "undecided_allowed"
+    assert webhooks.admit(pod(1)).reason == "undecided_allowed"
 
     connections["default"].settings_dict.update(known)
     deadline = time.monotonic() + 5
-    while (answer := doors.admit(pod(1))).reason != "allowed_ungoverned":
+    while (answer := webhooks.admit(pod(1))).reason != "allowed_ungoverned":
         assert time.monotonic() < deadline
 
     assert answer.is_allowed
@@ -93,7 +93,7 @@ def test_it_decides_again_once_the_ledger_is_back(
 
 
 def test_what_the_ledger_itself_cannot_count_is_refused_under_every_policy(
-    doors: Doors, hopper: Cluster, monkeypatch: pytest.MonkeyPatch
+    webhooks: Webhooks, hopper: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond what is looked at before, the database may refuse to count what a question says."""
     assert hopper.admission_on_failure == "allow"
@@ -105,26 +105,26 @@ def test_what_the_ledger_itself_cannot_count_is_refused_under_every_policy(
 
     with monkeypatch.context() as patched:
         patched.setattr(answers, "decide_pod", too_large)
-        answer = doors.admit(pod(1))
+        answer = webhooks.admit(pod(1))
 
     assert (answer.is_allowed, answer.reason) == (False, "unanswerable")
-    assert doors.admit(pod(1)).reason == "allowed_ungoverned"
+    assert webhooks.admit(pod(1)).reason == "allowed_ungoverned"
     assert Reservation.objects.count() == 1
 
 
 @pytest.mark.usefixtures("hopper")
 def test_a_policy_this_process_never_read_is_left_to_the_api_server(
-    doors: Doors, take_away: Callable[[], None]
+    webhooks: Webhooks, take_away: Callable[[], None]
 ) -> None:
     take_away()
 
-    assert doors.admit(pod(1)).status == 503
+    assert webhooks.admit(pod(1)).status == 503
     assert answers.FACTS.last_known("hopper") is None
 
 
 @pytest.mark.parametrize("policy", ["allow", "deny"])
 def test_a_process_that_nobody_asked_yet_knows_what_a_cluster_wants(
-    doors: Doors, hopper: Cluster, take_away: Callable[[], None], policy: str
+    webhooks: Webhooks, hopper: Cluster, take_away: Callable[[], None], policy: str
 ) -> None:
     hopper.admission_on_failure = policy
     hopper.save()
@@ -132,7 +132,7 @@ def test_a_process_that_nobody_asked_yet_knows_what_a_cluster_wants(
     answers.read_ahead()
     take_away()
 
-    answer = doors.admit(pod())
+    answer = webhooks.admit(pod())
 
     assert answer.status == 200
     assert answer.is_allowed is (policy == "allow")
@@ -140,10 +140,10 @@ def test_a_process_that_nobody_asked_yet_knows_what_a_cluster_wants(
 
 
 def test_a_ledger_that_is_away_at_the_begin_stops_no_process(
-    doors: Doors, take_away: Callable[[], None]
+    webhooks: Webhooks, take_away: Callable[[], None]
 ) -> None:
     take_away()
 
     answers.read_ahead()
 
-    assert doors.admit(pod()).status == 503
+    assert webhooks.admit(pod()).status == 503

@@ -1,4 +1,4 @@
-"""The door of owners: who an object belongs to is written into it."""
+"""The endpoint of owners: who an object belongs to is written into it."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ import pytest
 
 from simulator.kubernetes_api.patches import json_patch
 from tenants.models import Cluster
-from tests.quotas.webhook.conftest import Answer, Doors
+from tests.quotas.webhook.conftest import Answer, Webhooks
 from tests.support.quotas.reviews import JOB_CONTROLLER, container, job, made_by, pod
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hopper")]
@@ -31,55 +31,57 @@ def owner_in(obj: JSON) -> str:
 
 
 @pytest.mark.parametrize("obj", [pod(), pod(owner="bob"), job(), job(owner="bob")])
-def test_what_a_person_creates_is_theirs_whatever_it_says(doors: Doors, obj: JSON) -> None:
-    answer = doors.stamp(obj)
+def test_what_a_person_creates_is_theirs_whatever_it_says(webhooks: Webhooks, obj: JSON) -> None:
+    answer = webhooks.stamp(obj)
 
     assert (answer.is_allowed, answer.reason) == (True, "stamped")
     assert owner_in(patched(obj, answer)) == "alice"
 
 
 @pytest.mark.parametrize("obj", [pod(owner="alice"), job(owner="alice"), pod(0), job(0)])
-def test_what_says_it_already_or_has_no_gpus_is_left_alone(doors: Doors, obj: JSON) -> None:
-    answer = doors.stamp(obj)
+def test_what_says_it_already_or_has_no_gpus_is_left_alone(webhooks: Webhooks, obj: JSON) -> None:
+    answer = webhooks.stamp(obj)
 
     assert (answer.is_allowed, answer.reason) == (True, "as_it_is")
     assert "patch" not in answer.body["response"]
 
 
 @pytest.mark.parametrize("obj", [pod(owner="bob"), pod(), job(owner="bob")])
-def test_a_controller_carries_on_what_was_written(doors: Doors, obj: JSON) -> None:
+def test_a_controller_carries_on_what_was_written(webhooks: Webhooks, obj: JSON) -> None:
     obj = made_by(obj, "batch/v1", "CronJob" if obj["kind"] == "Job" else "Job")
 
-    assert patched(obj, doors.stamp(obj, user=JOB_CONTROLLER)) == obj
+    assert patched(obj, webhooks.stamp(obj, user=JOB_CONTROLLER)) == obj
 
 
 @pytest.mark.parametrize("obj", [pod(owner="bob"), job(owner="bob")])
-def test_what_a_kind_that_is_not_stamped_says_is_not_carried_on(doors: Doors, obj: JSON) -> None:
+def test_what_a_kind_that_is_not_stamped_says_is_not_carried_on(
+    webhooks: Webhooks, obj: JSON
+) -> None:
     obj = made_by(obj, "example.com/v1", "Train")
 
-    assert owner_in(patched(obj, doors.stamp(obj, user=JOB_CONTROLLER))) == ""
+    assert owner_in(patched(obj, webhooks.stamp(obj, user=JOB_CONTROLLER))) == ""
 
 
-def test_a_replication_controller_is_stamped(doors: Doors) -> None:
+def test_a_replication_controller_is_stamped(webhooks: Webhooks) -> None:
     made = {**job(owner="bob"), "apiVersion": "v1", "kind": "ReplicationController"}
 
-    assert owner_in(patched(made, doors.stamp(made))) == "alice"
+    assert owner_in(patched(made, webhooks.stamp(made))) == "alice"
 
 
 @pytest.mark.parametrize("obj", [pod(owner="bob"), job(owner="bob")])
-def test_a_machine_cannot_name_an_owner(doors: Doors, obj: JSON) -> None:
-    assert owner_in(patched(obj, doors.stamp(obj, user=ROBOT))) == ""
+def test_a_machine_cannot_name_an_owner(webhooks: Webhooks, obj: JSON) -> None:
+    assert owner_in(patched(obj, webhooks.stamp(obj, user=ROBOT))) == ""
 
 
-def test_the_prefix_of_a_cluster_is_taken_off(doors: Doors, hopper: Cluster) -> None:
+def test_the_prefix_of_a_cluster_is_taken_off(webhooks: Webhooks, hopper: Cluster) -> None:
     hopper.kubernetes_user_prefix = "oidc:"
     hopper.trusted_controllers = ["oidc:operator"]
     hopper.save(update_fields=["kubernetes_user_prefix", "trusted_controllers"])
 
-    assert owner_in(patched(pod(), doors.stamp(pod(), user="oidc:alice"))) == "alice"
-    assert owner_in(patched(pod(), doors.stamp(pod(), user="alice"))) == ""
+    assert owner_in(patched(pod(), webhooks.stamp(pod(), user="oidc:alice"))) == "alice"
+    assert owner_in(patched(pod(), webhooks.stamp(pod(), user="alice"))) == ""
     forged = pod(owner="bob")
-    assert owner_in(patched(forged, doors.stamp(forged, user="oidc:operator"))) == "bob"
+    assert owner_in(patched(forged, webhooks.stamp(forged, user="oidc:operator"))) == "bob"
 
 
 @pytest.mark.parametrize(
@@ -99,28 +101,28 @@ def test_the_prefix_of_a_cluster_is_taken_off(doors: Doors, hopper: Cluster) -> 
     ],
     ids=["changed_work", "changed_owner", "taken_away", "more_pods", "controller", "nobodys"],
 )
-def test_whoever_changes_what_runs_owns_it(
-    doors: Doors, new: JSON, old: JSON, user: str, whose: str
+def test_anyone_who_changes_what_runs_owns_it(
+    webhooks: Webhooks, new: JSON, old: JSON, user: str, whose: str
 ) -> None:
-    answer = doors.stamp(new, user=user, operation="UPDATE", oldObject=old)
+    answer = webhooks.stamp(new, user=user, operation="UPDATE", oldObject=old)
 
     assert owner_in(patched(new, answer)) == whose
 
 
-def test_a_pod_is_never_stamped_again(doors: Doors) -> None:
-    answer = doors.stamp(pod(), user="bob", operation="UPDATE", oldObject=pod(owner="alice"))
+def test_a_pod_is_never_stamped_again(webhooks: Webhooks) -> None:
+    answer = webhooks.stamp(pod(), user="bob", operation="UPDATE", oldObject=pod(owner="alice"))
 
     assert answer.reason == "as_it_is"
 
 
-def test_a_kind_nobody_knows_and_a_deletion_are_left_alone(doors: Doors) -> None:
+def test_a_kind_nobody_knows_and_a_deletion_are_left_alone(webhooks: Webhooks) -> None:
     other = {**job(), "apiVersion": "example.com/v1", "kind": "Other"}
 
-    assert doors.stamp(other).reason == "as_it_is"
-    assert doors.stamp(None, operation="DELETE").reason == "nothing_to_decide"
+    assert webhooks.stamp(other).reason == "as_it_is"
+    assert webhooks.stamp(None, operation="DELETE").reason == "nothing_to_decide"
 
 
-def test_every_template_of_a_kind_is_stamped(doors: Doors) -> None:
+def test_every_template_of_a_kind_is_stamped(webhooks: Webhooks) -> None:
     template = {"spec": {"containers": [container(gpu="1")]}}
     cluster: JSON = {
         "apiVersion": "ray.io/v1",
@@ -132,24 +134,24 @@ def test_every_template_of_a_kind_is_stamped(doors: Doors) -> None:
         },
     }
 
-    made = patched(cluster, doors.stamp(cluster))
+    made = patched(cluster, webhooks.stamp(cluster))
 
     workers = made["spec"]["workerGroupSpecs"]
     assert [one["template"]["metadata"]["annotations"][OWNER] for one in workers] == ["alice"] * 2
     assert made["spec"]["headGroupSpec"] == cluster["spec"]["headGroupSpec"]
 
 
-def test_a_template_no_server_would_make_is_refused(doors: Doors) -> None:
+def test_a_template_no_server_would_make_is_refused(webhooks: Webhooks) -> None:
     garbled = job()
     garbled["spec"]["template"]["spec"] = "pods"
 
-    answer = doors.stamp(garbled)
+    answer = webhooks.stamp(garbled)
 
     assert (answer.is_allowed, answer.code, answer.reason) == (False, 400, "malformed")
 
 
-def test_where_admission_is_off_nothing_is_stamped(doors: Doors, hopper: Cluster) -> None:
+def test_where_admission_is_off_nothing_is_stamped(webhooks: Webhooks, hopper: Cluster) -> None:
     hopper.admission_mode = "off"
     hopper.save(update_fields=["admission_mode"])
 
-    assert doors.stamp(pod()).reason == "off"
+    assert webhooks.stamp(pod()).reason == "off"

@@ -76,7 +76,7 @@ def asked(one: PodQuestion) -> str:
 
 
 async def answer(asks: Together, one: PodQuestion) -> str:
-    """Return what is answered to one pod, as the door asks."""
+    """Return what is answered to one pod, as the endpoint asks."""
     verdict = await asks.verdict(asked(one))
     if verdict is None:
         verdict = await asyncio.to_thread(alone, one)
@@ -137,9 +137,9 @@ def test_limits_that_fill_up_are_filled_to_the_last_unit(
 def test_one_pod_that_is_asked_by_many_counts_once(place: tuple[Cluster, QuotaLimit]) -> None:
     cluster, limit = place
 
-    told = answers(*pods(cluster, 1) * 16)
+    reported = answers(*pods(cluster, 1) * 16)
 
-    assert set(told) <= {"allowed", "allowed_before"}
+    assert set(reported) <= {"allowed", "allowed_before"}
     assert counted(limit) == (0, 1, 0, 0)
     assert Reservation.objects.count() == 1
 
@@ -181,9 +181,9 @@ def test_a_connection_that_was_ended_is_replaced(
     async def scene() -> list[str]:
         asks = Together(DEADLINE_NANOSECONDS, time.monotonic_ns)
         try:
-            told = [await answer(asks, first)]
+            reported = [await answer(asks, first)]
             await asyncio.to_thread(end)
-            return [*told, await answer(asks, second)]
+            return [*reported, await answer(asks, second)]
         finally:
             await asks.close()
 
@@ -248,12 +248,12 @@ def test_a_statement_that_takes_longer_than_a_turn_is_cut_and_counts_nothing(
         now = [0]
         asks = Together(SECOND // 5, lambda: now[0])
         try:
-            told = [await is_admitted(asks, first)]
+            reported = [await is_admitted(asks, first)]
             await asyncio.wait_for(asks.rest(), 5)
             assert await asyncio.to_thread(is_given_up, superuser_url)
             holding.rollback()
             now[0] = 2 * SECOND
-            return [*told, await is_admitted(asks, second)]
+            return [*reported, await is_admitted(asks, second)]
         finally:
             await asks.close()
 
@@ -348,10 +348,10 @@ def test_a_ledger_that_is_busy_after_it_was_away_is_asked_again(
         asks = Together(DEADLINE_NANOSECONDS, lambda: now[0])
         one, other = pods(cluster, 2)
         try:
-            told = [await is_admitted(asks, one)]
+            reported = [await is_admitted(asks, one)]
             now[0] = SECOND
-            told.append(await is_admitted(asks, one))
-            return [*told, await is_admitted(asks, other)]
+            reported.append(await is_admitted(asks, one))
+            return [*reported, await is_admitted(asks, other)]
         finally:
             await asks.close()
 

@@ -1,4 +1,4 @@
-"""Who asks at the same time asks together, and nobody is forgotten."""
+"""Who asks at the same time asks together, and nobody is purged."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -71,8 +71,8 @@ def test_who_comes_alone_asks_at_once() -> None:
     async def scene() -> tuple[list[bool], list[list[str]]]:
         ledger = Ledger()
         turns = Turns(ledger, patience=WAIT, gathering=AT_ONCE)
-        told = [await admits(turns, name) for name in ("yes-1", "no-2", "yes-3")]
-        return told, ledger.statements
+        reported = [await admits(turns, name) for name in ("yes-1", "no-2", "yes-3")]
+        return reported, ledger.statements
 
     assert run(scene()) == ([True, False, True], [["yes-1"], ["no-2"], ["yes-3"]])
 
@@ -97,9 +97,9 @@ def test_no_statement_carries_more_than_its_share() -> None:
         ledger.let_go(3)
         return await asyncio.gather(*tasks), [len(one) for one in ledger.statements]
 
-    told, carried = run(scene())
+    reported, carried = run(scene())
 
-    assert told == [True] * 2 * TOGETHER_MAX
+    assert reported == [True] * 2 * TOGETHER_MAX
     assert carried == [1, TOGETHER_MAX, TOGETHER_MAX - 1]
 
 
@@ -153,10 +153,10 @@ def test_a_statement_that_fails_fails_for_all_that_it_was_asked_for() -> None:
         ledger.let_go(2)
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    told = run(scene())
+    reported = run(scene())
 
-    assert told[0] is True
-    assert [str(one) for one in told[1:]] == ["no", "no"]
+    assert reported[0] is True
+    assert [str(one) for one in reported[1:]] == ["no", "no"]
 
 
 def test_the_others_go_on_after_a_failure() -> None:
@@ -183,9 +183,9 @@ def test_many_that_ask_at_will_all_get_their_own_answer() -> None:
         turns = Turns(ledger, patience=WAIT)
         return await asyncio.gather(*[admits(turns, name) for name in names]), ledger.statements
 
-    told, statements = run(scene())
+    reported, statements = run(scene())
 
-    assert told == [name.startswith("yes") for name in names]
+    assert reported == [name.startswith("yes") for name in names]
     assert [name for statement in statements for name in statement] == names
     assert max(len(statement) for statement in statements) == TOGETHER_MAX
 
@@ -234,7 +234,7 @@ def test_who_is_cut_off_while_its_statement_runs_is_not_missed() -> None:
         ledger.let_go(1)
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    told = run(scene())
+    reported = run(scene())
 
-    assert (told[0], told[2]) == (True, True)
-    assert isinstance(told[1], asyncio.CancelledError)
+    assert (reported[0], reported[2]) == (True, True)
+    assert isinstance(reported[1], asyncio.CancelledError)

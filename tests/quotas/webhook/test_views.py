@@ -9,7 +9,7 @@ from quotas.models import Reservation
 from quotas.webhook import answers, views
 from quotas.webhook.figures import REGISTRY
 from tenants.models import Cluster
-from tests.quotas.webhook.conftest import Doors
+from tests.quotas.webhook.conftest import Webhooks
 from tests.support.quotas.reviews import body, pod
 
 pytestmark = pytest.mark.django_db
@@ -21,39 +21,39 @@ PODS = "/admit/hopper/pods"
     [b"", b"pods please", b"{}", b"[" * 5_000, body(pod(), uid="")],
     ids=["empty", "text", "object", "deep", "no_uid"],
 )
-def test_what_is_no_review_is_a_bad_request(doors: Doors, sent: bytes) -> None:
-    answer = doors.send(PODS, sent)
+def test_what_is_no_review_is_a_bad_request(webhooks: Webhooks, sent: bytes) -> None:
+    answer = webhooks.send(PODS, sent)
 
     assert answer.status == 400
     assert answer.body["error"]
     assert Reservation.objects.count() == 0
 
 
-def test_what_is_too_large_is_not_even_read(doors: Doors) -> None:
+def test_what_is_too_large_is_not_even_read(webhooks: Webhooks) -> None:
     request = RequestFactory().post(PODS, data=body(pod()), content_type="application/json")
     for length in (str(REVIEW_BYTES_MAX + 1), "", "-1", "many"):
         request.META["CONTENT_LENGTH"] = length
 
-        assert doors.ask(PODS, request).status == 400
+        assert webhooks.ask(PODS, request).status == 400
 
 
-def test_only_post_asks(doors: Doors) -> None:
-    assert doors.get(PODS).status == 405
+def test_only_post_asks(webhooks: Webhooks) -> None:
+    assert webhooks.get(PODS).status == 405
 
 
-def test_a_cluster_nobody_knows_is_not_found(doors: Doors) -> None:
-    assert doors.send(PODS, body(pod())).status == 404
+def test_a_cluster_nobody_knows_is_not_found(webhooks: Webhooks) -> None:
+    assert webhooks.send(PODS, body(pod())).status == 404
 
 
-def test_a_closed_cluster_is_not_found(doors: Doors, hopper: Cluster) -> None:
+def test_a_closed_cluster_is_not_found(webhooks: Webhooks, hopper: Cluster) -> None:
     hopper.state = "closed"
     hopper.save(update_fields=["state"])
 
-    assert doors.admit(pod()).status == 404
+    assert webhooks.admit(pod()).status == 404
 
 
-def test_it_is_ready(doors: Doors) -> None:
-    assert doors.get("/readyz").body == {"status": "ready"}
+def test_it_is_ready(webhooks: Webhooks) -> None:
+    assert webhooks.get("/readyz").body == {"status": "ready"}
 
 
 def test_answers_tell_their_length_so_that_they_go_out_whole() -> None:
@@ -63,19 +63,19 @@ def test_answers_tell_their_length_so_that_they_go_out_whole() -> None:
 
 
 @pytest.mark.usefixtures("llm")
-def test_answers_are_counted(doors: Doors) -> None:
+def test_answers_are_counted(webhooks: Webhooks) -> None:
     labels = {"cluster": "hopper", "endpoint": "admit", "reason": "no_gpus"}
     before = REGISTRY.get_sample_value("gpu_ledger_admission_answers_total", labels) or 0
 
-    doors.admit(pod(0))
+    webhooks.admit(pod(0))
 
     assert REGISTRY.get_sample_value("gpu_ledger_admission_answers_total", labels) == before + 1
-    assert "gpu_ledger_admission_seconds_bucket" in doors.get("/metrics").body["text"]
+    assert "gpu_ledger_admission_seconds_bucket" in webhooks.get("/metrics").body["text"]
 
 
 def test_the_settings_are_the_terms() -> None:
-    told = answers.terms()
+    reported = answers.terms()
 
-    assert told.ttl_seconds == settings.RESERVATION_TTL_SECONDS
-    assert told.burst_classes == {"gpu-ledger-burst"}
-    assert told.public_url == "http://127.0.0.1:8000"
+    assert reported.ttl_seconds == settings.RESERVATION_TTL_SECONDS
+    assert reported.burst_classes == {"gpu-ledger-burst"}
+    assert reported.public_url == "http://127.0.0.1:8000"

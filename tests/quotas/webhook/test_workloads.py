@@ -1,4 +1,4 @@
-"""The door of workloads: what could never start is refused, what does not fit now is told."""
+"""The webhook of workloads: refuse what can never start, warn of what does not fit now."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
 from quotas.services.limits.changes import open_counter
 from tenants.models import Cluster, Organization, Project
-from tests.quotas.webhook.conftest import Doors
+from tests.quotas.webhook.conftest import Webhooks
 from tests.support.builders import AT
 from tests.support.quotas.builders import make_limit
 from tests.support.quotas.reviews import JOB_CONTROLLER, container, job, made_by
@@ -32,15 +32,15 @@ def _nothing_is_ever_written(db: None) -> Any:  # noqa: ANN401, ARG001 - A gener
 
 
 @pytest.mark.usefixtures("limit")
-def test_a_job_that_fits_is_let_through_without_a_word(doors: Doors) -> None:
-    answer = doors.warn(job(2, parallelism=2))
+def test_a_job_that_fits_is_let_through_without_a_word(webhooks: Webhooks) -> None:
+    answer = webhooks.warn(job(2, parallelism=2))
 
     assert (answer.is_allowed, answer.reason, answer.warnings) == (True, "may_fit", [])
 
 
 @pytest.mark.usefixtures("limit")
-def test_a_pod_larger_than_the_whole_limit_could_never_start(doors: Doors) -> None:
-    answer = doors.warn(job(5))
+def test_a_pod_larger_than_the_whole_limit_could_never_start(webhooks: Webhooks) -> None:
+    answer = webhooks.warn(job(5))
 
     assert (answer.is_allowed, answer.reason) == (False, "never_fits")
     assert answer.message.startswith("One pod of this Job asks for 5 Large, and the limits in")
@@ -48,8 +48,8 @@ def test_a_pod_larger_than_the_whole_limit_could_never_start(doors: Doors) -> No
 
 
 @pytest.mark.usefixtures("limit")
-def test_more_pods_than_fit_now_are_warned_of(doors: Doors) -> None:
-    answer = doors.warn(job(2, parallelism=3))
+def test_more_pods_than_fit_now_are_warned_of(webhooks: Webhooks) -> None:
+    answer = webhooks.warn(job(2, parallelism=3))
 
     assert (answer.is_allowed, answer.reason) == (True, "warned")
     assert answer.warnings[0].startswith(
@@ -58,58 +58,60 @@ def test_more_pods_than_fit_now_are_warned_of(doors: Doors) -> None:
 
 
 def test_a_tenant_nothing_is_granted_is_warned(
-    doors: Doors, acme: Organization, llm: Project
+    webhooks: Webhooks, acme: Organization, llm: Project
 ) -> None:
     make_limit(acme, llm, size="small", units=4)
 
-    answer = doors.warn(job(1))
+    answer = webhooks.warn(job(1))
 
     assert "is granted no Large" in answer.warnings[0]
 
 
 @pytest.mark.usefixtures("limit")
-def test_none_at_a_time_asks_for_nothing_now(doors: Doors) -> None:
-    assert doors.warn(job(4, parallelism=0)).reason == "may_fit"
+def test_none_at_a_time_asks_for_nothing_now(webhooks: Webhooks) -> None:
+    assert webhooks.warn(job(4, parallelism=0)).reason == "may_fit"
 
 
 @pytest.mark.usefixtures("limit")
-def test_more_than_can_be_counted_is_refused_and_the_next_one_answered(doors: Doors) -> None:
-    answer = doors.warn(job(4, parallelism=2_147_483_647))
+def test_more_than_can_be_counted_is_refused_and_the_next_one_answered(webhooks: Webhooks) -> None:
+    answer = webhooks.warn(job(4, parallelism=2_147_483_647))
 
     assert (answer.is_allowed, answer.reason) == (False, "too_many")
     assert "ask for 8589934588 devices at once" in answer.message
-    assert doors.warn(job(2)).reason == "may_fit"
+    assert webhooks.warn(job(2)).reason == "may_fit"
 
 
 @pytest.mark.usefixtures("limit")
-def test_a_forged_owner_is_refused_where_it_is_written(doors: Doors) -> None:
-    assert doors.warn(job(1, owner="bob")).reason == "forged_owner"
-    assert doors.warn(job(1, owner="alice")).reason == "may_fit"
-    changed = doors.warn(job(1, owner="bob"), operation="UPDATE", oldObject=job(1, owner="carol"))
-    kept = doors.warn(job(2, owner="bob"), operation="UPDATE", oldObject=job(1, owner="bob"))
+def test_a_forged_owner_is_refused_where_it_is_written(webhooks: Webhooks) -> None:
+    assert webhooks.warn(job(1, owner="bob")).reason == "forged_owner"
+    assert webhooks.warn(job(1, owner="alice")).reason == "may_fit"
+    changed = webhooks.warn(
+        job(1, owner="bob"), operation="UPDATE", oldObject=job(1, owner="carol")
+    )
+    kept = webhooks.warn(job(2, owner="bob"), operation="UPDATE", oldObject=job(1, owner="bob"))
     assert changed.reason == "forged_owner"
     assert kept.is_allowed
 
 
 @pytest.mark.usefixtures("limit")
-def test_what_a_controller_carries_on_was_looked_at_before(doors: Doors) -> None:
+def test_what_a_controller_carries_on_was_looked_at_before(webhooks: Webhooks) -> None:
     carried = made_by(job(9, owner="bob"), "batch/v1", "CronJob")
 
-    assert doors.warn(carried, user=JOB_CONTROLLER).reason == "carried_on"
+    assert webhooks.warn(carried, user=JOB_CONTROLLER).reason == "carried_on"
 
 
 @pytest.mark.usefixtures("limit")
-def test_what_nobody_looked_at_before_is_looked_at(doors: Doors) -> None:
+def test_what_nobody_looked_at_before_is_looked_at(webhooks: Webhooks) -> None:
     unseen = made_by(job(1, owner="bob"), "example.com/v1", "CronJob")
     garbled = {**job(1), "metadata": {"ownerReferences": "none"}}
 
-    assert doors.warn(unseen, user=JOB_CONTROLLER).reason == "forged_owner"
-    assert doors.warn(garbled).reason == "malformed"
+    assert webhooks.warn(unseen, user=JOB_CONTROLLER).reason == "forged_owner"
+    assert webhooks.warn(garbled).reason == "malformed"
 
 
 @pytest.mark.usefixtures("limit")
-def test_a_change_that_leaves_the_pods_as_they_are_is_let_through(doors: Doors) -> None:
-    answer = doors.warn(job(9, parallelism=1), operation="UPDATE", oldObject=job(9))
+def test_a_change_that_leaves_the_pods_as_they_are_is_let_through(webhooks: Webhooks) -> None:
+    answer = webhooks.warn(job(9, parallelism=1), operation="UPDATE", oldObject=job(9))
 
     assert answer.reason == "may_fit"
 
@@ -126,41 +128,41 @@ def test_a_change_that_leaves_the_pods_as_they_are_is_let_through(doors: Doors) 
     ],
     ids=["unknown", "hidden"],
 )
-def test_what_its_pods_would_be_refused_for_is_told(
-    doors: Doors, containers: list[JSON], said: str
+def test_what_its_pods_would_be_refused_for_is_reported(
+    webhooks: Webhooks, containers: list[JSON], said: str
 ) -> None:
     made = job(0)
     made["spec"]["template"]["spec"]["containers"] = containers
 
-    answer = doors.warn(made)
+    answer = webhooks.warn(made)
 
     assert answer.is_allowed
     assert said in answer.warnings[0]
 
 
 @pytest.mark.usefixtures("hopper")
-def test_a_namespace_nobody_has_is_told(doors: Doors) -> None:
-    assert "belongs to no project" in doors.warn(job(1)).warnings[0]
+def test_a_namespace_nobody_has_is_reported(webhooks: Webhooks) -> None:
+    assert "belongs to no project" in webhooks.warn(job(1)).warnings[0]
 
 
 @pytest.mark.usefixtures("limit")
-def test_a_template_no_server_would_make_is_refused(doors: Doors) -> None:
+def test_a_template_no_server_would_make_is_refused(webhooks: Webhooks) -> None:
     garbled = job()
     garbled["spec"]["template"] = "pods"
 
-    answer = doors.warn(garbled)
+    answer = webhooks.warn(garbled)
 
     assert (answer.is_allowed, answer.reason) == (False, "malformed")
 
 
 @pytest.mark.usefixtures("limit")
-def test_what_is_unknown_or_gone_is_not_looked_at(doors: Doors) -> None:
-    assert doors.warn({**job(9), "kind": "Other"}).reason == "may_fit"
-    assert doors.warn(None, operation="DELETE").reason == "nothing_to_decide"
+def test_what_is_unknown_or_gone_is_not_looked_at(webhooks: Webhooks) -> None:
+    assert webhooks.warn({**job(9), "kind": "Other"}).reason == "may_fit"
+    assert webhooks.warn(None, operation="DELETE").reason == "nothing_to_decide"
 
 
-def test_where_admission_is_off_nothing_is_looked_at(doors: Doors, hopper: Cluster) -> None:
+def test_where_admission_is_off_nothing_is_looked_at(webhooks: Webhooks, hopper: Cluster) -> None:
     hopper.admission_mode = "off"
     hopper.save(update_fields=["admission_mode"])
 
-    assert doors.warn(job(9, owner="bob")).reason == "off"
+    assert webhooks.warn(job(9, owner="bob")).reason == "off"

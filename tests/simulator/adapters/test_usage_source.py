@@ -81,7 +81,7 @@ def test_a_whole_hour_has_its_scrapes_and_some_on_both_sides(source: UsageSource
     assert seen.source == "simulated"
 
 
-def test_asking_again_much_later_tells_the_same(source: UsageSource) -> None:
+def test_asking_again_much_later_shows_the_same(source: UsageSource) -> None:
     soon, late = observe(source, 30), observe(source, 30, later=timedelta(days=20))
 
     assert (soon.pods, soon.nodes) == (late.pods, late.nodes)
@@ -89,14 +89,14 @@ def test_asking_again_much_later_tells_the_same(source: UsageSource) -> None:
     assert soon_devices == observe_devices(source, 30, later=timedelta(days=20))
 
 
-def test_pods_are_told_apart_by_uid_in_order(source: UsageSource) -> None:
+def test_pods_are_distinguished_by_uid_in_order(source: UsageSource) -> None:
     uids = [pod.uid for pod in observe(source, 30).pods]
 
     assert uids == sorted(set(uids))
     assert len(uids) > 25
 
 
-def test_sights_are_ticks(source: UsageSource) -> None:
+def test_observations_are_ticks(source: UsageSource) -> None:
     seen = observe(source, 30)
 
     for pod in seen.pods:
@@ -112,7 +112,7 @@ def test_an_end_is_known_only_when_it_was_seen(source: UsageSource) -> None:
                 assert pod.finished_at <= pod.terminal_seen_at <= pod.last_seen_at
 
 
-def test_a_node_is_told_with_the_bind_and_its_labels_with_the_node(source: UsageSource) -> None:
+def test_a_node_is_reported_with_the_bind_and_its_labels_with_the_node(source: UsageSource) -> None:
     for pod in observe(source, 30).pods:
         assert bool(pod.node) == (pod.scheduled_at is not None) == bool(pod.node_labels)
         if pod.node:

@@ -97,9 +97,9 @@ def test_the_phase_turns_at_the_very_second(second: int, phase: PodPhase) -> Non
 )
 def test_it_exists_and_holds_over_half_open_intervals(second: int, expected: str) -> None:
     pod = make_pod()
-    told = {(False, False): "gone", (True, False): "there", (True, True): "holds"}
+    reported = {(False, False): "gone", (True, False): "there", (True, True): "holds"}
 
-    assert told[pod.exists(after(second)), pod.holds(after(second))] == expected
+    assert reported[pod.exists(after(second)), pod.holds(after(second))] == expected
 
 
 def test_what_is_billable_ends_with_the_last_container() -> None:
@@ -188,7 +188,7 @@ def test_a_cluster_is_found_by_its_slug(scenario: Scenario) -> None:
         scenario.cluster("turing")
 
 
-def test_a_binding_tells_organization_and_project(scenario: Scenario) -> None:
+def test_a_binding_shows_organization_and_project(scenario: Scenario) -> None:
     organization, project = scenario.bindings["hopper", "llm-train"]
 
     assert (organization.slug, project.slug) == ("northwind", "llm")

@@ -25,7 +25,7 @@ MEDIUM = {"size": "medium", "requested_units": 8, "justification": "Until the pa
 
 
 def send(path: str, *, token: str, key: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Send as the demo does, through the same doors but without a socket."""
+    """Send as the demo does, through the same endpoints but without a socket."""
     answer = APIClient().post(
         f"/api/v1/{path}",
         body,
@@ -84,7 +84,7 @@ def test_the_first_start_asks_as_lukas_and_approves_as_nora(demo: Demo) -> None:
     assert (own.requested_by.username, demo.limit("large")) == ("lukas", 16)
 
 
-def test_a_later_start_asks_nothing_more_also_when_the_answers_are_forgotten(demo: Demo) -> None:
+def test_a_later_start_asks_nothing_more_also_when_the_answers_are_purged(demo: Demo) -> None:
     demo.start()
     IdempotencyRecord.objects.all().delete()
 
@@ -173,7 +173,7 @@ def test_a_demo_cut_off_between_asking_and_approving_goes_on(demo: Demo) -> None
     ("username", "verb", "state"),
     [("nora", "reject", "rejected"), ("lukas", "cancel", "cancelled")],
 )
-def test_what_a_visitor_decided_of_the_demos_own_request_stays_and_is_told(
+def test_what_a_visitor_decided_of_the_demos_own_request_stays_and_is_reported(
     demo: Demo, username: str, verb: str, state: str
 ) -> None:
     own = cut_off(demo)
@@ -193,7 +193,7 @@ def test_a_demos_own_request_that_a_visitor_approved_is_approved(demo: Demo) -> 
     assert demo.own().decision_note == "By hand."
 
 
-def test_an_approval_that_a_changed_limit_refuses_is_told_in_one_line(demo: Demo) -> None:
+def test_an_approval_that_a_changed_limit_refuses_is_reported_in_one_line(demo: Demo) -> None:
     cut_off(demo)
     QuotaLimit.objects.filter(project=demo.project, size="large").update(limit_units=10)
 
@@ -206,7 +206,9 @@ def test_an_approval_that_a_changed_limit_refuses_is_told_in_one_line(demo: Demo
 
 
 @pytest.mark.parametrize("username", ["lukas", "nora"])
-def test_a_person_who_may_not_act_any_more_is_told_in_one_line(demo: Demo, username: str) -> None:
+def test_a_person_who_may_not_act_any_more_is_reported_in_one_line(
+    demo: Demo, username: str
+) -> None:
     User.objects.filter(username=username).update(is_active=False)
 
     asked = demo.start()
@@ -233,7 +235,9 @@ def test_a_service_that_fails_is_no_refusal(demo: Demo) -> None:
 
 
 @pytest.mark.parametrize("text", ["<html>", "[]", "{}"])
-def test_a_refusal_without_a_problem_document_is_told_by_its_status(demo: Demo, text: str) -> None:
+def test_a_refusal_without_a_problem_document_is_reported_by_its_status(
+    demo: Demo, text: str
+) -> None:
     asked = ask_for_quota(answering(404, text), demo_tokens(demo.folder), folder=demo.folder)
 
     assert asked == Asked(demo.project, "refused", note=f"{LEFT}: it was answered 404.")

@@ -141,7 +141,7 @@ def test_a_pod_that_vanishes_ends_halfway_between_two_scrapes() -> None:
     )
 
 
-def test_a_pod_that_ends_inside_an_outage_is_billed_to_its_last_sight() -> None:
+def test_a_pod_that_ends_inside_an_outage_is_billed_to_its_last_observation() -> None:
     outage = Outage(NOON + timedelta(minutes=10, seconds=1), NOON + timedelta(minutes=40))
     pod = replace(DELETED, deleted_at=NOON + timedelta(minutes=30))
 

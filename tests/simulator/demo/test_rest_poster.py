@@ -14,7 +14,7 @@ PROBLEM = '{"status": 409, "detail": "The limit is 10 now."}'
 
 
 class Heard:
-    """A server that answers what it is told to, and remembers what it was sent."""
+    """A server that answers what it is reported to, and remembers what it was sent."""
 
     def __init__(self) -> None:
         self.status, self.text = 201, '{"id": "7"}'

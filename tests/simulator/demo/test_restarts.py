@@ -73,7 +73,7 @@ PLANNED = {(limit.project, limit.size): limit.limit_units for limit in NORTHWIND
 
 
 def seed_northwind() -> list[tuple[str, str]]:
-    """Seed its limits, and return what was told of those left out."""
+    """Seed its limits, and return what was reported of those left out."""
     with capture_logs() as logs:
         seed_limits(NORTHWIND, actor=ACTOR, at=AT)
     return [(line["at"], line["size"]) for line in logs if line["event"] == "demo.limit.skipped"]
@@ -93,7 +93,7 @@ def test_a_first_start_sets_every_planned_limit() -> None:
 
 
 @pytest.mark.usefixtures("northwind")
-def test_a_limit_that_there_is_no_room_for_any_more_is_left_out_and_told() -> None:
+def test_a_limit_that_there_is_no_room_for_any_more_is_left_out_and_reported() -> None:
     seed_northwind()
     QuotaLimit.objects.get(project__slug="llm", size="large").delete()
     QuotaLimit.objects.filter(project__slug="genomics", size="large").update(limit_units=24)

@@ -45,31 +45,31 @@ def printed(summary: Summary) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows if row and row[0] in BILLED}
 
 
-def test_a_sandbox_without_usage_is_told_as_not_billed() -> None:
-    told = sandboxes_not_billed(BILLED, sandboxes={"tailspin"})
+def test_a_sandbox_without_usage_is_reported_as_not_billed() -> None:
+    reported = sandboxes_not_billed(BILLED, sandboxes={"tailspin"})
 
-    rows = printed(make_summary(told))
+    rows = printed(make_summary(reported))
 
-    assert told == {"tailspin": "not billed: sandbox"}
+    assert reported == {"tailspin": "not billed: sandbox"}
     assert rows["tailspin"] == ["not", "billed:", "sandbox"]
     assert rows["acme"] == ["10.00", "0.00", "1,000.00"]
-    assert make_summary(told).as_json()["not_billed"] == told
+    assert make_summary(reported).as_json()["not_billed"] == reported
 
 
 def test_a_tenant_with_zero_is_shown_with_its_zero() -> None:
-    told = sandboxes_not_billed(BILLED, sandboxes={"tailspin"})
+    reported = sandboxes_not_billed(BILLED, sandboxes={"tailspin"})
 
-    assert printed(make_summary(told))["idle"] == ["0.00", "0.00", "0.00"]
-    assert "idle" not in told
+    assert printed(make_summary(reported))["idle"] == ["0.00", "0.00", "0.00"]
+    assert "idle" not in reported
 
 
 def test_a_sandbox_that_used_something_is_shown_with_its_hours() -> None:
-    told = sandboxes_not_billed({"tailspin": {"small": 3600}}, sandboxes={"tailspin"})
+    reported = sandboxes_not_billed({"tailspin": {"small": 3600}}, sandboxes={"tailspin"})
 
-    assert told == {}
+    assert reported == {}
 
 
-def test_a_sandbox_that_is_not_there_is_not_told() -> None:
+def test_a_sandbox_that_is_not_there_is_not_reported() -> None:
     assert sandboxes_not_billed({"acme": {}}, sandboxes={"tailspin"}) == {}
 
 

@@ -89,7 +89,7 @@ def test_a_program_is_given_the_object_and_the_request() -> None:
     assert not {"object", "oldObject"} & variables["request"].keys()
 
 
-def test_what_does_not_compile_is_told_by_its_place() -> None:
+def test_what_does_not_compile_is_reported_by_its_place() -> None:
     def compiled(expression: str) -> Program:
         raise ValueError(f"no {expression}")
 

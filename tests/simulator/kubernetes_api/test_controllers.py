@@ -33,9 +33,9 @@ def put_pod(store: ObjectStore, name: str, *, is_ready: bool = True, **metadata:
 
 def put_budget(store: ObjectStore, **spec: object) -> None:
     metadata = {"name": "b", "namespace": "ns", "generation": 2}
-    told = {"selector": {"matchLabels": {"app": "x"}}, **spec}
+    reported = {"selector": {"matchLabels": {"app": "x"}}, **spec}
     status = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0}
-    store.put(BUDGETS, ("ns", "b"), {"metadata": metadata, "spec": told, "status": status})
+    store.put(BUDGETS, ("ns", "b"), {"metadata": metadata, "spec": reported, "status": status})
 
 
 def status_of(store: ObjectStore) -> JSON:

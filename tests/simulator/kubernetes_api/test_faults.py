@@ -74,7 +74,7 @@ def test_orders_are_met_in_the_order_in_which_they_came(api: KubernetesAPI, wire
     assert [wire.get(PODS).code for _ in range(3)] == [500, 503, 200]
 
 
-def test_orders_that_are_forgotten_are_met_by_nobody(api: KubernetesAPI, wire: Wire) -> None:
+def test_orders_that_are_purged_are_met_by_nobody(api: KubernetesAPI, wire: Wire) -> None:
     api.fail_next(500, times=100)
     api.reset_faults()
 

@@ -136,7 +136,7 @@ def test_a_conflict_names_manager_and_field() -> None:
     assert str(caught.value) == 'Apply failed with 1 conflict: conflict with "one": .spec.hard.x'
 
 
-def test_conflicts_with_several_are_told_by_manager() -> None:
+def test_conflicts_with_several_are_reported_by_manager() -> None:
     live = apply(apply(quota(), {"x": "1"}, "b"), {"y": "1"}, "a")
 
     with pytest.raises(StatusError) as caught:

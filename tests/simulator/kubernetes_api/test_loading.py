@@ -56,7 +56,7 @@ def test_a_client_sees_the_cluster(
     }
 
 
-def test_pods_are_told_as_the_scenario_has_them(
+def test_pods_are_reported_as_the_scenario_has_them(
     api: KubernetesAPI, core: Core, hopper: SimulatedCluster
 ) -> None:
     api.load(hopper, AT)

@@ -206,7 +206,7 @@ def test_a_container_has_a_name_and_an_image(
     assert [cause["field"] for cause in causes] == [field]
 
 
-def test_a_name_is_told_or_made(responder: Responder) -> None:
+def test_a_name_is_reported_or_made(responder: Responder) -> None:
     answer = ask(responder, "POST", QUOTA, {"metadata": {}})
 
     assert refused(answer) == (422, "Invalid")

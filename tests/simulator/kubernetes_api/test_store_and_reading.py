@@ -51,15 +51,17 @@ def test_a_stored_object_is_not_the_callers() -> None:
     assert "resourceVersion" not in mine["metadata"]
 
 
-def test_events_after_a_version_are_told_in_order() -> None:
+def test_events_after_a_version_are_reported_in_order() -> None:
     store = ObjectStore()
     put(store, "a")
     put(store, "b")
     store.remove(PODS, ("ns", "a"))
 
-    told = [(one.version, one.before is None, one.after is None) for one in store.events_after(2)]
+    reported = [
+        (one.version, one.before is None, one.after is None) for one in store.events_after(2)
+    ]
 
-    assert told == [(3, True, False), (4, False, True)]
+    assert reported == [(3, True, False), (4, False, True)]
 
 
 def test_what_is_compacted_is_gone() -> None:
@@ -97,9 +99,11 @@ def test_a_watch_from_the_oldest_goes_on() -> None:
     store.compact()
     put(store, "b")
 
-    told = list(watch(store, version=2, timeout_seconds=1))
+    reported = list(watch(store, version=2, timeout_seconds=1))
 
-    assert [(one["type"], one["object"]["metadata"]["name"]) for one in told] == [("ADDED", "b")]
+    assert [(one["type"], one["object"]["metadata"]["name"]) for one in reported] == [
+        ("ADDED", "b")
+    ]
 
 
 def test_bookmarks_come_while_nothing_happens() -> None:
@@ -107,12 +111,12 @@ def test_bookmarks_come_while_nothing_happens() -> None:
     put(store, "a", namespace="other")
     query = ListQuery(PODS, "ns", version=1, timeout_seconds=1, has_bookmarks=True)
 
-    told = list(Reader(store, bookmark_seconds=0.3).watch(query, always))
+    reported = list(Reader(store, bookmark_seconds=0.3).watch(query, always))
 
-    assert {one["type"] for one in told} == {"BOOKMARK"}
-    assert len(told) >= 3
-    assert told[0]["object"]["metadata"]["resourceVersion"] == "2"
-    assert told[0]["object"]["kind"] == "Pod"
+    assert {one["type"] for one in reported} == {"BOOKMARK"}
+    assert len(reported) >= 3
+    assert reported[0]["object"]["metadata"]["resourceVersion"] == "2"
+    assert reported[0]["object"]["kind"] == "Pod"
 
 
 def test_a_watch_ends_when_the_server_stops() -> None:
@@ -184,7 +188,7 @@ def test_a_number_that_is_none_is_a_bad_request(name: str) -> None:
     assert caught.value.code == 400
 
 
-def test_a_filtered_page_tells_no_remainder() -> None:
+def test_a_filtered_page_shows_no_remainder() -> None:
     store = ObjectStore()
     for name in "abc":
         put(store, name, tier="gold")

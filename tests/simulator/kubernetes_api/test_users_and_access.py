@@ -164,7 +164,7 @@ def test_a_refusal_names_user_verb_and_place() -> None:
     assert caught.value.body["details"] == {"name": "x", "group": "batch", "kind": "jobs"}
 
 
-def test_a_refused_path_is_told_as_a_path() -> None:
+def test_a_refused_path_is_reported_as_a_path() -> None:
     with pytest.raises(StatusError) as caught:
         refuse_without_right(ObjectStore(), ALICE, parse_request("GET", "/metrics"))
 

@@ -67,14 +67,14 @@ def review_of(
     operation: str = "CREATE",
     store: ObjectStore | None = None,
 ) -> WriteReview:
-    told = {"metadata": {"name": "x"}, "spec": {}} if obj is None else obj
+    reported = {"metadata": {"name": "x"}, "spec": {}} if obj is None else obj
     key = ("ns" if resource.is_namespaced else "", "x")
     is_deletion = operation == "DELETE"
     return WriteReview(
         Write(store or ObjectStore(), resource, key, "kubectl"),
         operation,
-        None if is_deletion else told,
-        told if is_deletion else None,
+        None if is_deletion else reported,
+        reported if is_deletion else None,
     )
 
 
@@ -259,9 +259,9 @@ def test_a_namespace_is_selected_by_its_own_labels(
 )
 def test_expressions_select_objects(expression: Body, expected: bool) -> None:  # noqa: FBT001 - A table.
     obj = {"metadata": {"name": "x", "labels": {"tier": "gold"}}}
-    told = {"rules": [RULE], "objectSelector": {"matchExpressions": [expression]}}
+    reported = {"rules": [RULE], "objectSelector": {"matchExpressions": [expression]}}
 
-    assert concerns(told, review_of(obj=obj)) is expected
+    assert concerns(reported, review_of(obj=obj)) is expected
 
 
 def test_a_refusal_keeps_the_webhooks_reason_and_details() -> None:
@@ -338,7 +338,7 @@ def test_a_write_that_never_comes_to_its_turn_is_a_conflict(hook: WebhookServer)
     assert "labels" not in (store.get(NODES, ("", "n")) or {})["metadata"]
 
 
-def test_what_a_webhook_is_told_is_a_copy() -> None:
+def test_what_a_webhook_is_reported_is_a_copy() -> None:
     obj = {"metadata": {"name": "x"}, "spec": {"list": [1]}}
 
     request = json.loads(json.dumps(review_of(obj=obj).request("u")))

@@ -103,7 +103,7 @@ def finalize(invoice: Invoice, *, at: datetime = AT) -> Invoice:
     return finalize_invoice(invoice_id=invoice.pk, actor=ERIC, at=at)
 
 
-def told(invoice: Invoice) -> list[tuple[str, int, str]]:
+def reported(invoice: Invoice) -> list[tuple[str, int, str]]:
     """Return description, unit-seconds and amount of each line, in order."""
     return [
         (line["description"], line["unit_seconds"], line["amount"])

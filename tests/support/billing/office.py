@@ -1,4 +1,4 @@
-"""The office: the cast with an accrued month, for tests of doors."""
+"""The office: the cast with an accrued month, for tests of endpoints."""
 
 from dataclasses import dataclass
 

@@ -25,20 +25,20 @@ async def answer(
     """Answer with the client's name; at /slow only after a while, at /size with the body's."""
     if scope["path"] == "/slow":
         await asyncio.sleep(0.3)
-    told = scope[CLIENT_NAME].encode() or b"nobody"
+    reported = scope[CLIENT_NAME].encode() or b"nobody"
     if scope["path"] == "/large":
-        told = bytes(LARGE)
+        reported = bytes(LARGE)
     if scope["path"] == "/smuggled":
-        told = b"stolen"
+        reported = b"stolen"
     if scope["path"] == "/size":
         size, more = 0, True
         while more:
             message = await receive()
             size, more = size + len(message.get("body", b"")), message.get("more_body", False)
-        told = b"%06d" % size
-    headers = [(b"content-length", b"%d" % len(told))]
+        reported = b"%06d" % size
+    headers = [(b"content-length", b"%d" % len(reported))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": told})
+    await send({"type": "http.response.body", "body": reported})
 
 
 def worker(loop: asyncio.AbstractEventLoop, connections: int = 100) -> AdmissionWorker:
@@ -91,7 +91,7 @@ def run(listener: socket.socket, scene: Callable[[Any], Awaitable[Any]], most: i
                 connection.transport.abort()
             while _CLIENTS:
                 _CLIENTS.pop().transport.abort()
-            # What was aborted is told so in the next round.
+            # What was aborted is reported so in the next round.
             await asyncio.sleep(0)
 
     return asyncio.run(played())

@@ -1,4 +1,4 @@
-"""What the estate has to ask with and to be told by: requests, policies, endpoints, deliveries."""
+"""The estate's requests, policies, notification endpoints and deliveries."""
 
 from typing import Any
 from uuid import UUID

@@ -99,14 +99,14 @@ def make_estate() -> Estate:
     """Return both organizations with a drafted October, use without a price, and quotas."""
     cast = make_cast()
     hopper = make_cluster()
-    told = ((cast.acme, cast.llm, cast.carol), (cast.umbrella, cast.virus, cast.mallory))
-    for organization, project, _ in told:
+    reported = ((cast.acme, cast.llm, cast.carol), (cast.umbrella, cast.virus, cast.mallory))
+    for organization, project, _ in reported:
         bind(hopper, project.slug, project, end_at=MONTH_START + BOUND_HOURS * HOUR)
         book = make_book(f"book-of-{organization.slug}")
         assign(organization, book)
         make_price(book)
-    first = sealed_window(hopper, [Use(p, 3600, owner=o.username) for _, p, o in told])
-    unpriced = [Use(p, 60, owner=o.username, size="large") for _, p, o in told]
+    first = sealed_window(hopper, [Use(p, 3600, owner=o.username) for _, p, o in reported])
+    unpriced = [Use(p, 60, owner=o.username, size="large") for _, p, o in reported]
     sealed_window(hopper, unpriced, start_at=MONTH_END)
     seal_rest_of_month(hopper, hours=BOUND_HOURS)
     accrue_everything()
@@ -125,7 +125,7 @@ def make_estate() -> Estate:
     )
     own, other = (
         _rows(organization, project, owner, account, windows=(first, open_window))
-        for (organization, project, owner), account in zip(told, accounts, strict=True)
+        for (organization, project, owner), account in zip(reported, accounts, strict=True)
     )
     return Estate(
         cast=cast,

@@ -1,4 +1,4 @@
-"""Loans of the estate, and the deeds that move them."""
+"""Loans of the estate, and the calls that move them."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -84,4 +84,4 @@ LOAN_DEEDS: Final[dict[str, tuple[Callable[[Any, Any], object], list[tuple[str, 
     ),
     "quotas.lending.lending.set_loan_policy": (_agree, [("quotas:loan_policy:set", "acme")]),
 }
-"""What administrators do: each deed, and the entries it leaves."""
+"""What administrators do: each call, and the entries it leaves."""

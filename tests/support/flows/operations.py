@@ -272,7 +272,7 @@ def send_body(
     return answer
 
 
-def told(answer: HttpResponse) -> str:
+def reported(answer: HttpResponse) -> str:
     """Return every word of an answer, in lower case: headers and body, a PDF's text too."""
     content = answer.content
     if answer.get("Content-Type") == "application/pdf":

@@ -3,7 +3,7 @@
 A row is three words for the places own (Acme's LLM), other (Umbrella's Virus) and nonexistent. A
 word has a letter for each caller, in the order of `CALLERS`:
 
-    y  done, or told            f  forbidden: it is seen, and this may not be done
+    y  done, or reported            f  forbidden: it is seen, and this may not be done
     e  a list without rows      n  not found: it is not seen, or is not there
     r  allowed, but refused for the state it is in
 

@@ -40,7 +40,7 @@ class Site:
     hopper: Cluster
     book: PriceBook
 
-    def door(self, user: User) -> APIClient:
+    def client_for(self, user: User) -> APIClient:
         """Return a client signed in as somebody."""
         caller = APIClient()
         caller.force_login(user)
@@ -48,14 +48,16 @@ class Site:
 
     def listed(self, path: str) -> list[dict[str, Any]]:
         """Return a list as an auditor, who reads everything, sees it."""
-        answer = self.door(self.cast.ann).get(f"{API}/{path}/")
+        answer = self.client_for(self.cast.ann).get(f"{API}/{path}/")
         assert answer.status_code == 200, answer.content
         found: list[dict[str, Any]] = answer.json()["results"]
         return found
 
     def post(self, user: User, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         """Return what a POST that must work answers."""
-        answer = self.door(user).post(f"{API}/{path}/", body, headers={"Idempotency-Key": path})
+        answer = self.client_for(user).post(
+            f"{API}/{path}/", body, headers={"Idempotency-Key": path}
+        )
         assert answer.status_code in {200, 201}, answer.content
         found: dict[str, Any] = answer.json()
         return found
@@ -67,7 +69,7 @@ class Site:
         return sweep
 
     def billed(self) -> dict[str, int]:
-        """Return charged unit-seconds by hour of the day, as REST tells them."""
+        """Return charged unit-seconds by hour of the day, as REST shows them."""
         found: dict[str, int] = {}
         for charge in self.listed("charges"):
             hour = charge["window_start"][11:16]

@@ -24,8 +24,8 @@ def deny(message: str = "", code: int | None = None) -> Rule:
     status = {**({"message": message} if message else {}), **({"code": code} if code else {})}
 
     def rule(request: Body) -> Body:
-        told = {"status": status} if status else {}
-        return {"uid": request["uid"], "allowed": False, **told}
+        reported = {"status": status} if status else {}
+        return {"uid": request["uid"], "allowed": False, **reported}
 
     return rule
 

@@ -87,7 +87,7 @@ class Wire:
         return Reply(answer.status, json.loads(text) if is_json else {"text": text}, answer.headers)
 
     def watch(self, path: str, *, seconds: int = 1, **query: object) -> Iterator[Body]:
-        """Yield what a watch tells until the server ends it."""
+        """Yield what a watch shows until the server ends it."""
         query = {"watch": "true", "timeoutSeconds": seconds, **query}
         answer = self._pool.request(
             "GET",

@@ -34,7 +34,7 @@ def span(begin: int, end: int | None) -> OpenInterval:
 OPEN_EYES = (span(-600, LAST_LOOK),)
 
 
-def told(
+def reported(
     begin: int,
     end: int | None,
     kind: EndKind | None = None,
@@ -43,7 +43,7 @@ def told(
     units: int = 1,
     known_until: int = LAST_LOOK,
 ) -> SourceAccount:
-    """Return what a source tells: an exact end unless told otherwise, or an open one."""
+    """Return what a source shows: an exact end unless set otherwise, or an open one."""
     how = kind or (EndKind.OPEN if end is None else EndKind.EXACT)
     life = Life(at(begin), None if end is None else at(end), how, slack)
     return SourceAccount(life=life, units=units, known_until_at=at(known_until))
@@ -57,7 +57,7 @@ def compare(
     scrapes: tuple[OpenInterval, ...] = OPEN_EYES,
     accepted: Accepted | None = None,
 ) -> Reconciled:
-    """Return both accounts made one, with eyes open all the time unless told otherwise."""
+    """Return both accounts made one, with eyes open all the time unless set otherwise."""
     return reconcile(
         kubernetes=kubernetes,
         prometheus=prometheus,

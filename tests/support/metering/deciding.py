@@ -11,7 +11,7 @@ from metering.models import MeteringWindow
 from metering.protocols import ClusterTarget, Observation
 from metering.services.collection.sweeping import CollectionSweep, Worker, meter_due
 from tenants.domain.errors import SourceUnavailableError
-from tests.support.metering.doors import API
+from tests.support.metering.clients import API
 from tests.support.metering.seen import HOUR, ReplayedSource, observation, pod, ticks
 
 Answer = Any

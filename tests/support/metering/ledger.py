@@ -15,7 +15,7 @@ Rows = dict[str, list[tuple[object, ...]]]
 _COUNTERS = frozenset(
     {"id", "window", "fence", "attempt", "lease_owner", "lease_until", "sealed_at"}
 )
-"""Surrogate keys, and what only tells how often and when work was done."""
+"""Surrogate keys, and what only shows how often and when work was done."""
 
 
 def everything() -> Rows:

@@ -1,6 +1,6 @@
 """A server on 127.0.0.1 that answers as a Prometheus might, well or badly; and rows to answer with.
 
-It understands no PromQL: it tells the queries of the source apart by their shape, and keeps what it
+It understands no PromQL: it shows the queries of the source apart by their shape, and keeps what it
 was asked.
 """
 

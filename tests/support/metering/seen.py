@@ -1,6 +1,6 @@
 """What a source may have seen: plain builders of observations, and a source that replays them.
 
-`HOUR` is the window of every test unless it says otherwise; times inside it are told in seconds
+`HOUR` is the window of every test unless it says otherwise; times inside it are reported in seconds
 from its start.
 """
 
@@ -103,7 +103,7 @@ def pod(
 
 
 def ended_pod(uid: str, begin: int, end: int, **fields: object) -> PodObservation:
-    """Return a pod whose containers ran within the window and whose object told so."""
+    """Return a pod whose containers ran within the window and whose object reported so."""
     return pod(
         uid,
         scheduled_at=moment(begin),
@@ -181,12 +181,12 @@ def observation(
         fields: Of the observation, or of the figures of devices.
     """
     of_devices = {"energies", "missing_figures", "health"}
-    told = {name: fields.pop(name) for name in of_devices & fields.keys()}
+    reported = {name: fields.pop(name) for name in of_devices & fields.keys()}
     models: dict[str, frozenset[str]] = {}
     for one in devices:
         models[one.node] = models.get(one.node, frozenset()) | {one.model}
     fields.setdefault("device_models", models)
-    fields.setdefault("figures", figures_of(*devices, **told))
+    fields.setdefault("figures", figures_of(*devices, **reported))
     defaults: dict[str, object] = {
         "cluster": "hopper",
         "start_at": HOUR,

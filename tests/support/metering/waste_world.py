@@ -214,7 +214,7 @@ def correct(
 def add_late(
     window: MeteringWindow, pod: PodAllocation, seconds: int, *, instead_of: int = 0
 ) -> None:
-    """Post the first seconds of a sealed hour as what a source told late of a pod.
+    """Post the first seconds of a sealed hour as what a source reported late of a pod.
 
     Args:
         window: The hour.

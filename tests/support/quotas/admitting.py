@@ -70,12 +70,12 @@ def ask(
 
 
 def sweep(at: datetime = LATER) -> LiveUseSweep:
-    """Bring reservations to what the watch has told."""
+    """Bring reservations to what the watch has reported."""
     return sweep_live_use(burst_classes=BURST_CLASSES, actor=system_actor("tests"), at=at)
 
 
 def turns(keys_max: int, at: datetime = LATER) -> list[str]:
-    """Return the turns a sweep would take, as the ledger tells them."""
+    """Return the turns a sweep would take, as the ledger shows them."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT keys::text FROM quotas_batches(%s, %s, %s)", [at, list(BURST_CLASSES), keys_max]
@@ -84,7 +84,7 @@ def turns(keys_max: int, at: datetime = LATER) -> list[str]:
 
 
 def looks_differ(at: datetime = LATER) -> list[tuple[object, ...]]:
-    """Return what only one of the two looks tells, when both are at the same keys."""
+    """Return what only one of the two looks shows, when both are at the same keys."""
     with connection.cursor() as cursor:
         cursor.execute(
             "WITH whole AS (SELECT * FROM quotas_wanted(%s, %s)), picked AS ("

@@ -1,4 +1,4 @@
-"""What tests of requests share: asking as Bob, policies, and what was told."""
+"""What tests of requests share: asking as Bob, policies, and what was reported."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -76,8 +76,8 @@ def steps_of(request: QuotaRequest) -> list[tuple[str, str]]:
     return list(request.steps.order_by("position").values_list("level", "outcome"))
 
 
-def told() -> list[tuple[str, str]]:
-    """Return who was told which event, oldest first."""
+def reported() -> list[tuple[str, str]]:
+    """Return who was reported which event, oldest first."""
     rows = NotificationDelivery.objects.order_by("notification__pk", "address")
     return [
         (event.removeprefix("quotas:"), address.partition("@")[0])

@@ -24,8 +24,8 @@ def connected_as_admission(deadline_seconds: int) -> Iterator[None]:
     current = connections["default"].settings_dict
     known = current["OPTIONS"]
     connections["default"].close()
-    told = only_admission({"default": current})["DATABASES"]["default"]
-    current["OPTIONS"] = told["OPTIONS"]
+    reported = only_admission({"default": current})["DATABASES"]["default"]
+    current["OPTIONS"] = reported["OPTIONS"]
     usual = settings.ADMISSION_DEADLINE_SECONDS
     settings.ADMISSION_DEADLINE_SECONDS = deadline_seconds
     try:

@@ -28,7 +28,7 @@ HOUR = timedelta(hours=1)
 
 
 def reserve(cluster: Cluster, project: Project, *, units: int = 1, **fields: Any) -> Reservation:  # noqa: ANN401 - Columns.
-    """Return a pod that admission let in and that is bound, unless told otherwise."""
+    """Return a pod that admission let in and that is bound, unless set otherwise."""
     state = fields.pop("state", ReservationState.HELD)
     defaults: dict[str, Any] = {
         "pod_uid": f"reserved-{next(_NUMBERS)}",
@@ -116,7 +116,7 @@ def use_daily(cluster: Cluster, peaks: Mapping[Project, list[int]], *, size: str
 
 
 def run(cluster: Cluster, project: Project, **fields: Any) -> PodAllocation:  # noqa: ANN401 - Columns.
-    """Return a pod that has held a large unit for an hour and still does, unless told otherwise."""
+    """Return a pod that has held a large unit for an hour and still does, unless set otherwise."""
     number = next(_NUMBERS)
     defaults: dict[str, Any] = {
         "pod_uid": f"run-{number}",

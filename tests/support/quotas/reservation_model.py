@@ -192,7 +192,7 @@ class Model:
                     self.rows[key] = replace(row, state="released", reason=reason)
 
     def sweep(self, at: datetime) -> None:
-        """Bring every row to what the watch has told."""
+        """Bring every row to what the watch has reported."""
         for key in {*self.rows, *self.bound}:
             row = self._wanted(key, at)
             if row is not None:

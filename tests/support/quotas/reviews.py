@@ -1,4 +1,4 @@
-"""Reviews as API servers send them, for the tests of the door."""
+"""Reviews as API servers send them, for the tests of the endpoint."""
 
 import json
 from typing import Any

@@ -22,7 +22,7 @@ class Post:
 
 @dataclass
 class Receiver:
-    """A receiver that answers what it is told to.
+    """A receiver that answers what it is reported to.
 
     Attributes:
         answer: The bytes it answers, or None to answer nothing and wait.

@@ -16,7 +16,7 @@ from tenants.services.identity.memberships import grant_role
 from tenants.services.identity.tokens import create_service_account, issue_token
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
-from tests.support.tenants.doors import open_door
+from tests.support.tenants.clients import api_client
 
 SEED = system_actor("seed")
 CANARIES = ("umbrella", "virus", "mallory", "raccoon", "hive")
@@ -112,5 +112,5 @@ def _entries(cast: Cast) -> dict[str, object]:
 
 def caller(world: World, name: str) -> APIClient:
     if name == "anonymous":
-        return open_door()
-    return open_door(world.bot if name == "bot" else getattr(world.cast, name))
+        return api_client()
+    return api_client(world.bot if name == "bot" else getattr(world.cast, name))

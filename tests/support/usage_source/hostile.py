@@ -1,6 +1,6 @@
 """Hostile set-ups as a real Prometheus keeps them: who was scraped when, and which pods it showed.
 
-Every set-up is one cluster of one Prometheus, told apart by its `cluster` label. Times are whole
+Every set-up is one cluster of one Prometheus, distinguished by its `cluster` label. Times are whole
 seconds from `BEGIN`, on the clock of the Kubernetes API.
 """
 

@@ -1,6 +1,6 @@
 """Hostile set-ups: what the exporters of one cluster reported, and the hours metered from it.
 
-Every set-up is one cluster of a shared, real Prometheus, told apart by the label `cluster`. Times
+Every set-up is one cluster of a shared, real Prometheus, with its label `cluster`. Times
 are seconds from `HOUR`; the history lasts from half an hour before it to two and a half hours after
 it, so that hours which follow and later rechecks can be metered too.
 """
@@ -151,7 +151,9 @@ def openmetrics(setups: Iterable[Setup]) -> str:
     """Return the series of all set-ups as OpenMetrics, each metric and series in one piece."""
     families: dict[str, list[str]] = defaultdict(list)
     for metric, labels, value, times in itertools.chain(*(setup.rows for setup in setups)):
-        text = ",".join(f'{key}="{told.translate(_ESCAPES)}"' for key, told in labels.items())
+        text = ",".join(
+            f'{key}="{reported.translate(_ESCAPES)}"' for key, reported in labels.items()
+        )
         lines = families[metric]
         lines += [f"{metric}{{{text}}} {value} {START + second}\n" for second in times]
     heads = ((f"# TYPE {name} unknown\n", lines) for name, lines in families.items())

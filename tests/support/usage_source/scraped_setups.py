@@ -1,6 +1,6 @@
 """Scraped set-ups: which target of an exporter answered when, which pods it carried, and a worker.
 
-Each set-up is one cluster of a shared, real Prometheus, told apart by the label `cluster`. Times
+Each set-up is one cluster of a shared, real Prometheus, distinguished by the label `cluster`. Times
 are seconds from `HOUR`.
 """
 

@@ -12,7 +12,7 @@ from tests.support.metering.prometheus import HOUR, serving, sound_world, target
 
 
 class Peer(socket.socket):
-    """A socket that says it is connected to where it is told."""
+    """A socket that says it is connected to where it is reported."""
 
     def __init__(self, address: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Where a webhook may go, told by a real receiver and by what never leaves this machine."""
+"""Where a webhook may go, reported by a real receiver and by what never leaves this machine."""
 
 import ipaddress
 import socket
@@ -100,7 +100,7 @@ def test_over_tls_the_certificate_is_checked_against_the_name(certificate: Path)
         "file:///etc/passwd",
     ],
 )
-def test_only_named_hosts_are_told_over_http(url: str) -> None:
+def test_only_named_hosts_are_reported_over_http(url: str) -> None:
     assert refused(GuardedPoster(**LOCAL), url) == "not_https"
 
 
@@ -199,7 +199,7 @@ def test_an_address_that_is_not_public_is_never_connected_to(
         "[fd12::5efe:a9fe:aa17]",
     ],
 )
-def test_what_a_cloud_tells_its_machines_is_reached_by_nobody(
+def test_what_a_cloud_shows_its_machines_is_reached_by_nobody(
     host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "create_connection", never_connect)
@@ -255,7 +255,7 @@ def test_of_ipv6_only_what_is_handed_out_for_the_internet_is_reached(
 @pytest.mark.soak
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address))
-def test_an_ipv4_address_inside_an_ipv6_one_opens_no_further_door(
+def test_an_ipv4_address_inside_an_ipv6_one_opens_no_further_endpoint(
     address: ipaddress.IPv4Address,
 ) -> None:
     poster = GuardedPoster()

@@ -92,36 +92,36 @@ def kind(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Kind]:
                 return (*mail(), lambda: len(server.mails))
             SimulatedSender.purge()
             SimulatedSender.failing.update(("x@example.test",) if answer == "refused" else ())
-            told = replace(TOLD, address="x@example.test")
-            return SimulatedSender(), told, lambda: len(SimulatedSender.sent)
+            reported = replace(TOLD, address="x@example.test")
+            return SimulatedSender(), reported, lambda: len(SimulatedSender.sent)
 
         yield make
     SimulatedSender.purge()
 
 
 def test_returning_means_that_the_other_side_has_taken_it(kind: Kind) -> None:
-    sender, told, count = kind("taken")
+    sender, reported, count = kind("taken")
 
-    sender.send(told)
-    sender.send(told)
+    sender.send(reported)
+    sender.send(reported)
 
     assert count() == 2
 
 
-def test_what_is_not_taken_is_told_so_that_it_is_tried_again(kind: Kind) -> None:
-    sender, told, _ = kind("refused")
+def test_what_is_not_taken_is_reported_so_that_it_is_tried_again(kind: Kind) -> None:
+    sender, reported, _ = kind("refused")
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        sender.send(told)
+        sender.send(reported)
 
     assert refusal.value.reason in {"status_503", "mail_refused", "unreachable"}
     assert SECRET not in str(refusal.value)
 
 
 def test_a_webhook_is_signed_json_that_says_which_event_it_is(receiver: Receiver) -> None:
-    sender, told = webhook(receiver)
+    sender, reported = webhook(receiver)
 
-    sender.send(told)
+    sender.send(reported)
 
     (got,) = receiver.posts
     assert json.loads(got.body) == {
@@ -130,20 +130,20 @@ def test_a_webhook_is_signed_json_that_says_which_event_it_is(receiver: Receiver
         "occurred_at": "2026-11-02T09:00:00+00:00",
         "organization": "acme",
         "subject": "8 large for LLM: approved",
-        "text": told.text,
+        "text": reported.text,
         "facts": {"requested_units": 8, "project": "llm"},
     }
     expected = hmac.new(SECRET.encode(), b"1800000000." + got.body, hashlib.sha256).hexdigest()
     assert got.headers["X-GPU-Ledger-Signature"] == f"t=1800000000,v1={expected}"
     assert got.headers["X-GPU-Ledger-Event"] == "quotas:request:approved"
-    assert got.headers["X-GPU-Ledger-Event-Id"] == str(told.event_id)
+    assert got.headers["X-GPU-Ledger-Event-Id"] == str(reported.event_id)
     assert got.headers["Content-Type"] == "application/json"
 
 
 def test_a_signature_is_what_others_compute() -> None:
-    told = signature(b"{}", secret=b"key", unix_seconds=1)
+    reported = signature(b"{}", secret=b"key", unix_seconds=1)
 
-    assert told == "t=1,v1=" + hmac.new(b"key", b"1.{}", hashlib.sha256).hexdigest()
+    assert reported == "t=1,v1=" + hmac.new(b"key", b"1.{}", hashlib.sha256).hexdigest()
 
 
 def test_the_same_event_is_the_same_body() -> None:
@@ -155,24 +155,24 @@ def test_the_same_event_is_the_same_body() -> None:
 
 @pytest.mark.parametrize("reference", ["", "env:WEBHOOK_SECRET_GONE", "WEBHOOK_SECRET_ACME"])
 def test_nothing_is_sent_unsigned(receiver: Receiver, reference: str) -> None:
-    sender, told = webhook(receiver)
+    sender, reported = webhook(receiver)
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        sender.send(replace(told, secret_reference=reference))
+        sender.send(replace(reported, secret_reference=reference))
 
     assert refusal.value.reason == "secret_missing"
     assert receiver.posts == []
 
 
 def test_a_mail_is_plain_text_that_a_person_reads(mails: MailServer) -> None:
-    sender, told = mail()
+    sender, reported = mail()
 
-    sender.send(told)
+    sender.send(reported)
 
     read = message_from_bytes(mails.mails[0], policy=email.policy.default)
     assert read["Subject"] == "[GPU Ledger] 8 large for LLM: approved"
     assert (read["From"], read["To"]) == ("ledger@example.test", "bob@example.test")
-    assert read["X-GPU-Ledger-Event-Id"] == str(told.event_id)
+    assert read["X-GPU-Ledger-Event-Id"] == str(reported.event_id)
     assert read["Auto-Submitted"] == "auto-generated"
     assert read.get_content_type() == "text/plain"
     assert read.get_content().splitlines() == [
@@ -187,12 +187,12 @@ def test_a_mail_is_plain_text_that_a_person_reads(mails: MailServer) -> None:
     ]
 
 
-def test_a_mail_server_that_is_away_is_told(mails: MailServer, settings: Settings) -> None:
-    sender, told = mail()
+def test_a_mail_server_that_is_away_is_reported(mails: MailServer, settings: Settings) -> None:
+    sender, reported = mail()
     settings.EMAIL_PORT = 1
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        sender.send(told)
+        sender.send(reported)
 
     assert refusal.value.reason == "mail_refused"
     assert mails.mails == []
@@ -202,12 +202,14 @@ def test_a_mail_server_that_is_away_is_told(mails: MailServer, settings: Setting
     "address",
     ["a,b@x.test", "a;b@", "a:b@", "(x@", "a@x..test", "", "x@x.test\nBcc: y@x.test", "x@\ud800"],
 )
-def test_an_address_nobody_can_write_to_is_told_as_such(mails: MailServer, address: str) -> None:
-    sender, told = mail()
+def test_an_address_nobody_can_write_to_is_reported_as_such(
+    mails: MailServer, address: str
+) -> None:
+    sender, reported = mail()
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        sender.send(replace(told, address=address))
-    sender.send(told)
+        sender.send(replace(reported, address=address))
+    sender.send(reported)
 
     assert refusal.value.reason == "address_invalid"
     assert len(mails.mails) == 1

@@ -18,7 +18,7 @@ def without_menu() -> Iterator[None]:
 
 @pytest.fixture
 def cast(db: None) -> Cast:  # noqa: ARG001 - It is the transaction.
-    """Everybody, let into the admin site; what opens there is told by roles."""
+    """Everybody, let into the admin site; what opens there is reported by roles."""
     made = make_cast()
     User.objects.update(is_staff=True)
     return made

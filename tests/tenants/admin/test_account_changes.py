@@ -266,7 +266,7 @@ def test_a_password_set_under_another_address_survives_no_approval(
     assert eve.check_password(NEW)
 
 
-def test_an_address_moved_there_and_back_leaves_no_password_and_is_told(cast: Cast) -> None:
+def test_an_address_moved_there_and_back_leaves_no_password_and_is_reported(cast: Cast) -> None:
     frank, before = enter(cast.frank), enter(cast.carol)
     page, fields = f"{PEOPLE}{cast.carol.pk}/change/", {"username": "carol", "is_staff": "on"}
 

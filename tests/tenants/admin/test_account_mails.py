@@ -8,8 +8,8 @@ from tenants.domain.identity.roles import Role
 from tenants.models import AccountChange, Invitation, Notification, Project
 from tests.support.builders import grant, make_user
 from tests.support.cast import Cast
+from tests.support.tenants.clients import api_client
 from tests.support.tenants.desk import committed, enter, links_sent
-from tests.support.tenants.doors import open_door
 
 SHOWN = "%-d %B %Y, %H:%M UTC"
 
@@ -32,7 +32,7 @@ def test_an_invitation_names_role_scope_inviter_and_end(cast: Cast) -> None:
     Project.objects.filter(pk=cast.llm.pk).update(name="Language\r\nmodels")
     body = {"email": "eve@example.test", "role": "project_lead", "project": str(cast.llm.pk)}
     with committed():
-        open_door(cast.alice).post("/api/v1/invitations/", body)
+        api_client(cast.alice).post("/api/v1/invitations/", body)
 
     text, end = last_mail(), Invitation.objects.get().expires_at
 
@@ -45,7 +45,7 @@ def test_an_invitation_names_role_scope_inviter_and_end(cast: Cast) -> None:
 def test_an_invitation_into_an_organization_names_it(cast: Cast) -> None:
     body = {"email": "eve@x.test", "role": "organization_admin", "organization": str(cast.acme.pk)}
     with committed():
-        open_door(cast.frank).post("/api/v1/invitations/", body)
+        api_client(cast.frank).post("/api/v1/invitations/", body)
 
     assert "organization admin of the organization Acme" in last_mail()
 

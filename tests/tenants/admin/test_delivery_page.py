@@ -20,7 +20,7 @@ LIST = "/admin/tenants/notificationdelivery/"
 
 
 def deliver(cast: Cast, *, kind: str, address: str) -> NotificationDelivery:
-    """Have an address told of an approval, and return the telling."""
+    """Have an address reported of an approval, and return the telling."""
     NotificationEndpoint.objects.create(
         organization=cast.acme,
         kind=kind,
@@ -110,20 +110,20 @@ def test_a_webhook_is_shown_with_its_json_and_without_its_secret(
         "text": "alice approved it.\nFrom now on.",
         "facts": {"units": 8},
     }
-    told = facts(page)
+    reported = facts(page)
     assert (
-        told["To"]
+        reported["To"]
         == "https://hooks.example.com/services/\N{HORIZONTAL ELLIPSIS}?\N{HORIZONTAL ELLIPSIS}"
     )
-    assert told["How"] == "POST of JSON, signed; the secret is shown nowhere"
-    assert told["Tries"] == "3 of at most 10"
-    assert told["Last result"] == "Failed: status_500: It answered 500."
-    assert told["Next try"] == f"{soon:%Y-%m-%d %H:%M} UTC"
+    assert reported["How"] == "POST of JSON, signed; the secret is shown nowhere"
+    assert reported["Tries"] == "3 of at most 10"
+    assert reported["Last result"] == "Failed: status_500: It answered 500."
+    assert reported["Next try"] == f"{soon:%Y-%m-%d %H:%M} UTC"
     assert f"tenants.notifications.postponed of delivery {delivery.pk}" in page
     assert TOKEN not in page
 
 
-def test_the_list_tells_result_and_next_try_and_shows_no_token(cast: Cast) -> None:
+def test_the_list_shows_result_and_next_try_and_shows_no_token(cast: Cast) -> None:
     address = f"https://hooks.example.com/services/{TOKEN}"
     deliver(cast, kind="webhook", address=address)
     NotificationDelivery.objects.update(attempts=1, last_error="unreachable: Nobody is there.")
@@ -140,15 +140,15 @@ def test_the_list_tells_result_and_next_try_and_shows_no_token(cast: Cast) -> No
     assert TOKEN not in page
 
 
-def test_a_person_is_told_at_the_address_of_the_account(cast: Cast) -> None:
+def test_a_person_is_reported_at_the_address_of_the_account(cast: Cast) -> None:
     delivery = deliver(cast, kind="mail", address="gpu@example.com")
     NotificationDelivery.objects.update(endpoint=None, state="sent", attempts=1, sent_at=AT)
 
-    told = facts(page_of(cast, f"{delivery.pk}/change/"))
+    reported = facts(page_of(cast, f"{delivery.pk}/change/"))
 
-    assert told["How"] == "mail, to the address of an account"
-    assert told["Last result"] == f"Taken at {AT:%Y-%m-%d %H:%M} UTC."
-    assert told["Next try"] == "none"
+    assert reported["How"] == "mail, to the address of an account"
+    assert reported["Last result"] == f"Taken at {AT:%Y-%m-%d %H:%M} UTC."
+    assert reported["Next try"] == "none"
     assert "Earlier failures" not in page_of(cast, f"{delivery.pk}/change/")
 
 

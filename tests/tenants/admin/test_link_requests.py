@@ -1,4 +1,4 @@
-"""Attacks on the page for a forgotten password: floods, and what its work says about addresses."""
+"""Attacks on the page for a purged password: floods, and what its work says about addresses."""
 
 import re
 from typing import Any

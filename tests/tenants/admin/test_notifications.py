@@ -40,7 +40,7 @@ def endpoint(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> NotificationEndpoin
 
 
 @pytest.mark.parametrize("name", ["frank", "ann"])
-def test_pages_show_what_is_told_and_no_secret(
+def test_pages_show_what_is_reported_and_no_secret(
     cast: Cast, endpoint: NotificationEndpoint, name: str
 ) -> None:
     client = enter(getattr(cast, name))
@@ -102,7 +102,7 @@ def chat(cast: Cast, endpoint: NotificationEndpoint) -> NotificationEndpoint:
 
 
 @pytest.mark.parametrize("name", ["frank", "ann"])
-def test_no_page_of_endpoints_tells_a_token_of_an_address(
+def test_no_page_of_endpoints_shows_a_token_of_an_address(
     cast: Cast, chat: NotificationEndpoint, name: str
 ) -> None:
     client = enter(getattr(cast, name))

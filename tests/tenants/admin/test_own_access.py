@@ -14,8 +14,8 @@ from tenants.selectors.actors import actor_of_user
 from tenants.services.identity.account_changes import approve_change
 from tests.support.builders import audited, grant, make_user
 from tests.support.cast import Cast, make_cast
+from tests.support.tenants.clients import api_client
 from tests.support.tenants.desk import committed, enter, links_sent
-from tests.support.tenants.doors import open_door
 
 pytestmark = pytest.mark.django_db
 HERE, SIGN_IN, TOKENS = "/accounts/", "/accounts/sign-in/", "/accounts/tokens/"
@@ -56,7 +56,7 @@ def bearer(text: str) -> int:
 
 
 def test_an_invited_person_gets_from_the_mail_to_an_api_token(cast: Cast) -> None:
-    alice = open_door(cast.alice)
+    alice = api_client(cast.alice)
     with committed():
         alice.post(
             "/api/v1/invitations/",
@@ -205,7 +205,10 @@ def test_only_a_form_of_ones_own_page_issues_a_token(cast: Cast, key: str) -> No
 
 def test_one_ends_ones_own_tokens_and_no_others(cast: Cast) -> None:
     carol = enter(cast.carol)
-    own, others = TOKEN.findall(issue(carol, scopes="tenants:project:read"))[0], open_door(cast.bob)
+    own, others = (
+        TOKEN.findall(issue(carol, scopes="tenants:project:read"))[0],
+        api_client(cast.bob),
+    )
     bobs = ApiToken.objects.get(user=cast.bob)
     mine = ApiToken.objects.get(user=cast.carol)
     assert mine.scopes == ["tenants:project:read"]

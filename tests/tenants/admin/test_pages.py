@@ -169,7 +169,7 @@ def test_a_namespace_is_bound_and_ended_by_buttons(cast: Cast) -> None:
     assert timezone.now() < binding.valid.upper <= timezone.now() + timedelta(hours=1)
 
 
-def test_a_button_tells_what_was_refused_and_does_the_rest(cast: Cast) -> None:
+def test_a_button_shows_what_was_refused_and_does_the_rest(cast: Cast) -> None:
     empty = Organization.objects.create(
         slug="empty", name="Empty", billing_currency="EUR", created_at=AT
     )

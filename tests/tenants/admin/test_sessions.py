@@ -14,8 +14,8 @@ from tenants.models import AuditEntry, PersonSession
 from tenants.selectors.actors import actor_of_user
 from tenants.services.identity.sessions import delete_ended_sessions
 from tests.support.cast import Cast
+from tests.support.tenants.clients import api_client
 from tests.support.tenants.desk import enter
-from tests.support.tenants.doors import open_door
 
 ME, HERE = "/api/v1/me/", "/api/v1/sessions/"
 PASSWORD = "correct horse battery"
@@ -95,14 +95,14 @@ def test_all_others_are_ended_at_once(cast: Cast) -> None:
 
 def test_a_token_ends_sessions_of_its_person_unless_it_is_limited(cast: Cast) -> None:
     browser = enter(cast.frank)
-    limited = open_door(cast.frank, scopes=("tenants:membership:write",))
-    whole = open_door(cast.frank)
+    limited = api_client(cast.frank, scopes=("tenants:membership:write",))
+    whole = api_client(cast.frank)
     session = whole.get(HERE).json()["results"][0]["id"]
 
     refused = [
         limited.post(f"{HERE}{session}/end/").status_code,
         limited.post(f"{HERE}end-others/").status_code,
-        open_door(cast.dora).post(f"{HERE}{session}/end/").status_code,
+        api_client(cast.dora).post(f"{HERE}{session}/end/").status_code,
     ]
     before = status(browser)
     ended = whole.post(f"{HERE}{session}/end/").status_code

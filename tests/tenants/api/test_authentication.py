@@ -1,4 +1,4 @@
-"""Tests of API tokens at the door."""
+"""Tests of API tokens at the endpoint."""
 
 from datetime import timedelta
 
@@ -11,13 +11,13 @@ from tenants.domain.actors import system_actor
 from tenants.models import ApiToken, AuditEntry
 from tenants.services.identity.tokens import revoke_token
 from tests.support.cast import Cast
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 ME = "/api/v1/me/"
 
 
-def test_a_token_tells_who_calls_and_what_it_may(cast: Cast) -> None:
-    answer = open_door(cast.carol).get(ME).json()
+def test_a_token_shows_who_calls_and_what_it_may(cast: Cast) -> None:
+    answer = api_client(cast.carol).get(ME).json()
 
     assert (answer["kind"], answer["name"], answer["scopes"]) == ("person", "carol", None)
     (grant,) = answer["grants"]
@@ -29,8 +29,8 @@ def test_a_token_tells_who_calls_and_what_it_may(cast: Cast) -> None:
     assert "metering:usage:read" in grant["capabilities"]
 
 
-def test_a_narrower_token_tells_less_and_may_less(cast: Cast) -> None:
-    client = open_door(cast.alice, scopes=("tenants:project:read",))
+def test_a_narrower_token_shows_less_and_may_less(cast: Cast) -> None:
+    client = api_client(cast.alice, scopes=("tenants:project:read",))
 
     me = client.get(ME).json()
     made = client.post(
@@ -45,7 +45,7 @@ def test_a_narrower_token_tells_less_and_may_less(cast: Cast) -> None:
 
 
 def test_a_revoked_token_is_refused_at_once(cast: Cast) -> None:
-    client = open_door(cast.carol)
+    client = api_client(cast.carol)
     assert client.get(ME).status_code == 200
 
     revoke_token(token=ApiToken.objects.get(), actor=system_actor("x"), at=timezone.now())
@@ -54,7 +54,7 @@ def test_a_revoked_token_is_refused_at_once(cast: Cast) -> None:
 
 
 def test_an_expired_token_is_refused(cast: Cast) -> None:
-    client = open_door(cast.carol)
+    client = api_client(cast.carol)
     now = timezone.now()
     ApiToken.objects.update(created_at=now - timedelta(days=2), expires_at=now)
 
@@ -62,7 +62,7 @@ def test_an_expired_token_is_refused(cast: Cast) -> None:
 
 
 def test_a_token_made_under_another_pepper_is_refused(cast: Cast) -> None:
-    client = open_door(cast.carol)
+    client = api_client(cast.carol)
 
     with override_settings(API_TOKEN_PEPPER="another-pepper-another-pepper-another"):
         response = client.get(ME)
@@ -90,7 +90,7 @@ def test_other_credentials_are_refused(header: str) -> None:
 
 
 def test_a_deactivated_person_is_out_with_session_and_token(cast: Cast) -> None:
-    by_token, by_session = open_door(cast.carol), APIClient()
+    by_token, by_session = api_client(cast.carol), APIClient()
     by_session.force_login(cast.carol)
     assert by_session.get(ME).status_code == 200
     cast.carol.is_active = False
@@ -111,8 +111,8 @@ def test_a_signed_in_person_needs_a_csrf_token_to_write(cast: Cast) -> None:
     assert problem(response) == (403, "permission_denied")
 
 
-def test_the_text_of_a_token_is_told_once(cast: Cast) -> None:
-    client = open_door(cast.alice)
+def test_the_text_of_a_token_is_reported_once(cast: Cast) -> None:
+    client = api_client(cast.alice)
     made = client.post(
         "/api/v1/api-tokens/",
         {"name": "laptop", "expires_at": (timezone.now() + timedelta(days=9)).isoformat()},
@@ -128,12 +128,12 @@ def test_the_text_of_a_token_is_told_once(cast: Cast) -> None:
     assert text.rsplit("_", 1)[1] not in client.get("/api/v1/api-tokens/").content.decode()
     assert (
         text.rsplit("_", 1)[1]
-        not in open_door(cast.frank).get("/api/v1/audit-entries/").content.decode()
+        not in api_client(cast.frank).get("/api/v1/audit-entries/").content.decode()
     )
 
 
 def test_a_person_revokes_the_own_token(cast: Cast) -> None:
-    client = open_door(cast.carol)
+    client = api_client(cast.carol)
     pk = ApiToken.objects.get().pk
 
     response = client.post(f"/api/v1/api-tokens/{pk}/revoke/")
@@ -144,10 +144,10 @@ def test_a_person_revokes_the_own_token(cast: Cast) -> None:
 
 
 def test_nobody_revokes_the_token_of_another(cast: Cast) -> None:
-    open_door(cast.alice)
+    api_client(cast.alice)
     pk = ApiToken.objects.get().pk
 
-    response = open_door(cast.mallory).post(f"/api/v1/api-tokens/{pk}/revoke/")
+    response = api_client(cast.mallory).post(f"/api/v1/api-tokens/{pk}/revoke/")
 
     assert problem(response) == (404, "not_found")
     assert ApiToken.objects.get(pk=pk).revoked_at is None
@@ -156,7 +156,7 @@ def test_nobody_revokes_the_token_of_another(cast: Cast) -> None:
 def test_a_request_takes_a_constant_number_of_statements(
     cast: Cast, django_assert_num_queries: object
 ) -> None:
-    client = open_door(cast.alice)
+    client = api_client(cast.alice)
     client.get(ME)
 
     with django_assert_num_queries(3):  # type: ignore[operator]
@@ -172,5 +172,5 @@ def test_wrong_tokens_of_a_network_are_refused_by_number_and_right_ones_never(ca
     assert problem(answers[0]) == (401, "unauthenticated")
     assert problem(answers[-1]) == (429, "too_many_attempts")
     assert 0 < int(answers[-1]["Retry-After"]) <= 600
-    assert open_door(cast.carol).get(ME).status_code == 200
+    assert api_client(cast.carol).get(ME).status_code == 200
     assert AuditEntry.objects.filter(action="tenants:token_guess:refuse").count() == 1

@@ -10,7 +10,7 @@ from tenants.domain.identity.roles import Role
 from tenants.models import AuditEntry, IdempotencyRecord, Membership, Project
 from tests.support.builders import grant
 from tests.support.cast import Cast, make_cast
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 PATH = "/api/v1/projects/"
 TIMEOUT_SECONDS = 30
@@ -21,7 +21,7 @@ def body_of(cast: Cast, slug: str = "new") -> dict[str, str]:
 
 
 def test_the_same_request_is_answered_the_same_without_a_second_effect(cast: Cast) -> None:
-    client = open_door(cast.alice)
+    client = api_client(cast.alice)
 
     first = client.post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
     written = AuditEntry.objects.count()
@@ -38,7 +38,7 @@ def test_the_same_request_is_answered_the_same_without_a_second_effect(cast: Cas
 
 @pytest.mark.parametrize("change", ["body", "path"])
 def test_another_request_under_the_key_is_refused(cast: Cast, change: str) -> None:
-    client = open_door(cast.alice)
+    client = api_client(cast.alice)
     client.post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
 
     if change == "body":
@@ -54,7 +54,7 @@ def test_another_request_under_the_key_is_refused(cast: Cast, change: str) -> No
 
 
 def test_a_refused_request_is_not_remembered_and_may_be_sent_again(cast: Cast) -> None:
-    client = open_door(cast.alice)
+    client = api_client(cast.alice)
     taken = Project.objects.create(
         organization=cast.acme, slug="new", name="Old", created_at=cast.acme.created_at
     )
@@ -70,8 +70,8 @@ def test_a_refused_request_is_not_remembered_and_may_be_sent_again(cast: Cast) -
 
 
 def test_a_key_belongs_to_its_caller(cast: Cast) -> None:
-    first = open_door(cast.alice).post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
-    second = open_door(cast.frank).post(PATH, body_of(cast, "b"), HTTP_IDEMPOTENCY_KEY="k1")
+    first = api_client(cast.alice).post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
+    second = api_client(cast.frank).post(PATH, body_of(cast, "b"), HTTP_IDEMPOTENCY_KEY="k1")
 
     assert (first.status_code, second.status_code) == (201, 201)
     assert IdempotencyRecord.objects.count() == 2
@@ -82,8 +82,8 @@ def test_a_token_of_other_scopes_does_not_get_the_stored_answer(
     cast: Cast, scopes: tuple[str, ...]
 ) -> None:
     wide = ("tenants:organization:read", "tenants:project:read", "tenants:project:write")
-    open_door(cast.alice, scopes=wide).post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
-    other = open_door(cast.alice, scopes=scopes)
+    api_client(cast.alice, scopes=wide).post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
+    other = api_client(cast.alice, scopes=scopes)
     written = AuditEntry.objects.count()
 
     replays = [other.post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1") for _ in range(2)]
@@ -99,7 +99,7 @@ def test_a_token_of_other_scopes_does_not_get_the_stored_answer(
 def test_a_person_whose_role_was_taken_away_does_not_get_the_stored_answer(
     cast: Cast, *, keeps_another_role: bool
 ) -> None:
-    client = open_door(cast.alice)
+    client = api_client(cast.alice)
     client.post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
     Membership.objects.filter(user=cast.alice).delete()
     if keeps_another_role:
@@ -112,7 +112,7 @@ def test_a_person_whose_role_was_taken_away_does_not_get_the_stored_answer(
 
 
 def test_a_further_role_does_not_keep_the_stored_answer_back(cast: Cast) -> None:
-    client = open_door(cast.alice)
+    client = api_client(cast.alice)
     first = client.post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY="k1")
     grant(cast.alice, Role.MEMBER, project=cast.virus)
 
@@ -123,7 +123,7 @@ def test_a_further_role_does_not_keep_the_stored_answer_back(cast: Cast) -> None
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 256, "ü"])
 def test_a_key_is_1_to_255_visible_characters(cast: Cast, key: str) -> None:
-    response = open_door(cast.alice).post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY=key)
+    response = api_client(cast.alice).post(PATH, body_of(cast), HTTP_IDEMPOTENCY_KEY=key)
 
     assert problem(response) == (400, "idempotency_key_required")
     assert not Project.objects.filter(slug="new").exists()
@@ -132,7 +132,7 @@ def test_a_key_is_1_to_255_visible_characters(cast: Cast, key: str) -> None:
 @pytest.mark.usefixtures("committed_db")
 def test_two_at_once_take_effect_once() -> None:
     cast = make_cast()
-    clients = [open_door(cast.alice) for _ in range(2)]
+    clients = [api_client(cast.alice) for _ in range(2)]
     together = threading.Barrier(2, timeout=TIMEOUT_SECONDS)
     answers: list[tuple[int, str]] = []
 

@@ -18,8 +18,8 @@ from tenants.services.identity.invitations import NAMES_MAX, TAKEN_MAX
 from tenants.services.identity.sign_in import INVITED_MAX
 from tests.support.builders import make_user
 from tests.support.cast import Cast, make_cast
+from tests.support.tenants.clients import api_client, problem
 from tests.support.tenants.desk import committed, links_sent
-from tests.support.tenants.doors import open_door, problem
 
 pytestmark = pytest.mark.django_db
 HERE = "/api/v1/invitations/"
@@ -44,15 +44,15 @@ def test_a_scoped_token_gives_no_role_that_may_do_more(cast: Cast) -> None:
     body = {"user": "carol", "organization": str(cast.acme.pk), "role": "organization_admin"}
     member = {"user": "alice", "project": str(cast.llm.pk), "role": "member"}
 
-    raised = open_door(cast.alice, scopes=narrow).post(ROLES, body)
-    platform = open_door(cast.frank, scopes=narrow).post(
+    raised = api_client(cast.alice, scopes=narrow).post(ROLES, body)
+    platform = api_client(cast.frank, scopes=narrow).post(
         ROLES, {"user": "carol", "role": "platform_admin"}
     )
-    alone = open_door(cast.frank).post(ROLES, {"user": "carol", "role": "platform_admin"})
-    offered = open_door(cast.alice, scopes=narrow).post(
+    alone = api_client(cast.frank).post(ROLES, {"user": "carol", "role": "platform_admin"})
+    offered = api_client(cast.alice, scopes=narrow).post(
         HERE, {"email": "x@example.test", "role": "member", "project": str(cast.llm.pk)}
     )
-    within = open_door(cast.bob, scopes=wide).post(ROLES, member)
+    within = api_client(cast.bob, scopes=wide).post(ROLES, member)
 
     assert problem(raised) == (403, "role_not_yours_to_give")
     assert (raised.json()["field"], "scopes" in raised.json()["remedy"]) == ("role", True)
@@ -65,7 +65,7 @@ def test_a_scoped_token_gives_no_role_that_may_do_more(cast: Cast) -> None:
 
 
 def test_a_lead_neither_adds_an_account_by_name_nor_learns_that_it_exists(cast: Cast) -> None:
-    bob = open_door(cast.bob)
+    bob = api_client(cast.bob)
 
     answers = [
         bob.post(ROLES, {"role": "member", "user": name, "project": str(cast.llm.pk)})
@@ -81,7 +81,7 @@ def test_a_lead_neither_adds_an_account_by_name_nor_learns_that_it_exists(cast: 
 
 
 def test_who_belongs_to_the_organization_is_added_by_name(cast: Cast) -> None:
-    answer = open_door(cast.bob).post(
+    answer = api_client(cast.bob).post(
         ROLES, {"role": "member", "user": "alice", "project": str(cast.llm.pk)}
     )
 
@@ -89,7 +89,7 @@ def test_who_belongs_to_the_organization_is_added_by_name(cast: Cast) -> None:
 
 
 def test_an_invitation_is_answered_alike_whether_the_address_has_an_account(cast: Cast) -> None:
-    bob, project = open_door(cast.bob), str(cast.llm.pk)
+    bob, project = api_client(cast.bob), str(cast.llm.pk)
 
     known = invited(bob, cast.mallory.email, project=project)
     unknown = invited(bob, "stranger@example.test", project=project)
@@ -104,7 +104,7 @@ def test_an_invitation_is_answered_alike_whether_the_address_has_an_account(cast
 
 
 def test_a_stranger_accepts_once_and_gets_a_link_to_set_a_password(cast: Cast) -> None:
-    invited(open_door(cast.bob), "eve@example.test", project=str(cast.llm.pk))
+    invited(api_client(cast.bob), "eve@example.test", project=str(cast.llm.pk))
     [link] = links_sent()
     visitor = Client()
 
@@ -125,7 +125,7 @@ def test_a_stranger_accepts_once_and_gets_a_link_to_set_a_password(cast: Cast) -
 
 
 def test_who_has_an_account_accepts_with_it(cast: Cast) -> None:
-    invited(open_door(cast.bob), "Mallory@example.test", project=str(cast.llm.pk))
+    invited(api_client(cast.bob), "Mallory@example.test", project=str(cast.llm.pk))
     [link] = links_sent()
 
     Client().post(link)
@@ -135,7 +135,7 @@ def test_who_has_an_account_accepts_with_it(cast: Cast) -> None:
 
 
 def test_late_withdrawn_and_forged_links_give_nothing(cast: Cast) -> None:
-    bob = open_door(cast.bob)
+    bob = api_client(cast.bob)
     invited(bob, "late@example.test", project=str(cast.llm.pk))
     invited(bob, "gone@example.test", project=str(cast.llm.pk))
     late, gone = links_sent()
@@ -155,7 +155,7 @@ def test_late_withdrawn_and_forged_links_give_nothing(cast: Cast) -> None:
 
 
 def test_a_used_link_that_is_sent_again_and_again_leaves_one_entry_an_hour(cast: Cast) -> None:
-    invited(open_door(cast.bob), "eve@example.test", project=str(cast.llm.pk))
+    invited(api_client(cast.bob), "eve@example.test", project=str(cast.llm.pk))
     [link] = links_sent()
     Client().post(link, {"username": "eve"})
     refused = AuditEntry.objects.filter(action="tenants:invitation:refuse")
@@ -170,7 +170,7 @@ def test_a_used_link_that_is_sent_again_and_again_leaves_one_entry_an_hour(cast:
 
 
 def test_an_inviter_who_may_not_any_more_gives_nothing(cast: Cast) -> None:
-    invited(open_door(cast.bob), "eve@example.test", project=str(cast.llm.pk))
+    invited(api_client(cast.bob), "eve@example.test", project=str(cast.llm.pk))
     [link] = links_sent()
     cast.bob.memberships.all().delete()
 
@@ -193,7 +193,7 @@ def test_an_inviter_who_may_not_any_more_gives_nothing(cast: Cast) -> None:
 def test_what_cannot_be_offered_is_named(
     cast: Cast, body: dict[str, str], field: str, code: str
 ) -> None:
-    answer = open_door(cast.frank).post(
+    answer = api_client(cast.frank).post(
         HERE, {"email": "x@example.test", "role": "member", "project": str(cast.llm.pk), **body}
     )
 
@@ -203,7 +203,7 @@ def test_what_cannot_be_offered_is_named(
 
 
 def test_the_same_is_offered_once_until_it_expires(cast: Cast) -> None:
-    bob, project = open_door(cast.bob), str(cast.llm.pk)
+    bob, project = api_client(cast.bob), str(cast.llm.pk)
     first = invited(bob, "eve@example.test", project=project)
     second = invited(bob, "eve@example.test", project=project)
     Invitation.objects.update(expires_at=timezone.now() - timedelta(days=1))
@@ -214,14 +214,14 @@ def test_the_same_is_offered_once_until_it_expires(cast: Cast) -> None:
 
 def test_without_a_mail_server_nobody_is_invited(cast: Cast) -> None:
     with override_settings(EMAIL_BACKEND="django.core.mail.backends.dummy.EmailBackend"):
-        status, _ = invited(open_door(cast.bob), "x@example.test", project=str(cast.llm.pk))
+        status, _ = invited(api_client(cast.bob), "x@example.test", project=str(cast.llm.pk))
 
     assert status == 409
     assert not Invitation.objects.exists()
 
 
 def test_one_address_is_not_invited_again_and_again(cast: Cast) -> None:
-    bob, project = open_door(cast.bob), str(cast.llm.pk)
+    bob, project = api_client(cast.bob), str(cast.llm.pk)
     for _ in range(INVITED_MAX):
         invited(bob, "eve@example.test", project=project)
         Invitation.objects.filter(withdrawn_at=None).update(withdrawn_at=timezone.now())
@@ -240,7 +240,7 @@ def test_one_address_is_not_invited_again_and_again(cast: Cast) -> None:
 
 
 def test_a_link_says_of_few_user_names_whether_they_are_taken(cast: Cast) -> None:
-    invited(open_door(cast.bob), "bob.second@example.test", project=str(cast.llm.pk))
+    invited(api_client(cast.bob), "bob.second@example.test", project=str(cast.llm.pk))
     [link] = links_sent()
 
     names = ("dora", "frank", "ann", "alice", "mallory", "carol", "free")
@@ -256,7 +256,7 @@ def test_a_link_says_of_few_user_names_whether_they_are_taken(cast: Cast) -> Non
 
 def probe(cast: Cast, names: Iterable[str], *, times: int = 1) -> Iterator[str]:
     """Yield the answer to each name, tried with links that Bob sends to addresses of his own."""
-    bob = open_door(cast.bob)
+    bob = api_client(cast.bob)
     for number, name in enumerate(names):
         if number % times == 0:
             still_open = Invitation.objects.filter(accepted_at=None, withdrawn_at=None)
@@ -291,7 +291,7 @@ def test_links_of_one_inviter_together_tell_of_few_user_names_that_they_are_take
 def test_a_user_name_that_is_refused_stands_in_the_form_beside_what_is_wrong(
     cast: Cast, name: str, problem: str
 ) -> None:
-    invited(open_door(cast.bob), "eve@example.test", project=str(cast.llm.pk))
+    invited(api_client(cast.bob), "eve@example.test", project=str(cast.llm.pk))
     [link] = links_sent()
 
     refused = Client().post(link, {"username": name})
@@ -307,7 +307,7 @@ def test_a_user_name_that_is_refused_stands_in_the_form_beside_what_is_wrong(
 def test_where_two_accounts_have_the_address_the_named_one_gets_the_role(cast: Cast) -> None:
     second = make_user("mallory2")
     User.objects.filter(pk=second.pk).update(email=cast.mallory.email)
-    invited(open_door(cast.bob), cast.mallory.email, project=str(cast.llm.pk))
+    invited(api_client(cast.bob), cast.mallory.email, project=str(cast.llm.pk))
     [link] = links_sent()
 
     looked = Client().get(link).content.decode()

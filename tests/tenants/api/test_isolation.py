@@ -1,4 +1,4 @@
-"""Who may see what: every caller at every door, and nothing of others in any answer."""
+"""Who may see what: every caller at every endpoint, and nothing of others in any answer."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 from tests.support.tenants.world import CALLERS, CANARIES, World, caller
 
 # Who gets 200 for one object: by resource and place, in the order of CALLERS after anonymous.
@@ -67,7 +67,7 @@ def test_what_may_not_be_seen_answers_as_what_does_not_exist(world: World, name:
 
 
 @pytest.mark.parametrize("name", ["carol", "bob", "alice", "bot"])
-def test_no_answer_tells_a_word_of_another_organization(world: World, name: str) -> None:
+def test_no_answer_shows_a_word_of_another_organization(world: World, name: str) -> None:
     client = caller(world, name)
 
     for response in _everything(client, world):
@@ -90,7 +90,7 @@ def _everything(client: APIClient, world: World) -> Iterator[Any]:
 @pytest.mark.parametrize("resource", [*RESOURCES, "me"])
 @pytest.mark.usefixtures("world")
 def test_nobody_gets_anything_without_credentials(resource: str) -> None:
-    client = open_door()
+    client = api_client()
 
     response = client.get(f"/api/v1/{resource}/")
 
@@ -110,7 +110,7 @@ def test_a_filter_does_not_tell_whether_an_organization_exists(
     assert (response.status_code, response.json()["results"]) == (200, [])
 
 
-def test_a_member_is_not_told_the_billing_details_of_the_organization(world: World) -> None:
+def test_a_member_is_not_reported_the_billing_details_of_the_organization(world: World) -> None:
     world.cast.acme.tax_id = "DE123"
     world.cast.acme.save()
 

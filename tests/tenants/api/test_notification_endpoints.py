@@ -9,7 +9,7 @@ from tenants.models import AuditEntry, NotificationDelivery, NotificationEndpoin
 from tenants.services.notifications.outbox import notify
 from tests.support.builders import AT
 from tests.support.cast import Cast, make_cast
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 PATH = "/api/v1/notification-endpoints/"
 DELIVERIES = "/api/v1/notification-deliveries/"
@@ -37,20 +37,20 @@ def test_an_address_is_not_registered_without_a_usable_key(cast: Cast, key: str 
     entries = AuditEntry.objects.count()
     headers = {} if key is None else {"Idempotency-Key": key}
 
-    answer = open_door(cast.alice).post(PATH, body_of(cast), format="json", headers=headers)
+    answer = api_client(cast.alice).post(PATH, body_of(cast), format="json", headers=headers)
 
     assert problem(answer) == (400, "idempotency_key_required")
-    told = json.loads(answer.content)
-    assert told["detail"] == "The Idempotency-Key is missing or not usable."
+    reported = json.loads(answer.content)
+    assert reported["detail"] == "The Idempotency-Key is missing or not usable."
     assert not NotificationEndpoint.objects.exists()
-    assert AuditEntry.objects.count() == entries + 1  # The token of the door itself.
+    assert AuditEntry.objects.count() == entries + 1  # The token of the endpoint itself.
 
 
 def test_the_same_key_registers_one_address_and_is_answered_the_same(cast: Cast) -> None:
-    door, key = open_door(cast.alice), {"Idempotency-Key": "once"}
+    client_for, key = api_client(cast.alice), {"Idempotency-Key": "once"}
 
-    first = door.post(PATH, body_of(cast), format="json", headers=key)
-    again = door.post(PATH, body_of(cast), format="json", headers=key)
+    first = client_for.post(PATH, body_of(cast), format="json", headers=key)
+    again = client_for.post(PATH, body_of(cast), format="json", headers=key)
 
     made = NotificationEndpoint.objects.get()
     assert (first.status_code, again.status_code) == (201, 201)
@@ -60,10 +60,10 @@ def test_the_same_key_registers_one_address_and_is_answered_the_same(cast: Cast)
 
 
 def test_the_key_of_one_address_registers_no_other(cast: Cast) -> None:
-    door, key = open_door(cast.alice), {"Idempotency-Key": "once"}
-    door.post(PATH, body_of(cast), format="json", headers=key)
+    client_for, key = api_client(cast.alice), {"Idempotency-Key": "once"}
+    client_for.post(PATH, body_of(cast), format="json", headers=key)
 
-    other = door.post(PATH, body_of(cast, "b@example.com"), format="json", headers=key)
+    other = client_for.post(PATH, body_of(cast, "b@example.com"), format="json", headers=key)
 
     assert problem(other) == (422, "idempotency_key_reused")
     assert [e.address for e in NotificationEndpoint.objects.all()] == ["gpu@example.com"]
@@ -78,10 +78,10 @@ def hook_of(cast: Cast) -> dict[str, object]:
 
 
 def test_an_address_with_tokens_is_stored_whole_and_answered_without_them(cast: Cast) -> None:
-    door, key = open_door(cast.frank), {"Idempotency-Key": "once"}
+    client_for, key = api_client(cast.frank), {"Idempotency-Key": "once"}
 
-    first = door.post(PATH, hook_of(cast), format="json", headers=key)
-    again = door.post(PATH, hook_of(cast), format="json", headers=key)
+    first = client_for.post(PATH, hook_of(cast), format="json", headers=key)
+    again = client_for.post(PATH, hook_of(cast), format="json", headers=key)
 
     assert NotificationEndpoint.objects.get().address == WHOLE
     assert [one.status_code for one in (first, again)] == [201, 201]
@@ -101,11 +101,11 @@ def test_nobody_reads_the_tokens_of_an_address(cast: Cast, name: str) -> None:
             text="Yes.",
             at=AT,
         )
-    delivery, door = NotificationDelivery.objects.get(), open_door(getattr(cast, name))
+    delivery, client_for = NotificationDelivery.objects.get(), api_client(getattr(cast, name))
 
     for path in (PATH, f"{PATH}{endpoint.pk}/", DELIVERIES, f"{DELIVERIES}{delivery.pk}/"):
-        told = door.get(path).json()
-        (row,) = told.get("results", [told])
+        reported = client_for.get(path).json()
+        (row,) = reported.get("results", [reported])
         assert row["address"] == SHOWN, path
 
 
@@ -114,7 +114,7 @@ def test_events_are_changed_without_a_change_to_the_address(cast: Cast) -> None:
         **{**hook_of(cast), "organization": cast.acme}, created_at=AT
     )
 
-    told = open_door(cast.frank).patch(
+    reported = api_client(cast.frank).patch(
         f"{PATH}{endpoint.pk}/",
         {"events": ["quotas:*:*"]},
         format="json",
@@ -122,5 +122,5 @@ def test_events_are_changed_without_a_change_to_the_address(cast: Cast) -> None:
     )
 
     endpoint.refresh_from_db()
-    assert (told.status_code, told.json()["address"]) == (200, SHOWN)
+    assert (reported.status_code, reported.json()["address"]) == (200, SHOWN)
     assert (endpoint.events, endpoint.address) == (["quotas:*:*"], WHOLE)

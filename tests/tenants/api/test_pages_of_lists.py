@@ -1,4 +1,4 @@
-"""Cursor pages: what was there at the start is told exactly once, whatever comes in between."""
+"""Cursor pages: what was there at the start is reported exactly once, whatever comes in between."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -22,7 +22,7 @@ from tests.support.builders import (
     make_user,
 )
 from tests.support.cast import Cast
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 SEED = system_actor("seed")
 ROWS = 7
@@ -66,7 +66,7 @@ def page(client: APIClient, address: str) -> tuple[list[str], str | None, str | 
 def test_rows_that_come_in_between_neither_hide_nor_repeat_another(
     cast: Cast, noun: str, first: int
 ) -> None:
-    make, client = MAKERS[noun], open_door(cast.frank)
+    make, client = MAKERS[noun], api_client(cast.frank)
     for number in range(100, 100 + ROWS):
         make(cast, number)
     there = set(page(client, f"/api/v1/{noun}/?page_size=200")[0])
@@ -88,8 +88,8 @@ def test_rows_that_come_in_between_neither_hide_nor_repeat_another(
 
 
 @pytest.mark.parametrize("noun", sorted(MAKERS))
-def test_walking_back_tells_the_same_rows_in_the_same_order(cast: Cast, noun: str) -> None:
-    client = open_door(cast.frank)
+def test_walking_back_shows_the_same_rows_in_the_same_order(cast: Cast, noun: str) -> None:
+    client = api_client(cast.frank)
     for number in range(100, 100 + ROWS):
         MAKERS[noun](cast, number)
     address: str | None = f"/api/v1/{noun}/?page_size=3"
@@ -115,7 +115,7 @@ def test_walking_back_tells_the_same_rows_in_the_same_order(cast: Cast, noun: st
 def test_a_cursor_of_nowhere_is_refused_or_a_page_and_never_a_crash(
     cast: Cast, noun: str, cursor: str
 ) -> None:
-    answer = open_door(cast.frank).get(f"/api/v1/{noun}/", {"cursor": cursor})
+    answer = api_client(cast.frank).get(f"/api/v1/{noun}/", {"cursor": cursor})
 
     if answer.status_code != 200:
         assert problem(answer) == (422, "invalid_input")
@@ -136,14 +136,14 @@ def test_a_changed_cursor_whose_values_no_column_holds_is_refused(
 ) -> None:
     cursor = urlsafe_b64encode(json.dumps([is_backwards, *values]).encode()).decode()
 
-    answer = open_door(cast.frank).get(f"/api/v1/{noun}/", {"cursor": cursor})
+    answer = api_client(cast.frank).get(f"/api/v1/{noun}/", {"cursor": cursor})
 
     assert problem(answer) == (422, "invalid_input")
     assert answer.json()["field"] == "cursor"
 
 
 @pytest.mark.parametrize(
-    ("noun", "query", "told"),
+    ("noun", "query", "reported"),
     [
         ("projects", "slug=llm", ["llm"]),
         ("projects", "slug=LLM", []),
@@ -155,13 +155,13 @@ def test_a_changed_cursor_whose_values_no_column_holds_is_refused(
     ],
 )
 def test_filters_are_exact_and_all_of_them_hold(
-    cast: Cast, noun: str, query: str, told: list[str]
+    cast: Cast, noun: str, query: str, reported: list[str]
 ) -> None:
     address = f"/api/v1/{noun}/?{query.format(umbrella=cast.umbrella.pk)}"
 
-    rows = open_door(cast.frank).get(address).json()["results"]
+    rows = api_client(cast.frank).get(address).json()["results"]
 
-    assert [row["slug"] for row in rows] == told
+    assert [row["slug"] for row in rows] == reported
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_filters_are_exact_and_all_of_them_hold(
 def test_a_filter_that_cannot_be_used_is_refused_and_never_widens_the_list(
     cast: Cast, query: str, field: str
 ) -> None:
-    answer = open_door(cast.frank).get(f"/api/v1/projects/?{query}")
+    answer = api_client(cast.frank).get(f"/api/v1/projects/?{query}")
 
     assert problem(answer) == (422, "invalid_input")
     assert [found["field"] for found in answer.json()["problems"]] == [field]

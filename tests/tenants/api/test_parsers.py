@@ -4,7 +4,7 @@ import pytest
 from django.test import override_settings
 
 from tests.support.cast import Cast
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 PATH = "/api/v1/projects/"
 BYTES_MAX = 2_621_440
@@ -17,7 +17,7 @@ def nested(levels: int) -> str:
 
 @pytest.mark.parametrize("levels", [34, 900, 100_000])
 def test_a_body_nested_too_deep_is_refused_with_the_limit(cast: Cast, levels: int) -> None:
-    response = open_door(cast.alice).post(
+    response = api_client(cast.alice).post(
         PATH, nested(levels), content_type="application/json", HTTP_IDEMPOTENCY_KEY="k"
     )
 
@@ -26,13 +26,13 @@ def test_a_body_nested_too_deep_is_refused_with_the_limit(cast: Cast, levels: in
 
 
 def test_a_body_within_the_depth_is_judged_by_its_fields(cast: Cast) -> None:
-    response = open_door(cast.alice).post(PATH, nested(32), content_type="application/json")
+    response = api_client(cast.alice).post(PATH, nested(32), content_type="application/json")
 
     assert problem(response) == (422, "invalid_input")
 
 
 def test_a_body_that_is_too_big_is_refused_with_the_limit(cast: Cast) -> None:
-    response = open_door(cast.alice).post(
+    response = api_client(cast.alice).post(
         PATH, "x" * (BYTES_MAX + 1), content_type="application/json"
     )
 
@@ -42,7 +42,7 @@ def test_a_body_that_is_too_big_is_refused_with_the_limit(cast: Cast) -> None:
 
 @override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=30)
 def test_a_body_of_exactly_the_limit_is_read(cast: Cast) -> None:
-    client = open_door(cast.alice)
+    client = api_client(cast.alice)
 
     fits = client.post(PATH, b'{"name": "abcdefghijklmnopqr"}', content_type="application/json")
     over = client.post(PATH, b'{"name": "abcdefghijklmnopqrs"}', content_type="application/json")

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from tenants.models import AuditEntry, NamespaceBinding
-from tests.support.tenants.doors import problem
+from tests.support.tenants.clients import problem
 from tests.support.tenants.world import CALLERS, World, caller
 
 # Writes: path, body, and who gets which status; every other caller gets 404 (401 for nobody).
@@ -112,11 +112,11 @@ WRITES = {
 
 
 @pytest.mark.parametrize("name", CALLERS)
-@pytest.mark.parametrize("deed", sorted(WRITES))
+@pytest.mark.parametrize("call", sorted(WRITES))
 def test_each_write_is_allowed_to_exactly_whose_roles_reach_it(
-    world: World, deed: str, name: str
+    world: World, call: str, name: str
 ) -> None:
-    method, path, body, allowed, otherwise = WRITES[deed]
+    method, path, body, allowed, otherwise = WRITES[call]
     client = caller(world, name)
     names = {
         "acme": world.cast.acme.pk,

@@ -14,7 +14,7 @@ from tenants.models import Cluster, SecretHost
 from tests.support.builders import make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import write_kubeconfig
-from tests.support.tenants.doors import open_door
+from tests.support.tenants.clients import api_client
 
 HERE = "/api/v1/clusters/"
 OWN, LISTENER = "https://hopper.example.test:6443", "https://listener.example.test"
@@ -34,7 +34,7 @@ def secrets(settings: Settings, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def frank(cast: Cast) -> APIClient:
-    return open_door(cast.frank)
+    return api_client(cast.frank)
 
 
 def register(client: APIClient, slug: str, reference: str, url: str, **fields: str) -> Response:

@@ -1,4 +1,4 @@
-"""Tests of what every door shares: problems, versions, pages, filters, strict bodies."""
+"""Tests of what every endpoint shares: problems, versions, pages, filters, strict bodies."""
 
 import base64
 from urllib.parse import parse_qs, urlsplit
@@ -10,12 +10,12 @@ from rest_framework.test import APIClient
 from tenants.models import Organization, Project
 from tests.support.builders import make_organization, make_project
 from tests.support.cast import Cast
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 
 @pytest.fixture
 def frank(cast: Cast) -> APIClient:
-    return open_door(cast.frank)
+    return api_client(cast.frank)
 
 
 # ---------------------------------------------------------------- versions
@@ -49,7 +49,7 @@ def test_a_change_without_a_version_is_refused(
 # ---------------------------------------------------------------- bodies
 
 
-def test_every_problem_of_a_body_is_told_at_once_unknown_fields_included(
+def test_every_problem_of_a_body_is_reported_at_once_unknown_fields_included(
     frank: APIClient,
 ) -> None:
     response = frank.post(
@@ -66,7 +66,7 @@ def test_every_problem_of_a_body_is_told_at_once_unknown_fields_included(
     }
 
 
-def test_rules_of_the_service_are_told_by_field_too(frank: APIClient) -> None:
+def test_rules_of_the_service_are_reported_by_field_too(frank: APIClient) -> None:
     response = frank.post(
         "/api/v1/organizations/",
         {"slug": "new", "name": "New", "billing_currency": "eur", "time_zone": "Mars/Olympus"},
@@ -125,7 +125,7 @@ def test_pages_ordered_by_a_column_that_repeats_are_complete(frank: APIClient) -
 
 def test_newest_audit_entries_come_first_and_page_on(cast: Cast, frank: APIClient) -> None:
     for _ in range(3):
-        open_door(cast.carol)
+        api_client(cast.carol)
 
     first = frank.get("/api/v1/audit-entries/?page_size=2").json()
     rest = frank.get(first["next"]).json()
@@ -239,7 +239,7 @@ def test_a_reader_without_the_last_slash_is_sent_on(frank: APIClient) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_a_write_without_the_last_slash_is_told_the_right_address(method: str) -> None:
+def test_a_write_without_the_last_slash_is_reported_the_right_address(method: str) -> None:
     response = APIClient(enforce_csrf_checks=True).generic(
         method, "/api/v1/organizations", "{}", HTTP_AUTHORIZATION="Bearer gpl_x"
     )
@@ -296,7 +296,7 @@ def test_the_description_and_its_page_are_open() -> None:
 
 
 @pytest.mark.django_db
-def test_the_description_tells_of_headers_problems_and_credentials() -> None:
+def test_the_description_shows_of_headers_problems_and_credentials() -> None:
     schema = yaml.safe_load(APIClient().get("/api/v1/schema/").content)
     change = schema["paths"]["/api/v1/projects/{id}/"]["patch"]
     make = schema["paths"]["/api/v1/projects/"]["post"]

@@ -12,11 +12,11 @@ from tenants.models import Organization
 from tenants.selectors.locks import lock_rows
 from tests.support.builders import make_organization
 from tests.support.cast import make_cast
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 from tests.support.threads import in_thread
 
 
-def test_a_refusal_is_told_in_full() -> None:
+def test_a_refusal_is_reported_in_full() -> None:
     response = problem_response(
         InvalidInputError(
             "No.",
@@ -50,7 +50,7 @@ def test_what_a_refusal_has_not_is_left_out() -> None:
     assert set(response.data) == {"type", "title", "status", "detail", "code", "remedy"}
 
 
-def test_a_caller_told_to_wait_is_told_how_long() -> None:
+def test_a_caller_reported_to_wait_is_reported_how_long() -> None:
     response = problem_response(Throttled(wait=7), {})
 
     assert response is not None
@@ -66,7 +66,7 @@ def test_a_programming_mistake_is_left_to_crash(error: Exception) -> None:
 def test_a_row_somebody_else_keeps_is_busy_and_worth_another_try() -> None:
     cast = make_cast()
     other = make_organization("other")
-    client = open_door(cast.frank)
+    client = api_client(cast.frank)
 
     def change() -> tuple[int, str, str]:
         with connection.cursor() as cursor:

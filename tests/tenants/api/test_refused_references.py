@@ -10,8 +10,8 @@ from pytest_django import Settings
 from tenants.models import AuditEntry, Cluster
 from tests.support.builders import make_cluster
 from tests.support.cast import Cast
+from tests.support.tenants.clients import api_client, problem
 from tests.support.tenants.desk import enter
-from tests.support.tenants.doors import open_door, problem
 
 HERE = "/api/v1/clusters/"
 NEW = {"slug": "hopper", "name": "Hopper", "metered_from": "2026-10-01T00:00:00Z"}
@@ -86,7 +86,7 @@ def refusals() -> list[tuple[str, dict[str, Any]]]:
 def test_what_leads_outside_is_refused_and_audited(
     cast: Cast, field: str, value: str, code: str
 ) -> None:
-    frank, known = open_door(cast.frank), make_cluster("known")
+    frank, known = api_client(cast.frank), make_cluster("known")
     User.objects.filter(pk=cast.frank.pk).update(is_staff=True)
     cast.frank.refresh_from_db()
 
@@ -112,7 +112,7 @@ def test_what_leads_outside_is_refused_and_audited(
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize("file", ["comes/later", "odd"])
 def test_files_inside_and_files_that_come_later_are_accepted(cast: Cast, file: str) -> None:
-    made = open_door(cast.frank).post(
+    made = api_client(cast.frank).post(
         HERE,
         {
             **NEW,

@@ -12,12 +12,12 @@ from tenants.models import AuditEntry, Membership
 from tests.support.builders import make_cluster
 from tests.support.cast import Cast
 from tests.support.references import reference_to
-from tests.support.tenants.doors import open_door, problem
+from tests.support.tenants.clients import api_client, problem
 
 
 @pytest.fixture
 def frank(cast: Cast) -> APIClient:
-    return open_door(cast.frank)
+    return api_client(cast.frank)
 
 
 def test_an_organization_is_made_filled_emptied_and_closed(frank: APIClient) -> None:
@@ -111,7 +111,7 @@ def test_an_unknown_owner_is_blamed_on_its_field(cast: Cast, frank: APIClient) -
 
 
 def test_a_role_is_given_and_taken(cast: Cast) -> None:
-    bob = open_door(cast.bob)
+    bob = api_client(cast.bob)
 
     made = bob.post(
         "/api/v1/memberships/",
@@ -135,7 +135,7 @@ def test_the_last_platform_admin_cannot_go_over_rest(cast: Cast, frank: APIClien
 
 
 def test_a_service_account_works_with_its_token_until_it_is_closed(cast: Cast) -> None:
-    alice = open_door(cast.alice)
+    alice = api_client(cast.alice)
     account = alice.post(
         "/api/v1/service-accounts/",
         {"organization": str(cast.acme.pk), "slug": "ci", "name": "CI"},
@@ -167,7 +167,7 @@ def test_a_service_account_works_with_its_token_until_it_is_closed(cast: Cast) -
 
 
 def test_a_service_account_issues_no_token_for_a_person(cast: Cast) -> None:
-    alice = open_door(cast.alice)
+    alice = api_client(cast.alice)
     account = alice.post(
         "/api/v1/service-accounts/",
         {"organization": str(cast.acme.pk), "slug": "ci", "name": "CI"},
@@ -189,7 +189,7 @@ def test_the_trail_is_read_by_object_and_shows_the_leaf(cast: Cast, frank: APICl
     frank.patch(f"/api/v1/projects/{cast.llm.pk}/", {"name": "LLM 2"}, HTTP_IF_MATCH='"1"')
 
     (entry,) = (
-        open_door(cast.alice)
+        api_client(cast.alice)
         .get("/api/v1/audit-entries/", {"object_kind": "project", "object_id": str(cast.llm.pk)})
         .json()["results"]
     )

@@ -1,4 +1,4 @@
-"""What is no choice is told the choices, in every body alike."""
+"""What is no choice is reported the choices, in every body alike."""
 
 from typing import Any
 

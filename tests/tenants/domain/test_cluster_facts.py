@@ -35,7 +35,7 @@ def test_a_map_of_names_to_lists_of_names_is_fine(aliases: dict[str, list[str]])
         {"hostname": ["a"] * 17},
     ],
 )
-def test_a_wrong_alias_is_told_with_its_place(aliases: dict[str, object]) -> None:
+def test_a_wrong_alias_is_reported_with_its_place(aliases: dict[str, object]) -> None:
     (problem,) = alias_problems("label_aliases", aliases)
 
     (name,) = aliases
@@ -55,7 +55,7 @@ def test_resource_names_of_every_sharing_mode_are_fine() -> None:
 
 
 @pytest.mark.parametrize("name", ["gpu", "nvidia.com/", "/gpu", "nvidia.com/gpu ", 'a/"}', 7])
-def test_a_name_that_is_no_extended_resource_is_told_with_its_place(name: object) -> None:
+def test_a_name_that_is_no_extended_resource_is_reported_with_its_place(name: object) -> None:
     (problem,) = resource_problems(["nvidia.com/gpu", name])
 
     assert (problem.field, problem.code) == ("offered_resources.1", "not_a_resource_name")
@@ -97,7 +97,7 @@ def test_a_whole_selector_or_none_is_fine() -> None:
     assert selector_problems("cluster", "hopper") == selector_problems("", "") == ()
 
 
-def test_pod_labels_are_told_from_other_text() -> None:
+def test_pod_labels_are_reported_from_other_text() -> None:
     assert user_label_problems("") == user_label_problems("billing.example.com/user") == ()
     assert [p.code for p in user_label_problems('x"} or up{a="')] == ["not_a_label"]
 

@@ -36,7 +36,7 @@ def test_an_address_is_shown_without_its_tokens(kind: str, address: str, shown: 
     assert masked_address(kind, address) == shown
 
 
-def test_tries_are_told_with_how_many_there_may_be() -> None:
+def test_tries_are_reported_with_how_many_there_may_be() -> None:
     assert [attempts_text(attempts) for attempts in (0, 3)] == ["none", "3 of at most 10"]
 
 
@@ -67,9 +67,9 @@ def test_tries_are_told_with_how_many_there_may_be() -> None:
 def test_the_last_result_is_a_sentence(
     state: str, attempts: int, sent_at: datetime | None, last_error: str, words: str
 ) -> None:
-    told = result_text(state=state, attempts=attempts, sent_at=sent_at, last_error=last_error)
+    reported = result_text(state=state, attempts=attempts, sent_at=sent_at, last_error=last_error)
 
-    assert told == words
+    assert reported == words
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,6 @@ def test_the_last_result_is_a_sentence(
     ],
 )
 def test_only_what_is_on_its_way_is_tried_again(state: str, seconds: int, words: str) -> None:
-    told = next_attempt_text(state=state, next_at=AT + timedelta(seconds=seconds), at=AT)
+    reported = next_attempt_text(state=state, next_at=AT + timedelta(seconds=seconds), at=AT)
 
-    assert told == words
+    assert reported == words

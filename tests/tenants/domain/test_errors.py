@@ -1,4 +1,4 @@
-"""Tests of refusals: what each carries, and that codes are told apart."""
+"""Tests of refusals: what each carries, and that codes are distinguished."""
 
 import importlib
 from collections import Counter

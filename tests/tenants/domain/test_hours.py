@@ -36,7 +36,7 @@ def test_a_time_without_a_zone_is_a_mistake() -> None:
         floor_hour(datetime(2026, 10, 1))  # noqa: DTZ001 - The mistake itself.
 
 
-def test_a_range_is_told_in_utc_with_its_first_hour_and_the_one_after_its_last() -> None:
+def test_a_range_is_reported_in_utc_with_its_first_hour_and_the_one_after_its_last() -> None:
     berlin = timezone(timedelta(hours=2))
     begin_at = datetime(2026, 10, 1, tzinfo=berlin)
 

@@ -55,7 +55,7 @@ def test_patterns_are_a_list_of_at_least_one(patterns: object) -> None:
     assert (problem.field, problem.code) == ("events", "not_a_list")
 
 
-def test_every_wrong_pattern_is_told_with_its_place() -> None:
+def test_every_wrong_pattern_is_reported_with_its_place() -> None:
     problems = pattern_problems(["*", "quotas:*", 3, "quotas:request:*", "a:b:c:d"])
 
     assert [(p.field, p.code) for p in problems] == [
@@ -208,9 +208,9 @@ def test_only_secrets_made_for_webhooks_can_be_named(
 def test_every_event_is_in_the_reference_and_nothing_else() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/notifications.md").read_text()
     rows = [line.split("|")[1] for line in page.splitlines() if re.match(r"\| `[a-z]+:", line)]
-    told = set()
+    reported = set()
     for row in rows:
         first, *others = re.findall(r"`([a-z_:]+)`", row)
-        told |= {first} | {f"{first.rpartition(':')[0]}:{verb}" for verb in others}
+        reported |= {first} | {f"{first.rpartition(':')[0]}:{verb}" for verb in others}
 
-    assert told == EVENTS
+    assert reported == EVENTS

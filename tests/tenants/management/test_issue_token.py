@@ -20,7 +20,7 @@ def cast() -> Cast:
 
 
 def run(*arguments: str) -> tuple[str, str]:
-    """Return what the command prints and what it tells beside it."""
+    """Return what the command prints and what it shows beside it."""
     out, beside = StringIO(), StringIO()
     call_command("issue_token", *arguments, stdout=out, stderr=beside)
     return out.getvalue(), beside.getvalue()
@@ -62,7 +62,7 @@ def test_the_trail_names_the_command_and_never_the_secret(cast: Cast) -> None:
     assert out.strip().rsplit("_", 1)[1] not in str(entry.facts)
 
 
-def test_an_unknown_person_is_told_how_people_are_made(cast: Cast) -> None:
+def test_an_unknown_person_is_reported_how_people_are_made(cast: Cast) -> None:
     assert cast.frank.is_active
 
     with pytest.raises(CommandError, match=r'There is no person "nobody"\. .*createsuperuser'):
@@ -73,7 +73,7 @@ def test_an_unknown_person_is_told_how_people_are_made(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("--days", "0"), "expires_at: Choose a time to come."),
         (("--days", "-3"), "expires_at: Choose a time to come."),
@@ -83,13 +83,13 @@ def test_an_unknown_person_is_told_how_people_are_made(cast: Cast) -> None:
         (("--name", ""), "name: This field cannot be blank."),
     ],
 )
-def test_a_wrong_argument_is_told_by_its_field_and_issues_nothing(
-    cast: Cast, arguments: tuple[str, ...], told: str
+def test_a_wrong_argument_is_reported_by_its_field_and_issues_nothing(
+    cast: Cast, arguments: tuple[str, ...], reported: str
 ) -> None:
     with pytest.raises(CommandError) as caught:
         run(cast.frank.username, *arguments)
 
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     assert not ApiToken.objects.exists()
     assert not AuditEntry.objects.exists()
 

@@ -214,7 +214,7 @@ def about_alice(action: str, facts: str = "{}") -> str:
 @pytest.mark.usefixtures("people")
 @pytest.mark.parametrize("statement", [*UNSEEN, RAISES_ALICE])
 @pytest.mark.parametrize("action", ["tenants:session:end", "tenants:user:password_link"])
-def test_an_entry_of_another_deed_about_the_same_person_does_not_count(
+def test_an_entry_of_another_call_about_the_same_person_does_not_count(
     statement: str, action: str
 ) -> None:
     """The attack: an honest service's entry about the person covers what it does not name."""

@@ -33,7 +33,7 @@ def test_the_history_of_an_object_is_its_own_newest_first() -> None:
 
 
 @pytest.mark.usefixtures("committed_db")
-def test_an_entry_outside_the_transaction_of_its_deed_is_a_mistake() -> None:
+def test_an_entry_outside_the_transaction_of_its_call_is_a_mistake() -> None:
     with pytest.raises(RuntimeError, match="transaction"):
         record(actor=SEED, at=AT, action="a:b:c", object_kind="x", object_id="1")
 

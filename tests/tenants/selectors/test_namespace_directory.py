@@ -1,4 +1,4 @@
-"""Usage belongs to whoever the namespace was bound to, hour by hour."""
+"""Usage belongs to anyone who the namespace was bound to, hour by hour."""
 
 import itertools
 from datetime import UTC, datetime, timedelta

@@ -32,13 +32,13 @@ def tell(count: int) -> None:
 
 
 @pytest.mark.django_db
-def test_nothing_is_stuck_where_nothing_was_told() -> None:
+def test_nothing_is_stuck_where_nothing_was_reported() -> None:
     assert deliveries_given_up() == {}
     assert oldest_undelivered_age(at=AT) == {}
 
 
 @pytest.mark.django_db
-def test_the_oldest_that_waits_tells_the_age_of_its_kind() -> None:
+def test_the_oldest_that_waits_shows_the_age_of_its_kind() -> None:
     tell(4)
     rows = list(NotificationDelivery.objects.order_by("created_at"))
     NotificationDelivery.objects.filter(pk=rows[0].pk).update(state="sent", sent_at=AT)

@@ -55,7 +55,7 @@ def test_a_registered_cluster_keeps_what_was_said_of_it() -> None:
     }
 
 
-def test_every_problem_of_a_cluster_is_told_at_once() -> None:
+def test_every_problem_of_a_cluster_is_reported_at_once() -> None:
     with pytest.raises(InvalidInputError) as refusal:
         register_cluster(
             slug="hopper",

@@ -59,7 +59,7 @@ def test_a_crash_after_the_effect_leaves_neither_effect_nor_answer() -> None:
 
 
 @pytest.mark.django_db
-def test_a_stored_answer_is_told_with_its_headers() -> None:
+def test_a_stored_answer_is_reported_with_its_headers() -> None:
     first = answer_once(key="k", fingerprint=PRINT, respond=make_acme, actor=ALICE, at=AT)
     again = answer_once(key="k", fingerprint=PRINT, respond=make_acme, actor=ALICE, at=AT)
 
@@ -72,7 +72,7 @@ def test_a_stored_answer_is_told_with_its_headers() -> None:
 
 
 @pytest.mark.django_db
-def test_answers_are_forgotten_after_a_week() -> None:
+def test_answers_are_purged_after_a_week() -> None:
     with transaction.atomic():
         answer_once(key="k", fingerprint=PRINT, respond=make_acme, actor=ALICE, at=AT)
     sweep = system_actor("tenants.tick")

@@ -1,4 +1,4 @@
-"""What was told long ago is forgotten, and what somebody still waits for never is."""
+"""What was reported long ago is purged, and what somebody still waits for never is."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -59,7 +59,7 @@ def left() -> list[tuple[str, int]]:
     return [(row.subject, row.deliveries.count()) for row in rows]
 
 
-def told() -> list[AuditEntry]:
+def reported() -> list[AuditEntry]:
     return list(AuditEntry.objects.filter(action=FORGOTTEN))
 
 
@@ -67,7 +67,7 @@ def purge(at: datetime = AT) -> int:
     return purge_notifications(kept=KEPT, actor=ACTOR, at=at)
 
 
-def test_what_is_over_is_forgotten_after_its_days_and_what_waits_is_not(cast: Cast) -> None:
+def test_what_is_over_is_purged_after_its_days_and_what_waits_is_not(cast: Cast) -> None:
     old = AT - KEPT - SECOND
     tell(cast, "arrived", "sent", "sent", at=old)
     tell(cast, "given up and skipped", "given_up", "skipped", at=old)
@@ -76,9 +76,9 @@ def test_what_is_over_is_forgotten_after_its_days_and_what_waits_is_not(cast: Ca
     tell(cast, "young", "sent", "sent", at=AT - KEPT)
 
     with capture_logs() as lines:
-        forgotten = purge()
+        purged = purge()
 
-    assert forgotten == 3
+    assert purged == 3
     assert left() == [("half on its way", 2), ("young", 2)]
     assert NotificationDelivery.objects.count() == 4
     assert [(line["event"], line["notifications"]) for line in lines] == [
@@ -92,7 +92,7 @@ def test_what_is_over_is_forgotten_after_its_days_and_what_waits_is_not(cast: Ca
     assert AuditEntry.objects.filter(action=FORGOTTEN).count() == 1
 
 
-def test_what_arrived_late_is_forgotten_at_the_next_tick(cast: Cast) -> None:
+def test_what_arrived_late_is_purged_at_the_next_tick(cast: Cast) -> None:
     tell(cast, "slow", "pending", at=AT - KEPT - SECOND)
     assert purge() == 0
 
@@ -102,7 +102,7 @@ def test_what_arrived_late_is_forgotten_at_the_next_tick(cast: Cast) -> None:
     assert left() == []
 
 
-def test_batches_are_made_until_one_is_not_full_and_each_is_told(
+def test_batches_are_made_until_one_is_not_full_and_each_is_reported(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -110,12 +110,12 @@ def test_batches_are_made_until_one_is_not_full_and_each_is_told(
         tell(cast, f"{number}", "sent", at=AT - KEPT - timedelta(hours=5 - number))
 
     with CaptureQueriesContext(connection) as statements:
-        forgotten = purge()
+        purged = purge()
 
     # Each batch is one statement and its entry, between a savepoint and its end.
-    assert (forgotten, left(), len(statements)) == (5, [], 3 * 4)
-    assert sorted(entry.facts["notifications"] for entry in told()) == [1, 2, 2]
-    assert {entry.object_id for entry in told()} == {AT.isoformat()}
+    assert (purged, left(), len(statements)) == (5, [], 3 * 4)
+    assert sorted(entry.facts["notifications"] for entry in reported()) == [1, 2, 2]
+    assert {entry.object_id for entry in reported()} == {AT.isoformat()}
 
 
 def test_the_oldest_go_first_and_no_batch_begins_when_time_is_up(
@@ -126,10 +126,10 @@ def test_the_oldest_go_first_and_no_batch_begins_when_time_is_up(
         tell(cast, f"{number}", "sent", at=AT - KEPT - timedelta(hours=5 - number))
     times = iter([True, True, False])
 
-    forgotten = purge_notifications(kept=KEPT, has_time=lambda: next(times), actor=ACTOR, at=AT)
+    purged = purge_notifications(kept=KEPT, has_time=lambda: next(times), actor=ACTOR, at=AT)
 
-    assert (forgotten, left()) == (4, [("4", 1)])
-    assert [entry.facts["notifications"] for entry in told()] == [2, 2]
+    assert (purged, left()) == (4, [("4", 1)])
+    assert [entry.facts["notifications"] for entry in reported()] == [2, 2]
 
 
 @pytest.mark.django_db
@@ -148,7 +148,7 @@ def test_a_tick_makes_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("counts", "entries"), [([], 0), ([0], 0), ([7], 1)])
-def test_nothing_is_told_where_nothing_is_forgotten(counts: list[int], entries: int) -> None:
+def test_nothing_is_reported_where_nothing_is_purged(counts: list[int], entries: int) -> None:
     has_time = bool(counts)
 
     with capture_logs() as lines:
@@ -161,10 +161,10 @@ def test_nothing_is_told_where_nothing_is_forgotten(counts: list[int], entries: 
             at=AT,
         )
 
-    assert (counts, len(told()), len(lines)) == ([], entries, entries)
+    assert (counts, len(reported()), len(lines)) == ([], entries, entries)
 
 
-def test_whatever_ends_a_sweep_the_batches_before_are_told(
+def test_whatever_ends_a_sweep_the_batches_before_are_reported(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 1)
@@ -182,10 +182,10 @@ def test_whatever_ends_a_sweep_the_batches_before_are_told(
         purge_notifications(kept=KEPT, has_time=has_time, actor=ACTOR, at=AT)
 
     assert left() == [("2", 1)]
-    assert [entry.facts["notifications"] for entry in told()] == [1, 1]
+    assert [entry.facts["notifications"] for entry in reported()] == [1, 1]
 
 
-def test_a_batch_whose_entry_cannot_be_written_is_not_forgotten(cast: Cast) -> None:
+def test_a_batch_whose_entry_cannot_be_written_is_not_purged(cast: Cast) -> None:
     tell(cast, "old", "sent", at=AT - KEPT - SECOND)
     unwritable = replace(NOTIFICATIONS, object_kind="x" * 1_000)
 
@@ -202,7 +202,7 @@ def test_a_batch_whose_entry_cannot_be_written_is_not_forgotten(cast: Cast) -> N
             at=AT,
         )
 
-    assert (left(), told()) == ([("old", 1)], [])
+    assert (left(), reported()) == ([("old", 1)], [])
 
 
 def test_only_the_service_itself_forgets(cast: Cast) -> None:
@@ -257,7 +257,7 @@ def test_the_tick_keeps_what_the_setting_says_and_forgets_stored_answers(cast: C
 
 
 @pytest.mark.django_db
-def test_stored_answers_are_forgotten_until_nothing_older_is_left(
+def test_stored_answers_are_purged_until_nothing_older_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)

@@ -37,7 +37,7 @@ def test_one_that_crashes_does_not_keep_the_others_from_their_turn() -> None:
     assert lines[0]["exc_info"].__traceback__ is not None
 
 
-def test_where_nothing_crashes_nothing_is_told_and_nothing_is_asked() -> None:
+def test_where_nothing_crashes_nothing_is_reported_and_nothing_is_asked() -> None:
     with CaptureQueriesContext(connection) as statements, capture_logs() as lines:
         done = for_each_isolated([1, 2], one_over, event=EVENT, at=AT)
 

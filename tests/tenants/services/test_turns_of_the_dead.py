@@ -22,13 +22,13 @@ def test_whose_connection_is_ended_is_counted_and_the_others_have_their_turn(
             cursor.execute(END_OWN_BACKEND)
         return 1
 
-    def deed(key: str) -> int:
+    def call(key: str) -> int:
         if key == "umbrella":
             return make_organization(key).version
         return transaction.atomic(end_connection)() if in_transaction else end_connection()
 
     with capture_logs() as lines:
-        done = for_each_isolated(["acme", "umbrella"], deed, event=EVENT, at=AT)
+        done = for_each_isolated(["acme", "umbrella"], call, event=EVENT, at=AT)
 
     assert done == 1
     assert [(line["event"], line["key"]) for line in lines] == [(EVENT, "acme")]

@@ -1,11 +1,11 @@
-"""Every broken list is refused as a whole: half a list would end whoever is not on it."""
+"""Every broken list is refused as a whole: half a list would end anyone who is not on it."""
 
 import pytest
 
 from metering.adapters.kubernetes import lines
 from metering.protocols.watch import ListPage, WatchedKind, WatchExpiredError
 from tenants.domain.errors import SourceUnavailableError
-from tests.support.metering.allocations.kubernetes import Answer, Told, make_watch, page, pod
+from tests.support.metering.allocations.kubernetes import Answer, Reported, make_watch, page, pod
 
 PODS = WatchedKind.PODS
 
@@ -35,49 +35,51 @@ BROKEN_LISTS: dict[str, tuple[list[Answer], str, int]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN_LISTS)
-def test_a_broken_list_is_refused_as_a_whole(told: Told, name: str) -> None:
+def test_a_broken_list_is_refused_as_a_whole(reported: Reported, name: str) -> None:
     answers, reason, pages = BROKEN_LISTS[name]
-    told.answers = list(answers)
+    reported.answers = list(answers)
     found: list[ListPage] = []
 
     with pytest.raises((SourceUnavailableError, WatchExpiredError)) as refusal:
-        found.extend(make_watch().list(told.target(), PODS))
+        found.extend(make_watch().list(reported.target(), PODS))
 
     assert len(found) == pages
-    assert len(told.asked) == len(answers)
+    assert len(reported.asked) == len(answers)
     assert getattr(refusal.value, "reason", "") == reason
 
 
-def test_a_list_that_never_ends_is_given_up(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_that_never_ends_is_given_up(
+    reported: Reported, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("metering.adapters.kubernetes.watch.PAGES_MAX", 4)
-    told.answers = [page(pod(f"uid-{number}"), token=f"t{number}") for number in range(9)]
+    reported.answers = [page(pod(f"uid-{number}"), token=f"t{number}") for number in range(9)]
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        list(make_watch().list(told.target(), PODS))
+        list(make_watch().list(reported.target(), PODS))
 
     assert refusal.value.reason == "bad_answer"
-    assert len(told.asked) == 4
+    assert len(reported.asked) == 4
 
 
 def test_a_page_that_is_too_large_is_never_held(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+    reported: Reported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "DOCUMENT_BYTES_MAX", 100_000)
-    told.answers = [Answer((b"x" * 60_000,) * 3)]
+    reported.answers = [Answer((b"x" * 60_000,) * 3)]
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        list(make_watch().list(told.target(), PODS))
+        list(make_watch().list(reported.target(), PODS))
 
     assert refusal.value.reason == "too_large"
 
 
 def test_a_page_that_comes_too_slowly_is_given_up(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+    reported: Reported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "DOCUMENT_SECONDS_MAX", 0)
-    told.answers = [page(pod())]
+    reported.answers = [page(pod())]
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        list(make_watch().list(told.target(), PODS))
+        list(make_watch().list(reported.target(), PODS))
 
     assert refusal.value.reason == "timeout"

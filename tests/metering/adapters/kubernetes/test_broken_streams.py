@@ -24,7 +24,7 @@ from tests.support.metering.allocations.kubernetes import (
     GPU,
     NOW,
     Answer,
-    Told,
+    Reported,
     bookmark,
     event,
     make_watch,
@@ -62,10 +62,10 @@ def telling(**times: str) -> dict[str, Any]:
     return obj
 
 
-def read(told: Told, **options: Any) -> tuple[list[WatchEvent], Exception | None]:  # noqa: ANN401 - Passed on.
+def read(reported: Reported, **options: Any) -> tuple[list[WatchEvent], Exception | None]:  # noqa: ANN401 - Passed on.
     """Watch until the stream ends; return the events after the opening one, and the refusal."""
     stream = make_watch(**options).watch(
-        told.target(), PODS, resource_version="10", timeout_seconds=60
+        reported.target(), PODS, resource_version="10", timeout_seconds=60
     )
     found: list[WatchEvent] = []
     try:
@@ -173,11 +173,13 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_stream_is_refused_after_what_came_before_the_fault(told: Told, name: str) -> None:
+def test_a_broken_stream_is_refused_after_what_came_before_the_fault(
+    reported: Reported, name: str
+) -> None:
     broken = BROKEN[name]
-    told.answers = [broken.answer]
+    reported.answers = [broken.answer]
 
-    found, refusal = read(told)
+    found, refusal = read(reported)
 
     if broken.reason:
         assert isinstance(refusal, SourceUnavailableError)
@@ -194,12 +196,12 @@ def test_a_broken_stream_is_refused_after_what_came_before_the_fault(told: Told,
     [("main", "spec.containers is not a list."), (["main"], "spec.containers is not an object.")],
 )
 def test_a_pod_that_cannot_be_read_does_not_stop_the_stream(
-    told: Told, containers: object, why: str
+    reported: Reported, containers: object, why: str
 ) -> None:
     unreadable = event("MODIFIED", pod("uid-2", version="12", containers=containers))
-    told.answers = [Answer((FIRST, unreadable, event("MODIFIED", pod("uid-3", version="13"))))]
+    reported.answers = [Answer((FIRST, unreadable, event("MODIFIED", pod("uid-3", version="13"))))]
 
-    found, refusal = read(told)
+    found, refusal = read(reported)
 
     assert refusal is None
     states = [one.state for one in found if isinstance(one.state, PodState)]
@@ -215,38 +217,38 @@ def test_a_pod_that_cannot_be_read_does_not_stop_the_stream(
 
 @pytest.mark.parametrize(("name", "seconds"), [("429", 9), ("an error of 429", 7), ("500", 0)])
 def test_how_long_the_server_wants_to_be_left_alone_is_kept(
-    told: Told, name: str, seconds: int
+    reported: Reported, name: str, seconds: int
 ) -> None:
-    told.answers = [BROKEN[name].answer]
+    reported.answers = [BROKEN[name].answer]
 
-    _, refusal = read(told)
+    _, refusal = read(reported)
 
     assert isinstance(refusal, SourceUnavailableError)
     assert refusal.retry_after_seconds == seconds
 
 
-def test_a_server_cannot_ask_to_be_left_alone_for_a_day(told: Told) -> None:
-    told.answers = [Answer(code=429, headers=(("Retry-After", "86400"),))]
+def test_a_server_cannot_ask_to_be_left_alone_for_a_day(reported: Reported) -> None:
+    reported.answers = [Answer(code=429, headers=(("Retry-After", "86400"),))]
 
-    _, refusal = read(told)
+    _, refusal = read(reported)
 
     assert isinstance(refusal, SourceUnavailableError)
     assert refusal.retry_after_seconds == 300
 
 
-def test_a_silent_stream_is_given_up(told: Told) -> None:
-    told.answers = [Answer((FIRST,), stalls=True)]
+def test_a_silent_stream_is_given_up(reported: Reported) -> None:
+    reported.answers = [Answer((FIRST,), stalls=True)]
 
-    found, refusal = read(told, stall_seconds=0.3)
+    found, refusal = read(reported, stall_seconds=0.3)
 
     assert isinstance(refusal, SourceUnavailableError)
     assert (len(found), refusal.reason) == (1, "stalled")
 
 
-def test_a_stream_that_drips_one_endless_line_is_given_up(told: Told) -> None:
-    told.answers = [Answer((b" ",) * 5, stalls=True)]
+def test_a_stream_that_drips_one_endless_line_is_given_up(reported: Reported) -> None:
+    reported.answers = [Answer((b" ",) * 5, stalls=True)]
 
-    with ApiSession(told.target(), read_seconds=20) as session:
+    with ApiSession(reported.target(), read_seconds=20) as session:
         response = session.get("/api/v1/pods", {})
         with pytest.raises(SourceUnavailableError) as refusal:
             list(lines.read_lines(response, slug="hopper", stall_seconds=-1))
@@ -255,29 +257,31 @@ def test_a_stream_that_drips_one_endless_line_is_given_up(told: Told) -> None:
     assert refusal.value.reason == "stalled"
 
 
-def test_a_line_that_is_too_long_is_never_held(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_never_held(
+    reported: Reported, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines, "LINE_BYTES_MAX", 100_000)
-    told.answers = [Answer((FIRST, *([b"x" * 30_000] * 5)))]
+    reported.answers = [Answer((FIRST, *([b"x" * 30_000] * 5)))]
 
-    found, refusal = read(told)
+    found, refusal = read(reported)
 
     assert isinstance(refusal, SourceUnavailableError)
     assert (len(found), refusal.reason) == (1, "too_large")
 
 
-def test_an_empty_stream_is_no_error_and_says_only_that_it_was_opened(told: Told) -> None:
-    told.answers = [Answer()]
+def test_an_empty_stream_is_no_error_and_says_only_that_it_was_opened(reported: Reported) -> None:
+    reported.answers = [Answer()]
 
-    stream = make_watch().watch(told.target(), PODS, resource_version="10", timeout_seconds=60)
+    stream = make_watch().watch(reported.target(), PODS, resource_version="10", timeout_seconds=60)
 
     assert list(stream) == [WatchEvent(Change.BOOKMARK, "10", NOW)]
 
 
-def test_events_told_twice_or_out_of_order_come_out_as_they_came(told: Told) -> None:
+def test_events_reported_twice_or_out_of_order_come_out_as_they_came(reported: Reported) -> None:
     late = event("MODIFIED", pod("uid-1", version="9"))
-    told.answers = [Answer((FIRST, FIRST, late, b"\n", bookmark("12")))]
+    reported.answers = [Answer((FIRST, FIRST, late, b"\n", bookmark("12")))]
 
-    found, refusal = read(told)
+    found, refusal = read(reported)
 
     assert refusal is None
     assert [(one.change, one.resource_version) for one in found] == [
@@ -291,10 +295,12 @@ def test_events_told_twice_or_out_of_order_come_out_as_they_came(told: Told) -> 
 @pytest.mark.parametrize(
     "quantity", ["-1", "500m", "1.5", "1e30", "1e999999999", "", "one", 0.5, None, [], "9" * 50]
 )
-def test_an_amount_no_pod_can_have_is_marked_for_a_person(told: Told, quantity: object) -> None:
-    told.answers = [Answer((event("ADDED", asking(quantity)),))]
+def test_an_amount_no_pod_can_have_is_marked_for_a_person(
+    reported: Reported, quantity: object
+) -> None:
+    reported.answers = [Answer((event("ADDED", asking(quantity)),))]
 
-    found, refusal = read(told)
+    found, refusal = read(reported)
 
     assert refusal is None
     (only,) = found
@@ -306,11 +312,11 @@ def test_an_amount_no_pod_can_have_is_marked_for_a_person(told: Told, quantity: 
 
 @pytest.mark.parametrize(("quantity", "units"), [("2", 2), ("1k", 1000), ("2000m", 2), (4, 4)])
 def test_an_amount_in_any_spelling_is_read_exactly(
-    told: Told, quantity: object, units: int
+    reported: Reported, quantity: object, units: int
 ) -> None:
-    told.answers = [Answer((event("ADDED", asking(quantity)),))]
+    reported.answers = [Answer((event("ADDED", asking(quantity)),))]
 
-    found, _ = read(told)
+    found, _ = read(reported)
 
     assert isinstance(found[0].state, PodState)
     assert [request.units for request in found[0].state.requests] == [units]
@@ -329,12 +335,12 @@ def test_an_amount_in_any_spelling_is_read_exactly(
         "2026-10-07T12:00:00Z",
     ],
 )
-def test_a_time_that_cannot_be_is_marked_and_never_used(told: Told, text: str) -> None:
-    told.answers = [
+def test_a_time_that_cannot_be_is_marked_and_never_used(reported: Reported, text: str) -> None:
+    reported.answers = [
         Answer((event("ADDED", telling(scheduled=text)), event("ADDED", telling(created=text))))
     ]
 
-    (bound, made), refusal = read(told)
+    (bound, made), refusal = read(reported)
 
     assert refusal is None
     assert isinstance(bound.state, PodState)
@@ -345,17 +351,19 @@ def test_a_time_that_cannot_be_is_marked_and_never_used(told: Told, text: str) -
     assert made.state.defects == (f'metadata.creationTimestamp cannot be "{text}".',)
 
 
-def test_a_pod_that_hides_control_characters_in_its_own_words_stops_no_stream(told: Told) -> None:
+def test_a_pod_that_hides_control_characters_in_its_own_words_stops_no_stream(
+    reported: Reported,
+) -> None:
     obj = pod()
     obj["metadata"]["ownerReferences"] = [
         {"kind": "Jo\u0000b", "name": "x" * 1000, "controller": True}
     ]
     obj["metadata"]["labels"] = {"user": "li\u0000na\ud800"}
     obj["status"]["reason"] = "Ev\u0000icted" + "!" * 1000
-    told.answers = [Answer((event("ADDED", obj),))]
+    reported.answers = [Answer((event("ADDED", obj),))]
 
     stream = make_watch().watch(
-        told.target(user_label="user"), PODS, resource_version="10", timeout_seconds=60
+        reported.target(user_label="user"), PODS, resource_version="10", timeout_seconds=60
     )
     state = list(stream)[1].state
 

@@ -70,7 +70,7 @@ def test_a_node_is_ready_only_when_it_says_so(status: str | None) -> None:
     assert not read(obj).is_ready
 
 
-def test_an_offer_that_cannot_be_is_left_out_and_told() -> None:
+def test_an_offer_that_cannot_be_is_left_out_and_reported() -> None:
     obj = node()
     obj["status"]["allocatable"]["nvidia.com/gpu"] = "7500m"
 
@@ -181,7 +181,7 @@ def test_devices_that_are_only_looked_at_are_left_out(
     assert state.devices == (held("gpu.nvidia.com", "gpu-1"),)
 
 
-def test_a_claim_made_for_an_extended_resource_is_told_by_the_pod_already() -> None:
+def test_a_claim_made_for_an_extended_resource_is_reported_by_the_pod_already() -> None:
     state = claim_state(
         claim(
             [exactly("container-0-request-0", "gpu.nvidia.com")],
@@ -194,7 +194,7 @@ def test_a_claim_made_for_an_extended_resource_is_told_by_the_pod_already() -> N
     assert (state.devices, state.consumers[0]) == ((), ("uid-a", "train-0"))
 
 
-def test_what_cannot_be_priced_of_a_claim_is_told() -> None:
+def test_what_cannot_be_priced_of_a_claim_is_reported() -> None:
     state = claim_state(
         claim(
             [exactly("whole", "gpu.nvidia.com")],
@@ -237,7 +237,7 @@ def test_a_consumer_without_a_uid_is_no_answer() -> None:
     assert refusal.value.reason == "bad_answer"
 
 
-def test_a_slice_tells_attributes_and_capacities_of_each_device_as_text() -> None:
+def test_a_slice_shows_attributes_and_capacities_of_each_device_as_text() -> None:
     state = slice_state(
         {
             "kind": "ResourceSlice",

@@ -20,7 +20,7 @@ from tenants.domain.errors import SourceUnavailableError
 from tests.support.metering.allocations.kubernetes import (
     NOW,
     Answer,
-    Told,
+    Reported,
     bookmark,
     event,
     make_watch,
@@ -38,32 +38,32 @@ def resources(*names: str) -> Answer:
     return Answer((json.dumps(document).encode(),))
 
 
-def test_a_list_asks_for_a_consistent_one_and_goes_on_page_by_page(told: Told) -> None:
-    told.answers = [page(pod("uid-1"), PLAIN, token="t1"), page(pod("uid-2")), page()]
+def test_a_list_asks_for_a_consistent_one_and_goes_on_page_by_page(reported: Reported) -> None:
+    reported.answers = [page(pod("uid-1"), PLAIN, token="t1"), page(pod("uid-2")), page()]
 
-    pages = list(make_watch(page_objects=2).list(told.target(), PODS))
+    pages = list(make_watch(page_objects=2).list(reported.target(), PODS))
 
     assert [[state.uid for state in one.states] for one in pages] == [["uid-1"], ["uid-2"]]
     assert [one.resource_version for one in pages] == ["50", "50"]
-    assert told.asked == [
+    assert reported.asked == [
         ("/api/v1/pods", {"limit": "2"}, "Bearer sesame"),
         ("/api/v1/pods", {"limit": "2", "continue": "t1"}, "Bearer sesame"),
     ]
 
 
-def test_an_empty_list_is_one_page_with_its_version(told: Told) -> None:
-    told.answers = [page()]
+def test_an_empty_list_is_one_page_with_its_version(reported: Reported) -> None:
+    reported.answers = [page()]
 
-    (only,) = make_watch().list(told.target(), PODS)
+    (only,) = make_watch().list(reported.target(), PODS)
 
     assert (only.states, only.resource_version) == ((), "50")
 
 
-def test_a_watch_asks_from_a_version_with_bookmarks_and_for_so_long(told: Told) -> None:
-    told.answers = [Answer((event("ADDED", pod()), bookmark("60")))]
+def test_a_watch_asks_from_a_version_with_bookmarks_and_for_so_long(reported: Reported) -> None:
+    reported.answers = [Answer((event("ADDED", pod()), bookmark("60")))]
 
     events = list(
-        make_watch().watch(told.target(), PODS, resource_version="10", timeout_seconds=300)
+        make_watch().watch(reported.target(), PODS, resource_version="10", timeout_seconds=300)
     )
 
     assert [(one.change, one.resource_version) for one in events] == [
@@ -78,48 +78,50 @@ def test_a_watch_asks_from_a_version_with_bookmarks_and_for_so_long(told: Told) 
         "resourceVersion": "10",
         "timeoutSeconds": "300",
     }
-    assert told.asked == [("/api/v1/pods", asked, "Bearer sesame")]
+    assert reported.asked == [("/api/v1/pods", asked, "Bearer sesame")]
 
 
-def test_events_come_out_as_they_come_in_and_not_when_a_buffer_is_full(told: Told) -> None:
-    told.answers = [Answer((event("ADDED", pod()),), stalls=True)]
+def test_events_come_out_as_they_come_in_and_not_when_a_buffer_is_full(reported: Reported) -> None:
+    reported.answers = [Answer((event("ADDED", pod()),), stalls=True)]
 
-    stream = make_watch().watch(told.target(), PODS, resource_version="10", timeout_seconds=60)
+    stream = make_watch().watch(reported.target(), PODS, resource_version="10", timeout_seconds=60)
 
     assert [next(stream).change for _ in range(2)] == [Change.BOOKMARK, Change.ADDED]
-    told.release.set()
-    told.release.clear()
+    reported.release.set()
+    reported.release.clear()
 
 
-def test_two_lines_in_one_piece_and_one_line_in_three_are_three_events(told: Told) -> None:
+def test_two_lines_in_one_piece_and_one_line_in_three_are_three_events(reported: Reported) -> None:
     line = event("ADDED", pod())
-    told.answers = [Answer((line + line, line[:20], line[20:50], line[50:]))]
+    reported.answers = [Answer((line + line, line[:20], line[20:50], line[50:]))]
 
     events = list(
-        make_watch().watch(told.target(), PODS, resource_version="10", timeout_seconds=60)
+        make_watch().watch(reported.target(), PODS, resource_version="10", timeout_seconds=60)
     )
 
     assert [one.change for one in events[1:]] == [Change.ADDED] * 3
 
 
-def test_a_pod_without_a_gpu_only_moves_the_version(told: Told) -> None:
-    told.answers = [Answer((event("DELETED", PLAIN),))]
+def test_a_pod_without_a_gpu_only_moves_the_version(reported: Reported) -> None:
+    reported.answers = [Answer((event("DELETED", PLAIN),))]
 
     events = list(
-        make_watch().watch(told.target(), PODS, resource_version="10", timeout_seconds=60)
+        make_watch().watch(reported.target(), PODS, resource_version="10", timeout_seconds=60)
     )
 
     assert events[1] == WatchEvent(Change.BOOKMARK, "12", NOW, is_prompt=False)
 
 
-def test_what_may_have_piled_up_is_told_from_what_happens_now(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+def test_what_may_have_piled_up_is_reported_from_what_happens_now(
+    reported: Reported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = event("ADDED", pod("uid-1")), event("ADDED", pod("uid-2"))
-    told.answers = [Answer((first, second))]
+    reported.answers = [Answer((first, second))]
 
     def prompt() -> list[bool]:
-        stream = make_watch().watch(told.target(), PODS, resource_version="10", timeout_seconds=60)
+        stream = make_watch().watch(
+            reported.target(), PODS, resource_version="10", timeout_seconds=60
+        )
         return [one.is_prompt for one in stream][1:]
 
     at_once = prompt()
@@ -129,7 +131,7 @@ def test_what_may_have_piled_up_is_told_from_what_happens_now(
     monkeypatch.setattr(lines, "PROMPT_AFTER_SECONDS", 0)
     after_a_while = prompt()
     monkeypatch.setattr(lines, "PROMPT_AFTER_SECONDS", 99)
-    told.answers = [Answer((first, bookmark(), second))]
+    reported.answers = [Answer((first, bookmark(), second))]
     after_a_bookmark = prompt()
 
     assert after_a_bookmark == [False, True, True]
@@ -138,11 +140,11 @@ def test_what_may_have_piled_up_is_told_from_what_happens_now(
     assert after_a_while == [True, True]
 
 
-def test_a_deleted_pod_comes_with_its_last_state_however_old(told: Told) -> None:
-    told.answers = [Answer((event("DELETED", pod("uid-1", version="70", nodeName="node-1")),))]
+def test_a_deleted_pod_comes_with_its_last_state_however_old(reported: Reported) -> None:
+    reported.answers = [Answer((event("DELETED", pod("uid-1", version="70", nodeName="node-1")),))]
 
     events = list(
-        make_watch().watch(told.target(), PODS, resource_version="10", timeout_seconds=60)
+        make_watch().watch(reported.target(), PODS, resource_version="10", timeout_seconds=60)
     )
 
     assert (events[1].change, events[1].resource_version) == (Change.DELETED, "70")
@@ -150,32 +152,32 @@ def test_a_deleted_pod_comes_with_its_last_state_however_old(told: Told) -> None
     assert (events[1].state.node, events[1].state.phase) == ("node-1", "Pending")
 
 
-def test_every_kind_is_asked_where_it_is_served(told: Told) -> None:
-    told.answers = [
+def test_every_kind_is_asked_where_it_is_served(reported: Reported) -> None:
+    reported.answers = [
         page(kind="NodeList"),
         page(kind="ResourceClaimList"),
         page(kind="ResourceSliceList"),
     ]
 
     for kind in (NODES, CLAIMS, WatchedKind.SLICES):
-        list(make_watch().list(told.target(), kind))
+        list(make_watch().list(reported.target(), kind))
 
-    assert [path for path, _, _ in told.asked] == [
+    assert [path for path, _, _ in reported.asked] == [
         "/api/v1/nodes",
         "/apis/resource.k8s.io/v1/resourceclaims",
         "/apis/resource.k8s.io/v1/resourceslices",
     ]
 
 
-def test_the_pattern_of_gpus_can_be_another_vendors(told: Told) -> None:
+def test_the_pattern_of_gpus_can_be_another_vendors(reported: Reported) -> None:
     node = {
         "metadata": {"uid": "n", "name": "node-1", "resourceVersion": "1"},
         "status": {"allocatable": {"nvidia.com/gpu": "8", "amd.com/gpu": "4"}},
     }
-    told.answers = [page(node, kind="NodeList")]
+    reported.answers = [page(node, kind="NodeList")]
 
     watch = KubernetesClusterWatch(resources=r"amd\.com/gpu", clock=lambda: NOW)
-    (only,) = watch.list(told.target(), NODES)
+    (only,) = watch.list(reported.target(), NODES)
 
     assert isinstance(only.states[0], NodeState)
     assert only.states[0].allocatable == {"amd.com/gpu": 4}
@@ -186,34 +188,36 @@ def test_a_pattern_that_is_none_is_refused_at_once() -> None:
         KubernetesClusterWatch(resources="(")
 
 
-def test_what_a_server_serves_is_told_by_its_discovery(told: Told) -> None:
+def test_what_a_server_serves_is_reported_by_its_discovery(reported: Reported) -> None:
     watch = make_watch()
-    told.answers = [resources("pods", "pods/status"), resources("nodes"), Answer(code=404)]
+    reported.answers = [resources("pods", "pods/status"), resources("nodes"), Answer(code=404)]
 
-    assert watch.serves(told.target(), PODS)
-    assert not watch.serves(told.target(), PODS)
-    assert not watch.serves(told.target(), CLAIMS)
-    assert [path for path, _, _ in told.asked] == [
+    assert watch.serves(reported.target(), PODS)
+    assert not watch.serves(reported.target(), PODS)
+    assert not watch.serves(reported.target(), CLAIMS)
+    assert [path for path, _, _ in reported.asked] == [
         "/api/v1",
         "/api/v1",
         "/apis/resource.k8s.io/v1",
     ]
 
 
-def test_a_server_that_refuses_to_tell_what_it_serves_is_no_no(told: Told) -> None:
-    told.answers = [Answer(code=403)]
+def test_a_server_that_refuses_to_tell_what_it_serves_is_no_no(reported: Reported) -> None:
+    reported.answers = [Answer(code=403)]
 
     with pytest.raises(SourceUnavailableError) as refusal:
-        make_watch().serves(told.target(), CLAIMS)
+        make_watch().serves(reported.target(), CLAIMS)
 
     assert refusal.value.reason == "forbidden"
 
 
-def test_a_rotated_token_is_read_again_with_the_next_question(told: Told, tmp_path: Path) -> None:
-    told.answers = [Answer(code=401), page()]
-    document = json.loads(told.kubeconfig.read_text())
+def test_a_rotated_token_is_read_again_with_the_next_question(
+    reported: Reported, tmp_path: Path
+) -> None:
+    reported.answers = [Answer(code=401), page()]
+    document = json.loads(reported.kubeconfig.read_text())
     url = document["clusters"][0]["cluster"]["server"]
-    (tmp_path / "ca.crt").write_bytes((told.kubeconfig.parent / "ca.pem").read_bytes())
+    (tmp_path / "ca.crt").write_bytes((reported.kubeconfig.parent / "ca.pem").read_bytes())
     (tmp_path / "token").write_text("old")
     target = WatchTarget(
         "hopper",
@@ -227,13 +231,15 @@ def test_a_rotated_token_is_read_again_with_the_next_question(told: Told, tmp_pa
     list(make_watch().list(target, PODS))
 
     assert refusal.value.reason == "unauthorized"
-    assert [token for _, _, token in told.asked] == ["Bearer old", "Bearer new"]
+    assert [token for _, _, token in reported.asked] == ["Bearer old", "Bearer new"]
 
 
 @pytest.mark.parametrize("token", ["sesame\nopen", "sesame\u2603"])
-def test_a_token_that_cannot_be_sent_is_not_shown(told: Told, tmp_path: Path, token: str) -> None:
-    told.answers = [page()]
-    document = json.loads(told.kubeconfig.read_text())
+def test_a_token_that_cannot_be_sent_is_not_shown(
+    reported: Reported, tmp_path: Path, token: str
+) -> None:
+    reported.answers = [page()]
+    document = json.loads(reported.kubeconfig.read_text())
     document["users"][0]["user"]["token"] = token
     (tmp_path / "kubeconfig").write_text(json.dumps(document))
     target = WatchTarget("hopper", "", reference_to(tmp_path / "kubeconfig"))
@@ -243,15 +249,15 @@ def test_a_token_that_cannot_be_sent_is_not_shown(told: Told, tmp_path: Path, to
 
     assert refusal.value.reason == "credentials_missing"
     assert "sesame" not in f"{refusal.value} {refusal.value.__cause__}"
-    assert told.asked == []
+    assert reported.asked == []
 
 
 def test_a_server_that_another_authority_vouches_for_is_not_believed(
-    told: Told, tmp_path: Path
+    reported: Reported, tmp_path: Path
 ) -> None:
-    told.answers = [page()]
+    reported.answers = [page()]
     stranger = make_identity(tmp_path)
-    url = json.loads(told.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    url = json.loads(reported.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     path = write_kubeconfig(
         tmp_path / "kubeconfig", url=url, authority_pem=stranger.authority_pem, token="sesame"
     )
@@ -260,7 +266,7 @@ def test_a_server_that_another_authority_vouches_for_is_not_believed(
         list(make_watch().list(WatchTarget("hopper", "", reference_to(path)), PODS))
 
     assert refusal.value.reason == "tls_failed"
-    assert told.asked == []
+    assert reported.asked == []
 
 
 def test_nobody_there_is_unreachable(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ VALUES = st.sampled_from(["1", "0", "NaN", "+Inf", "1.790848934e+09", "", "]]}",
 
 @st.composite
 def rows(draw: st.DrawFn) -> list[Row]:
-    """Return series of a matrix with labels that try to mislead whoever cuts them."""
+    """Return series of a matrix with labels that try to mislead anyone who cuts them."""
     found = []
     for _ in range(draw(st.integers(0, 4))):
         labels = draw(st.dictionaries(TEXTS.map(lambda text: f"l{text}"), TEXTS, max_size=3))

@@ -232,7 +232,7 @@ def test_a_broken_answer_is_refused(broken: Callable[[], World], reason: str) ->
 
 
 @pytest.mark.parametrize(("defective", "sentence"), DEFECTIVE.values(), ids=DEFECTIVE)
-def test_one_pod_that_cannot_be_believed_is_told_apart_from_the_others(
+def test_one_pod_that_cannot_be_believed_is_distinguished_from_the_others(
     defective: Callable[[], World], sentence: str
 ) -> None:
     world, good = defective(), identity("good", "good")

@@ -1,4 +1,4 @@
-"""Credentials for a Prometheus: sent with every query, read anew, and told to nobody."""
+"""Credentials for a Prometheus: sent with every query, read anew, and reported to nobody."""
 
 import json
 from base64 import b64encode
@@ -222,7 +222,7 @@ def test_a_tenant_that_cannot_stand_in_a_header_asks_nothing(scope: str) -> None
     assert world.asked == []
 
 
-def test_a_refused_token_is_told_without_its_words(
+def test_a_refused_token_is_reported_without_its_words(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("CLUSTER_SECRET_HOPPER", TOKEN)

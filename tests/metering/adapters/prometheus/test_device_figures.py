@@ -134,7 +134,7 @@ def test_a_figure_of_a_device_nobody_presented_is_passed_over() -> None:
     ],
     ids=["nothing reserved is told", "no free", "no used", "nothing"],
 )
-def test_memory_adds_up_only_of_what_is_told(rows: dict[str, str], total: int | None) -> None:
+def test_memory_adds_up_only_of_what_is_reported(rows: dict[str, str], total: int | None) -> None:
     device = read(busy(), *(series(metric, value) for metric, value in rows.items()))
 
     assert device.memory_total_mebibytes == total
@@ -321,7 +321,7 @@ def test_series_that_share_their_times_are_counted_alike() -> None:
     assert [(one.samples, one.expected_samples) for one in seen.observations] == [(60, 60)] * 2
 
 
-def test_spellings_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spellings_are_purged_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metering.adapters.prometheus.columns._TEXTS_MAX", 1)
     other = {**GPU, "UUID": "GPU-2"}
 

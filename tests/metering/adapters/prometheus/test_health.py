@@ -92,7 +92,7 @@ def test_a_hole_of_more_than_two_and_a_half_steps_parts_a_level() -> None:
     ]
 
 
-def test_what_every_instance_tells_alike_is_the_gpus() -> None:
+def test_what_every_instance_shows_alike_is_the_gpus() -> None:
     slices = [{**GPU, "GPU_I_ID": key, "GPU_I_PROFILE": "1g.10gb"} for key in ("7", "8")]
 
     assert levels(*(series(XID_ERRORS, labels, (0, "79")) for labels in slices)) == [
@@ -104,7 +104,7 @@ def test_what_every_instance_tells_alike_is_the_gpus() -> None:
     assert levels(series(XID_ERRORS, slices[0], (0, "79"))) == [(XID_ERRORS, "7", [("79", 0, 0)])]
 
 
-def test_counts_are_told_apart_by_xid_and_health_by_watch() -> None:
+def test_counts_are_distinguished_by_xid_and_health_by_watch() -> None:
     found = read_health(
         [
             series(XID_COUNT, {**GPU, "xid": "48"}, (0, "1")),

@@ -32,34 +32,34 @@ def test_a_utilization_whose_unit_is_not_known_is_read_only_when_a_site_says() -
     unclear = "DCGM_FI_DEV_GPU_UTIL_RATIO"
 
     assert unclear not in names().ours
-    told = names(metric_aliases={known.BUSY_RATIO: (unclear,)})
-    assert told.ours[unclear] == known.BUSY_RATIO
+    reported = names(metric_aliases={known.BUSY_RATIO: (unclear,)})
+    assert reported.ours[unclear] == known.BUSY_RATIO
 
 
 def test_a_sites_names_go_before_the_defaults() -> None:
-    told = names(
+    reported = names(
         metric_aliases={known.POWER: ("gpu_watts", "DCGM_FI_DEV_POWER_USAGE")},
         label_aliases={"uuid": ("gpu_uuid", "uuid")},
     )
 
-    assert told.spelled(known.POWER) == (
+    assert reported.spelled(known.POWER) == (
         "gpu_watts",
         "DCGM_FI_DEV_POWER_USAGE",
         "DCGM_FI_DEV_BOARD_POWER_WATTS",
         "dcgm_power_usage",
     )
-    assert told.labels["uuid"] == ("gpu_uuid", "uuid", "UUID")
-    assert told.label({"gpu_uuid": "mine", "UUID": "theirs"}, "uuid") == "mine"
-    assert told.label({"UUID": "theirs"}, "uuid") == "theirs"
-    assert told.label({}, "uuid") == ""
+    assert reported.labels["uuid"] == ("gpu_uuid", "uuid", "UUID")
+    assert reported.label({"gpu_uuid": "mine", "UUID": "theirs"}, "uuid") == "mine"
+    assert reported.label({"UUID": "theirs"}, "uuid") == "theirs"
+    assert reported.label({}, "uuid") == ""
 
 
 def test_a_default_that_a_site_gives_to_another_metric_is_taken_from_its_own() -> None:
-    told = names(metric_aliases={known.BUSY_RATIO: (known.BUSY_PERCENT,)})
+    reported = names(metric_aliases={known.BUSY_RATIO: (known.BUSY_PERCENT,)})
 
-    assert told.ours[known.BUSY_PERCENT] == known.BUSY_RATIO
-    assert told.spelled(known.BUSY_PERCENT) == ("dcgm_gpu_utilization",)
-    assert told.spelled(known.BUSY_RATIO)[0] == known.BUSY_PERCENT
+    assert reported.ours[known.BUSY_PERCENT] == known.BUSY_RATIO
+    assert reported.spelled(known.BUSY_PERCENT) == ("dcgm_gpu_utilization",)
+    assert reported.spelled(known.BUSY_RATIO)[0] == known.BUSY_PERCENT
 
 
 def test_a_metric_of_the_sites_own_invention_is_kept() -> None:

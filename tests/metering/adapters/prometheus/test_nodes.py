@@ -33,8 +33,8 @@ def offer(
 
 
 def labelled(node: str, times: Sequence[int] = (), **labels: str) -> Series:
-    told = {"node": node, **{f"label_{key}": value for key, value in labels.items()}}
-    return Series("kube_node_labels", told, [at * 1000 for at in times], ["1"] * len(times))
+    reported = {"node": node, **{f"label_{key}": value for key, value in labels.items()}}
+    return Series("kube_node_labels", reported, [at * 1000 for at in times], ["1"] * len(times))
 
 
 def as_fact(series: Series) -> Fact:
@@ -141,7 +141,7 @@ def test_series_of_other_metrics_are_passed_over() -> None:
         "around a hole of the whole window",
     ],
 )
-def test_coverage_is_what_sights_speak_for(times: Sequence[int], seconds: int) -> None:
+def test_coverage_is_what_observations_speak_for(times: Sequence[int], seconds: int) -> None:
     assert covered_seconds([at * 1000 for at in times], HOUR) == seconds
 
 
@@ -169,7 +169,9 @@ def test_two_sets_of_labels_need_times() -> None:
     ("at", "value"),
     [(0, "1"), (3700, "1"), (3729, "1"), (3730, "2"), (3731, "2"), (9000, "2")],
 )
-def test_labels_are_those_of_the_nearest_sight_and_the_later_of_two(at: int, value: str) -> None:
+def test_labels_are_those_of_the_nearest_observation_and_the_later_of_two(
+    at: int, value: str
+) -> None:
     labels = timed_label_sets(
         [
             labelled("a", [3760, 3820], x="2"),

@@ -1,4 +1,4 @@
-"""Pods: by uid, over every copy, with an end that is told or bounded but never guessed."""
+"""Pods: by uid, over every copy, with an end that is reported or bounded but never guessed."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -79,7 +79,7 @@ def at(offset: int) -> datetime:
     return datetime.fromtimestamp(NOW + offset, UTC)
 
 
-def test_sights_of_all_copies_are_one_life() -> None:
+def test_observations_of_all_copies_are_one_life() -> None:
     copies = [observation([-600, -540]), observation([-900, -570]), observation([-60, -30])]
 
     (pod,) = read(copies, bound())
@@ -205,7 +205,7 @@ def test_a_copy_that_missed_the_end_does_not_undo_it() -> None:
     assert pod.finished_at == at(0)
 
 
-def test_an_end_by_a_clock_that_runs_ahead_is_seen_at_the_last_sight() -> None:
+def test_an_end_by_a_clock_that_runs_ahead_is_seen_at_the_last_observation() -> None:
     completed = fact("kube_pod_completion_time", str(NOW + 5))
 
     (pod,) = read([observation([-120, -60])], [*bound(), completed, failed()])
@@ -213,7 +213,7 @@ def test_an_end_by_a_clock_that_runs_ahead_is_seen_at_the_last_sight() -> None:
     assert pod.terminal_seen_at == at(-60)
 
 
-def test_an_end_that_is_not_told_is_seen_first_in_raw_samples() -> None:
+def test_an_end_that_is_not_reported_is_seen_first_in_raw_samples() -> None:
     phases = [
         Series(
             "kube_pod_status_phase",
@@ -250,9 +250,9 @@ def test_an_end_that_is_not_told_is_seen_first_in_raw_samples() -> None:
 def test_only_doubts_about_our_pods_are_asked_about(
     facts: list[Fact], expected: tuple[str, ...]
 ) -> None:
-    told = read_facts(facts, NAMES, user_label="user", within=WITHIN)
+    reported = read_facts(facts, NAMES, user_label="user", within=WITHIN)
 
-    assert questions({"u1": None}, told) == expected
+    assert questions({"u1": None}, reported) == expected
 
 
 def test_the_owner_is_the_value_of_the_user_label() -> None:
@@ -303,7 +303,7 @@ def test_an_answer_that_says_nothing_of_most_pods_is_refused(
         assert [pod.is_end_known for pod in found] == [False] * missing + [True] * (4 - missing)
 
 
-def test_one_bound_pod_whose_time_is_not_told_does_not_stop_the_others() -> None:
+def test_one_bound_pod_whose_time_is_not_reported_does_not_stop_the_others() -> None:
     static = who("u2", "static-0")
 
     pods = read(
@@ -314,5 +314,5 @@ def test_one_bound_pod_whose_time_is_not_told_does_not_stop_the_others() -> None
     assert [pod.scheduled_at for pod in pods] == [at(-3000), None]
 
 
-def test_a_history_of_nothing_tells_nothing() -> None:
+def test_a_history_of_nothing_shows_nothing() -> None:
     assert read_history((), user_label="user") == PodHistory({}, {})

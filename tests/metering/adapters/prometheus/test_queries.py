@@ -20,11 +20,11 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 def plan(**target: object) -> QueryPlan:
-    told = ClusterTarget(slug="hopper", **target)  # type: ignore[arg-type]
-    return plan_queries(told, names_of(told), resources=GPU_RESOURCES, jobs=COVERAGE_JOBS)
+    reported = ClusterTarget(slug="hopper", **target)  # type: ignore[arg-type]
+    return plan_queries(reported, names_of(reported), resources=GPU_RESOURCES, jobs=COVERAGE_JOBS)
 
 
-def test_sights_are_raw_samples() -> None:
+def test_observations_are_raw_samples() -> None:
     assert plan().observations(4440) == (
         '{__name__=~"kube_pod_container_resource_requests'
         "|kube_pod_init_container_resource_requests|kube_node_status_allocatable|up"

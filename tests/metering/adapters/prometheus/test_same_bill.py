@@ -1,7 +1,7 @@
 """The same bill however the same pods were scraped: twice, restarted, sharded, relabelled.
 
 Each disturbance is what a real installation does to series without anything having happened to the
-pods; whatever of them is combined, lives and units come out as from one undisturbed exporter.
+pods; whatever of them is combined, lives and units come out as from one without faults exporter.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -67,7 +67,7 @@ LIVES = (
 )
 
 
-def undisturbed() -> World:
+def expected_rows() -> World:
     """Return the lives as one exporter, scraped by one Prometheus, shows them."""
     node = {"node": "gpu-h100-01", **KSM}
     offered = {**node, "resource": "nvidia_com_gpu", "unit": "integer"}
@@ -103,7 +103,7 @@ def labelled(row: Row, **labels: str) -> Row:
 
 
 def cut(row: Row, at: int, **labels: str) -> list[Row]:
-    """Return a series that goes on under other labels from a time on; facts are told by both."""
+    """Return a series that goes on under other labels; facts are reported by both."""
     if "value" in row:
         return [row, labelled(row, **labels)]
     before = [sample for sample in row["values"] if sample[0] < at]
@@ -198,8 +198,8 @@ def billed(observation: Observation) -> Bill:
     return found
 
 
-def test_undisturbed_the_bill_is_what_truly_was(served: tuple[World, str]) -> None:
-    bill = billed(seen_in(served, undisturbed()))
+def test_in_one_snapshot_the_bill_is_what_truly_was(served: tuple[World, str]) -> None:
+    bill = billed(seen_in(served, expected_rows()))
 
     def at(seconds: int) -> datetime:
         return HOUR + timedelta(seconds=seconds)
@@ -229,10 +229,10 @@ def test_the_bill_does_not_depend_on_how_pods_were_scraped(
     served: tuple[World, str],
     disturbances: list[tuple[Callable[[World, int], World], int]],
 ) -> None:
-    whole = seen_in(served, undisturbed())
+    whole = seen_in(served, expected_rows())
 
     disturbed = seen_in(
-        served, reduce(lambda world, one: one[0](world, one[1]), disturbances, undisturbed())
+        served, reduce(lambda world, one: one[0](world, one[1]), disturbances, expected_rows())
     )
 
     assert billed(disturbed) == billed(whole)
@@ -244,10 +244,10 @@ def test_the_bill_does_not_depend_on_how_pods_were_scraped(
 
 
 @pytest.mark.parametrize("late", [1, SCRAPE // 3, SCRAPE // 2, SCRAPE - 1])
-def test_a_copy_that_scrapes_at_other_moments_moves_only_ends_that_nobody_told(
+def test_a_copy_that_scrapes_at_other_moments_moves_only_ends_that_nobody_reported(
     served: tuple[World, str], late: int
 ) -> None:
-    whole = billed(seen_in(served, undisturbed()))
+    whole = billed(seen_in(served, expected_rows()))
 
     def twice(row: Row) -> list[Row]:
         if "value" in row:
@@ -255,7 +255,7 @@ def test_a_copy_that_scrapes_at_other_moments_moves_only_ends_that_nobody_told(
         later = [[at + late, value] for at, value in row["values"] if at + late <= ASKED]
         return [row, {**labelled(row, prometheus_replica="b"), "values": later}]
 
-    both = billed(seen_in(served, each(undisturbed(), twice)))
+    both = billed(seen_in(served, each(expected_rows(), twice)))
 
     assert both.keys() == whole.keys()
     for uid, (begin_at, end_at, kind, units) in whole.items():
@@ -268,7 +268,7 @@ def test_a_copy_that_scrapes_at_other_moments_moves_only_ends_that_nobody_told(
 def test_a_whole_hour_of_gpus_is_billed_whole_through_a_restart(
     served: tuple[World, str],
 ) -> None:
-    observation = seen_in(served, restarted(undisturbed(), (START + END) // 2))
+    observation = seen_in(served, restarted(expected_rows(), (START + END) // 2))
 
     begin_at, end_at, _, units = billed(observation)["open"]
 

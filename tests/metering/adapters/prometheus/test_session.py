@@ -193,7 +193,7 @@ def _observe(url: str, **options: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds"),
+    ("reported", "seconds"),
     [
         ("15d", 15 * 86_400),
         ("1y or 50GB", 365 * 86_400),
@@ -204,7 +204,7 @@ def _observe(url: str, **options: float) -> None:
         ("for ever", None),
     ],
 )
-def test_a_retention_is_read_as_prometheus_spells_it(told: str, seconds: int | None) -> None:
-    found = read_retention(told)
+def test_a_retention_is_read_as_prometheus_spells_it(reported: str, seconds: int | None) -> None:
+    found = read_retention(reported)
 
     assert found == (None if seconds is None else timedelta(seconds=seconds))

@@ -196,7 +196,7 @@ def test_nothing_seen_at_all_is_an_observation_without_ticks() -> None:
     assert observation.expected_ticks == 60
 
 
-def test_a_terminal_pod_without_a_told_end_costs_a_query_more() -> None:
+def test_a_terminal_pod_without_a_reported_end_costs_a_query_more() -> None:
     world = sound_world()
     pod = identity("refused-0", "9d2e")
     phase = {**pod, "phase": "Failed"}

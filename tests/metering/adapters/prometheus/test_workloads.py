@@ -61,7 +61,7 @@ def test_who_a_series_belongs_to(labels: dict[str, str], expected: tuple[str, st
     assert EXPORTERS.workload(labels, NAMES) == expected
 
 
-def test_without_up_of_the_exporter_its_container_tells_it() -> None:
+def test_without_up_of_the_exporter_its_container_shows_it() -> None:
     unknown = Exporters(frozenset())
 
     assert unknown.workload(OWN, NAMES) == ("", "")

@@ -71,7 +71,7 @@ def test_a_first_allocation_is_a_new_row() -> None:
     assert [(c.pod_uid, c.begin_at, c.is_new) for c in kept.consumers] == [("a", moment(5), True)]
 
 
-def test_the_same_state_again_changes_nothing_but_the_sight() -> None:
+def test_the_same_state_again_changes_nothing_but_the_observation() -> None:
     kept = book(row(), consumers=(ConsumerRow("claim-1", "a", "pod-a", moment(0)),))
     kept.apply(observation(5))
 
@@ -196,13 +196,13 @@ def test_a_pod_that_comes_back_uses_the_claim_again() -> None:
     ]
 
 
-def test_an_allocation_time_or_a_bind_tells_the_begin() -> None:
-    told = book()
-    told.apply(observation(50, allocated_at=moment(3), bound_at=moment(4)))
+def test_an_allocation_time_or_a_bind_shows_the_begin() -> None:
+    reported = book()
+    reported.apply(observation(50, allocated_at=moment(3), bound_at=moment(4)))
     bound = book()
     bound.apply(observation(50, bound_at=moment(4)))
 
-    assert [told.rows[0].begin_at, bound.rows[0].begin_at] == [moment(3), moment(4)]
+    assert [reported.rows[0].begin_at, bound.rows[0].begin_at] == [moment(3), moment(4)]
 
 
 def test_labels_are_filled_once() -> None:

@@ -77,7 +77,7 @@ def test_not_knowing_the_order_never_lowers_it(listed: list[Ask]) -> None:
 
 
 @given(asks, st.randoms())
-def test_the_order_in_which_containers_are_told_does_not_matter(
+def test_the_order_in_which_containers_are_reported_does_not_matter(
     listed: list[Ask], random: object
 ) -> None:
     shuffled = list(listed)

@@ -1,4 +1,4 @@
-"""Sights of one pod are merged: the bind as it was first told, the end as it is best known."""
+"""Sights of one pod are merged: the bind as it was first reported, the end as it is best known."""
 
 import itertools
 from dataclasses import replace
@@ -34,7 +34,7 @@ def observation(uid: str = "a", **fields: object) -> PodSnapshot:
     return PodSnapshot(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
-def test_pods_stay_in_the_order_of_their_first_sight() -> None:
+def test_pods_stay_in_the_order_of_their_first_observation() -> None:
     merged = merge_snapshots(
         [observation("b"), observation("a"), observation("b"), observation("c")]
     )
@@ -42,7 +42,7 @@ def test_pods_stay_in_the_order_of_their_first_sight() -> None:
     assert [item.uid for item in merged] == ["b", "a", "c"]
 
 
-def test_the_first_bound_sight_is_the_snapshot() -> None:
+def test_the_first_bound_observation_is_the_snapshot() -> None:
     waiting = observation(bound_at=None, node="", owner="before")
     bound = observation(owner="at bind", priority_class="batch")
     relabelled = observation(owner="later", started_at=moment(9))
@@ -53,14 +53,14 @@ def test_the_first_bound_sight_is_the_snapshot() -> None:
     assert (merged.bound_at, merged.started_at) == (moment(5), moment(9))
 
 
-def test_an_unbound_sight_after_a_bound_one_changes_no_bind() -> None:
+def test_an_unbound_observation_after_a_bound_one_changes_no_bind() -> None:
     [merged] = merge_snapshots([observation(), observation(bound_at=None, node="")])
 
     assert (merged.node, merged.bound_at) == ("node-1", moment(5))
 
 
 def test_the_best_evidence_of_an_end_stands_in_any_order() -> None:
-    told = [
+    reported = [
         observation(alive_at=moment(10)),
         observation(gone_at=moment(90)),
         observation(gone_at=moment(60), is_prompt=True),
@@ -68,7 +68,7 @@ def test_the_best_evidence_of_an_end_stands_in_any_order() -> None:
         observation(finished_at=moment(55), gone_at=moment(61), is_prompt=True),
         observation(deletion_at=moment(50)),
     ]
-    for order in itertools.permutations(told):
+    for order in itertools.permutations(reported):
         [merged] = merge_snapshots(order)
 
         assert (merged.finished_at, merged.gone_at, merged.is_prompt, merged.alive_at) == (
@@ -81,14 +81,14 @@ def test_the_best_evidence_of_an_end_stands_in_any_order() -> None:
 
 
 def test_reasons_and_defects_are_kept_from_the_latest_that_has_any() -> None:
-    told = [
+    reported = [
         observation(reason="Evicted", defects=("x",)),
         observation(),
         observation(reason="Preempting", defects=("y",)),
         observation(),
     ]
 
-    [merged] = merge_snapshots(told)
+    [merged] = merge_snapshots(reported)
 
     assert (merged.reason, merged.defects) == ("Preempting", ("y",))
     assert merge_snapshots([merged, replace(merged)]) == (merged,)

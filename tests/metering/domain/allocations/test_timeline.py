@@ -92,11 +92,11 @@ def holed(begin: int, end: int) -> tuple[datetime, ...]:
         (seen(700, 607), Life(at(700), at(700), EndKind.VANISHED, 15)),
     ],
 )
-def test_a_life_is_told_by_the_objects_times(pod: Seen, expected: Life | None) -> None:
+def test_a_life_is_reported_by_the_objects_times(pod: Seen, expected: Life | None) -> None:
     assert life(pod) == expected
 
 
-def test_a_pod_gone_after_a_hole_lived_at_least_to_its_last_sight() -> None:
+def test_a_pod_gone_after_a_hole_lived_at_least_to_its_last_observation() -> None:
     ticks = holed(607, 757)
 
     assert life(seen(10, 607), ticks) == Life(at(10), at(607), EndKind.VANISHED_IN_GAP, 150)
@@ -141,7 +141,7 @@ def clipped(lived: Life) -> Interval | None:
             Life(at(5), at(65), EndKind.EXACT),
             Interval(at(5), at(65), EndKind.EXACT, 0),
         ),
-        # Whatever comes after the window, the window tells the same.
+        # Whatever comes after the window, the window shows the same.
         (
             Life(at(5), at(3600), EndKind.EXACT),
             Interval(at(5), at(3600), EndKind.OPEN, 0),
@@ -286,5 +286,5 @@ def test_every_lost_scrape_lowers_the_count_by_one(lost: set[int]) -> None:
 @pytest.mark.parametrize(
     ("ticks", "expected"), [((), True), ((at(3599),), True), ((at(3600),), False)]
 )
-def test_an_end_nobody_saw_is_told(ticks: tuple[datetime, ...], *, expected: bool) -> None:
+def test_an_end_nobody_saw_is_reported(ticks: tuple[datetime, ...], *, expected: bool) -> None:
     assert is_blind_at(at(3600), ticks=ticks) is expected

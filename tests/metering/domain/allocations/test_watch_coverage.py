@@ -74,9 +74,9 @@ SPANS = st.lists(
 
 @given(SPANS)
 def test_what_is_blind_lies_inside_the_hour_and_never_inside_a_span(
-    told: list[tuple[int, int, bool]],
+    reported: list[tuple[int, int, bool]],
 ) -> None:
-    spans = [span(b, b + length, is_resumed=flag) for b, length, flag in sorted(told)]
+    spans = [span(b, b + length, is_resumed=flag) for b, length, flag in sorted(reported)]
     stretches = blind_stretches(spans, begin_at=HOUR, end_at=moment(3600))
 
     for stretch in stretches:

@@ -233,7 +233,7 @@ def test_a_rule_without_a_size_refuses_what_it_matches() -> None:
     )
 
 
-def test_the_result_tells_the_raw_name_the_model_and_the_version() -> None:
+def test_the_result_shows_the_raw_name_the_model_and_the_version() -> None:
     found = size_of(
         Catalogue(version=7, rules=DEFAULT_RULES),
         resource="nvidia_com_gpu",

@@ -78,7 +78,7 @@ def test_what_nobody_knows_is_refused_with_its_cause(
 
 
 def test_only_what_sizing_reads_is_kept_whatever_domain_its_name_carries() -> None:
-    told = {
+    reported = {
         "gpu.nvidia.com/type": "gpu",
         "productName": PRODUCT,
         "profile": "",
@@ -86,7 +86,7 @@ def test_only_what_sizing_reads_is_kept_whatever_domain_its_name_carries() -> No
         "resource.kubernetes.io/pcieRoot": "pci0000:00",
     }
 
-    assert kept_attributes(told) == {"type": "gpu", "productName": PRODUCT}
+    assert kept_attributes(reported) == {"type": "gpu", "productName": PRODUCT}
 
 
 def test_devices_of_one_claim_are_alike_or_mixed_or_unknown() -> None:

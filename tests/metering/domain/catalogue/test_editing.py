@@ -1,4 +1,4 @@
-"""Proposed rules are read strictly, and their differences are told before they are stored."""
+"""Proposed rules are read strictly, and their differences are reported before they are stored."""
 
 from typing import Any
 
@@ -89,7 +89,7 @@ def test_a_problem_names_its_field(change: dict[str, Any], field: str) -> None:
     assert all(one.message.endswith(".") for one in problems)
 
 
-def test_a_rule_without_a_size_is_told() -> None:
+def test_a_rule_without_a_size_is_reported() -> None:
     _, problems = read_rules([{"resources": ["nvidia.com/gpu"]}])
 
     assert [one.field for one in problems] == ["rules[0].size"]
@@ -101,7 +101,7 @@ def test_a_rule_is_an_object() -> None:
     assert [(one.field, one.message) for one in problems] == [("rules[0]", "A rule is an object.")]
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     _, problems = read_rules([{"size": "huge"}, {"resources": ["a"], "replicas_min": "2"}])
 
     assert [one.field for one in problems] == [
@@ -118,7 +118,7 @@ def test_nothing_differs_from_the_same_rules() -> None:
     assert differences(before, Catalogue(2, DEFAULT_RULES), seen=[seen(H100), seen(L40S)]) == ()
 
 
-def test_a_difference_tells_both_names_and_how_much_there_is() -> None:
+def test_a_difference_shows_both_names_and_how_much_there_is() -> None:
     rules, _ = read_rules(
         [{"size": "medium", "resources": ["nvidia.com/gpu"], "products": ["*L40S*"]}, *DEFAULTS]
     )

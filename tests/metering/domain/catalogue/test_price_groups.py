@@ -1,4 +1,4 @@
-"""Price groups: what preemptible pods hold is told apart, and nothing else is."""
+"""Price groups: what preemptible pods hold is distinguished, and nothing else is."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,10 +1,10 @@
-"""What one source tells, and when it had eyes."""
+"""What one source shows, and when it had eyes."""
 
 from metering.domain.collection.reconciliation import intervals_of_ticks, visible_seconds
 from tests.support.metering.accounts import (
     at,
+    reported,
     span,
-    told,
 )
 
 # ---------------------------------------------------------------- eyes
@@ -23,6 +23,6 @@ def test_eyes_close_where_scrapes_are_too_far_apart() -> None:
 def test_visible_seconds_are_those_with_eyes_open() -> None:
     spans = (span(0, 100), span(200, 300), span(400, None))
 
-    assert visible_seconds(told(50, 250), spans=spans) == 100
-    assert visible_seconds(told(50, None, known_until=450), spans=spans) == 200
-    assert visible_seconds(told(350, 390), spans=spans) == 0
+    assert visible_seconds(reported(50, 250), spans=spans) == 100
+    assert visible_seconds(reported(50, None, known_until=450), spans=spans) == 200
+    assert visible_seconds(reported(350, 390), spans=spans) == 0

@@ -69,8 +69,10 @@ def test_every_hour_of_every_day_has_a_cell() -> None:
 
     assert [day.date.day for day in days] == list(range(1, 32))
     assert all([cell.hour for cell in day.cells] == list(range(24)) for day in days)
-    told = [(day.date.day, cell.hour, cell.tone) for day in days for cell in day.cells if cell.fact]
-    assert told == [(5, 13, Tone.WHOLE)]
+    reported = [
+        (day.date.day, cell.hour, cell.tone) for day in days for cell in day.cells if cell.fact
+    ]
+    assert reported == [(5, 13, Tone.WHOLE)]
 
 
 def test_hours_of_other_days_are_left_out() -> None:

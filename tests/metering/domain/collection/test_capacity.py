@@ -1,4 +1,4 @@
-"""Billed, held and idle add up to what a node offered, and too much is told."""
+"""Billed, held and idle add up to what a node offered, and too much is reported."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ def balance(offer: ObservedCapacity) -> Balance:
         # A node never seen to offer any.
         (ObservedCapacity(0, 0, 60, 0, units_in_use_max=1), Balance(60, 0)),
         (ObservedCapacity(0, 0, 0, 61, units_in_use_max=1), Balance(61, 0, 61, is_unseen=True)),
-        # What only one source tells of is held as far as there was room for it.
+        # What only one source shows of is held as far as there was room for it.
         (ObservedCapacity(1, 3600, 1200, 600, disputed_unit_seconds=900), Balance(3600, 900, 1500)),
         (ObservedCapacity(1, 3600, 3000, 0, disputed_unit_seconds=900), Balance(3600, 0, 600)),
         (ObservedCapacity(1, 3600, 3600, 0, disputed_unit_seconds=900), Balance(3600, 0, 0)),

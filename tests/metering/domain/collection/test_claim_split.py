@@ -1,4 +1,4 @@
-"""A claim is split among whoever uses it, and the parts add up to the whole."""
+"""A claim is split among anyone who uses it, and the parts add up to the whole."""
 
 from datetime import datetime
 
@@ -49,7 +49,7 @@ def test_seconds_that_do_not_divide_go_to_those_who_have_the_least() -> None:
     }
 
 
-def test_the_claims_own_part_tells_that_it_has_a_hole() -> None:
+def test_the_claims_own_part_shows_that_it_has_a_hole() -> None:
     parts = split_claim(units=2, begin_at=HOUR, end_at=moment(100), uses=[use("a", 40, 60)])
 
     assert parts == (
@@ -103,7 +103,7 @@ def test_no_part_is_more_than_a_unit_from_an_even_split(
 
 
 @given(uses=uses(), units=st.integers(1, 8))
-def test_the_order_in_which_uses_are_told_changes_nothing(uses: list[Use], units: int) -> None:
+def test_the_order_in_which_uses_are_reported_changes_nothing(uses: list[Use], units: int) -> None:
     one = split_claim(units=units, begin_at=HOUR, end_at=moment(120), uses=uses)
     other = split_claim(units=units, begin_at=HOUR, end_at=moment(120), uses=uses[::-1])
 

@@ -10,7 +10,7 @@ from metering.domain.collection.crashpoints import (
 )
 
 
-def test_every_point_tells_its_listeners_and_only_them() -> None:
+def test_every_point_shows_its_listeners_and_only_them() -> None:
     heard: list[str] = []
     install_listener(heard.append)
     for name in CRASHPOINTS:

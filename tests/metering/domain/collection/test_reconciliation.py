@@ -15,9 +15,9 @@ from tests.support.metering.accounts import (
     at,
     billed,
     compare,
+    reported,
     share,
     span,
-    told,
 )
 
 # ---------------------------------------------------------------- the tolerance
@@ -41,33 +41,37 @@ def test_the_tolerance_is_two_scrapes_or_half_a_percent_of_the_window(
     ("kubernetes", "prometheus", "expected"),
     [
         # The API's seconds are billed while they are within the tolerance.
-        (told(0, 1000), told(0, 1000), (SourceVerdict.AGREED, 1000, 0)),
-        (told(0, 1000), told(0, 1060), (SourceVerdict.AGREED, 1000, 0)),
-        (told(0, 1000), told(30, 1030), (SourceVerdict.AGREED, 1000, 0)),
-        (told(0, 1000), told(0, 1061), (SourceVerdict.DIFFERS, 1000, 61)),
-        (told(0, 1000), told(31, 1030), (SourceVerdict.DIFFERS, 969, 61)),
-        (told(-600, None), told(-600, None), (SourceVerdict.AGREED, 3600, 0)),
+        (reported(0, 1000), reported(0, 1000), (SourceVerdict.AGREED, 1000, 0)),
+        (reported(0, 1000), reported(0, 1060), (SourceVerdict.AGREED, 1000, 0)),
+        (reported(0, 1000), reported(30, 1030), (SourceVerdict.AGREED, 1000, 0)),
+        (reported(0, 1000), reported(0, 1061), (SourceVerdict.DIFFERS, 1000, 61)),
+        (reported(0, 1000), reported(31, 1030), (SourceVerdict.DIFFERS, 969, 61)),
+        (reported(-600, None), reported(-600, None), (SourceVerdict.AGREED, 3600, 0)),
         # What scrapes cannot know exactly agrees with everything inside its bounds.
-        (told(0, 1000), told(0, 985, EndKind.VANISHED, slack=15), (SourceVerdict.AGREED, 1000, 0)),
         (
-            told(0, 1000),
-            told(0, 700, EndKind.VANISHED_IN_GAP, slack=300),
+            reported(0, 1000),
+            reported(0, 985, EndKind.VANISHED, slack=15),
             (SourceVerdict.AGREED, 1000, 0),
         ),
         (
-            told(0, 1000),
-            told(0, 600, EndKind.VANISHED_IN_GAP, slack=300),
+            reported(0, 1000),
+            reported(0, 700, EndKind.VANISHED_IN_GAP, slack=300),
+            (SourceVerdict.AGREED, 1000, 0),
+        ),
+        (
+            reported(0, 1000),
+            reported(0, 600, EndKind.VANISHED_IN_GAP, slack=300),
             (SourceVerdict.DIFFERS, 600, 400),
         ),
         # One ended, the other goes on.
-        (told(0, 1000), told(0, None), (SourceVerdict.DIFFERS, 1000, 2600)),
-        (told(0, None), told(0, 1000), (SourceVerdict.DIFFERS, 1000, 2600)),
+        (reported(0, 1000), reported(0, None), (SourceVerdict.DIFFERS, 1000, 2600)),
+        (reported(0, None), reported(0, 1000), (SourceVerdict.DIFFERS, 1000, 2600)),
         # Nothing in common at all.
-        (told(0, 500), told(1000, 1500), (SourceVerdict.DIFFERS, 0, 1000)),
-        (told(0, 500), told(500, 1500), (SourceVerdict.DIFFERS, 0, 1500)),
+        (reported(0, 500), reported(1000, 1500), (SourceVerdict.DIFFERS, 0, 1000)),
+        (reported(0, 500), reported(500, 1500), (SourceVerdict.DIFFERS, 0, 1500)),
         # A zero-length life is the API's word that nothing was held.
-        (told(500, 500), told(500, 550), (SourceVerdict.AGREED, 0, 0)),
-        (told(500, 500), told(500, 600), (SourceVerdict.DIFFERS, 0, 100)),
+        (reported(500, 500), reported(500, 550), (SourceVerdict.AGREED, 0, 0)),
+        (reported(500, 500), reported(500, 600), (SourceVerdict.DIFFERS, 0, 100)),
     ],
 )
 def test_what_two_sources_tell_is_made_one(
@@ -79,71 +83,71 @@ def test_what_two_sources_tell_is_made_one(
 @pytest.mark.parametrize(
     ("kubernetes", "prometheus", "end", "kind", "slack"),
     [
-        # A relist found it gone; a terminal phase or a scrape tells when.
+        # A relist found it gone; a terminal phase or a scrape shows when.
         (
-            told(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
-            told(0, 1500),
+            reported(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
+            reported(0, 1500),
             1500,
             EndKind.EXACT,
             0,
         ),
         (
-            told(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
-            told(0, 1500, EndKind.VANISHED, slack=15),
+            reported(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
+            reported(0, 1500, EndKind.VANISHED, slack=15),
             1500,
             EndKind.VANISHED,
             15,
         ),
         # Two bounds narrow each other.
         (
-            told(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
-            told(0, 900, EndKind.VANISHED_IN_GAP, slack=300),
+            reported(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
+            reported(0, 900, EndKind.VANISHED_IN_GAP, slack=300),
             900,
             EndKind.VANISHED_IN_GAP,
             300,
         ),
         (
-            told(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
-            told(0, 2300, EndKind.VANISHED_IN_GAP, slack=600),
+            reported(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
+            reported(0, 2300, EndKind.VANISHED_IN_GAP, slack=600),
             2300,
             EndKind.VANISHED_IN_GAP,
             100,
         ),
         (
-            told(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
-            told(0, 2395, EndKind.VANISHED, slack=15),
+            reported(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
+            reported(0, 2395, EndKind.VANISHED, slack=15),
             2395,
             EndKind.VANISHED,
             15,
         ),
         # The scrapes saw it until they stopped.
         (
-            told(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
-            told(0, None, known_until=1200),
+            reported(0, 600, EndKind.VANISHED_IN_GAP, slack=1800),
+            reported(0, None, known_until=1200),
             1200,
             EndKind.VANISHED_IN_GAP,
             1200,
         ),
         # The watch is still away: what it knew last is no end.
-        (told(0, None, known_until=600), told(0, 1500), 1500, EndKind.EXACT, 0),
+        (reported(0, None, known_until=600), reported(0, 1500), 1500, EndKind.EXACT, 0),
         (
-            told(0, None, known_until=600),
-            told(0, 1500, EndKind.VANISHED_IN_GAP, slack=60),
+            reported(0, None, known_until=600),
+            reported(0, 1500, EndKind.VANISHED_IN_GAP, slack=60),
             1500,
             EndKind.VANISHED_IN_GAP,
             60,
         ),
         # Apart, but within the tolerance: the better known one stands.
         (
-            told(0, 600, EndKind.VANISHED_IN_GAP, slack=100),
-            told(0, 740),
+            reported(0, 600, EndKind.VANISHED_IN_GAP, slack=100),
+            reported(0, 740),
             740,
             EndKind.EXACT,
             0,
         ),
         (
-            told(0, 600, EndKind.VANISHED_IN_GAP, slack=100),
-            told(0, 740, EndKind.VANISHED, slack=15),
+            reported(0, 600, EndKind.VANISHED_IN_GAP, slack=100),
+            reported(0, 740, EndKind.VANISHED, slack=15),
             740,
             EndKind.VANISHED,
             15,
@@ -161,7 +165,9 @@ def test_an_end_the_watch_missed_is_taken_from_prometheus(
 
 
 def test_what_was_recovered_matters_only_in_the_hour_of_the_end() -> None:
-    found = compare(told(-7200, 600, EndKind.VANISHED_IN_GAP, slack=1800), told(-7200, 1500))
+    found = compare(
+        reported(-7200, 600, EndKind.VANISHED_IN_GAP, slack=1800), reported(-7200, 1500)
+    )
 
     assert billed(found) == (SourceVerdict.RECOVERED, 1500, 0)
     before = share(found, -3600, 0)
@@ -172,7 +178,7 @@ def test_what_was_recovered_matters_only_in_the_hour_of_the_end() -> None:
 
 
 def test_a_difference_is_held_in_the_hour_it_lies_in_only() -> None:
-    found = compare(told(-7200, 1000), told(-7200, 2000))
+    found = compare(reported(-7200, 1000), reported(-7200, 2000))
 
     before, after = share(found, -3600, 0), share(found, 3600, 7200)
     assert (before.verdict, before.held_seconds) == (SourceVerdict.AGREED, 0)
@@ -180,8 +186,8 @@ def test_a_difference_is_held_in_the_hour_it_lies_in_only() -> None:
     assert billed(found) == (SourceVerdict.DIFFERS, 1000, 1000)
 
 
-def test_a_different_request_is_told_and_the_apis_is_billed() -> None:
-    found = compare(told(0, 1000, units=2), told(0, 1000, units=4))
+def test_a_different_request_is_reported_and_the_apis_is_billed() -> None:
+    found = compare(reported(0, 1000, units=2), reported(0, 1000, units=4))
 
     assert (found.verdict, found.units, found.is_request_different) == (
         SourceVerdict.REQUEST_DIFFERS,
@@ -191,8 +197,8 @@ def test_a_different_request_is_told_and_the_apis_is_billed() -> None:
     assert billed(found) == (SourceVerdict.REQUEST_DIFFERS, 1000, 0)
 
 
-def test_different_times_and_requests_are_both_told() -> None:
-    found = compare(told(-7200, 1000, units=2), told(-7200, 2000, units=4))
+def test_different_times_and_requests_are_both_reported() -> None:
+    found = compare(reported(-7200, 1000, units=2), reported(-7200, 2000, units=4))
 
     assert (found.verdict, found.units, found.is_request_different) == (
         SourceVerdict.DIFFERS,
@@ -205,18 +211,18 @@ def test_different_times_and_requests_are_both_told() -> None:
 # ---------------------------------------------------------------- only one source knows of it
 
 
-def test_what_the_api_alone_tells_is_billed_and_told_when_scrapes_should_have_seen_it() -> None:
-    assert billed(compare(told(0, 1000), None)) == (SourceVerdict.KUBERNETES_ONLY, 1000, 0)
-    assert billed(compare(told(0, 60), None)) == (SourceVerdict.KUBERNETES_ONLY, 60, 0)
-    assert billed(compare(told(-600, None), None)) == (SourceVerdict.KUBERNETES_ONLY, 3600, 0)
+def test_what_the_api_alone_shows_is_billed_and_reported_when_scrapes_should_have_seen_it() -> None:
+    assert billed(compare(reported(0, 1000), None)) == (SourceVerdict.KUBERNETES_ONLY, 1000, 0)
+    assert billed(compare(reported(0, 60), None)) == (SourceVerdict.KUBERNETES_ONLY, 60, 0)
+    assert billed(compare(reported(-600, None), None)) == (SourceVerdict.KUBERNETES_ONLY, 3600, 0)
 
 
 @pytest.mark.parametrize(
     ("account", "scrapes"),
     [
-        (told(0, 59), OPEN_EYES),
-        (told(0, 1000), (span(-600, 59), span(1100, 4500))),
-        (told(0, 1000), ()),
+        (reported(0, 59), OPEN_EYES),
+        (reported(0, 1000), (span(-600, 59), span(1100, 4500))),
+        (reported(0, 1000), ()),
     ],
     ids=["shorter than two scrapes", "in a hole", "nobody scraped"],
 )
@@ -234,26 +240,26 @@ def test_what_the_scrapes_could_miss_is_billed_in_silence(
     [
         # The watch is away since before the hour; nothing was scraped of the pod since.
         (
-            told(-7200, None, known_until=-3600),
+            reported(-7200, None, known_until=-3600),
             (span(-120, 4500),),
             SourceVerdict.RECOVERED,
             -3600,
             3480,
         ),
-        (told(0, None, known_until=40), (span(40, 4500),), SourceVerdict.RECOVERED, 40, 0),
-        (told(0, None, known_until=600), OPEN_EYES, SourceVerdict.KUBERNETES_ONLY, 600, 0),
+        (reported(0, None, known_until=40), (span(40, 4500),), SourceVerdict.RECOVERED, 40, 0),
+        (reported(0, None, known_until=600), OPEN_EYES, SourceVerdict.KUBERNETES_ONLY, 600, 0),
         # Too little was scraped after it to conclude anything.
         (
-            told(0, None, known_until=600),
+            reported(0, None, known_until=600),
             (span(700, 759),),
             SourceVerdict.KUBERNETES_EXPLAINED,
             None,
             0,
         ),
-        (told(0, None, known_until=600), (), SourceVerdict.KUBERNETES_EXPLAINED, None, 0),
+        (reported(0, None, known_until=600), (), SourceVerdict.KUBERNETES_EXPLAINED, None, 0),
     ],
 )
-def test_what_the_watch_lost_sight_of_ends_there_when_scrapes_do_not_show_it(
+def test_what_the_watch_no_longer_sees_ends_there_when_scrapes_do_not_show_it(
     account: SourceAccount,
     scrapes: tuple[OpenInterval, ...],
     verdict: SourceVerdict,
@@ -268,10 +274,10 @@ def test_what_the_watch_lost_sight_of_ends_there_when_scrapes_do_not_show_it(
     assert found.billed.slack_seconds == slack
 
 
-def test_what_only_prometheus_tells_is_held_while_the_watch_was_healthy() -> None:
-    assert billed(compare(None, told(0, 1000))) == (SourceVerdict.PROMETHEUS_ONLY, 0, 1000)
-    assert billed(compare(None, told(-10, 5))) == (SourceVerdict.PROMETHEUS_ONLY, 0, 5)
-    assert billed(compare(None, told(0, None))) == (SourceVerdict.PROMETHEUS_ONLY, 0, 3600)
+def test_what_only_prometheus_shows_is_held_while_the_watch_was_healthy() -> None:
+    assert billed(compare(None, reported(0, 1000))) == (SourceVerdict.PROMETHEUS_ONLY, 0, 1000)
+    assert billed(compare(None, reported(-10, 5))) == (SourceVerdict.PROMETHEUS_ONLY, 0, 5)
+    assert billed(compare(None, reported(0, None))) == (SourceVerdict.PROMETHEUS_ONLY, 0, 3600)
 
 
 @pytest.mark.parametrize(
@@ -286,14 +292,14 @@ def test_what_only_prometheus_tells_is_held_while_the_watch_was_healthy() -> Non
 def test_what_the_watch_could_not_see_is_billed_as_recovered(
     watch: tuple[OpenInterval, ...], expected: SourceVerdict
 ) -> None:
-    found = compare(None, told(0, 1000), watch=watch)
+    found = compare(None, reported(0, 1000), watch=watch)
 
     assert found.verdict is expected
     assert (found.billed is not None) is (expected is SourceVerdict.RECOVERED)
 
 
 def test_a_recovered_pod_is_recovered_in_every_hour() -> None:
-    found = compare(None, told(-600, 4000), watch=())
+    found = compare(None, reported(-600, 4000), watch=())
 
     assert [share(found, start, start + 3600).verdict for start in (-3600, 0, 3600)] == [
         SourceVerdict.RECOVERED
@@ -311,11 +317,11 @@ def test_nobody_knowing_of_a_pod_is_a_mistake() -> None:
 @pytest.mark.parametrize(
     ("kubernetes", "prometheus", "side", "seconds", "units"),
     [
-        (told(0, 1000, units=2), told(0, 2000, units=4), Side.KUBERNETES, 1000, 2),
-        (told(0, 1000, units=2), told(0, 2000, units=4), Side.PROMETHEUS, 2000, 4),
-        (None, told(0, 2000), Side.PROMETHEUS, 2000, 1),
-        (None, told(0, 2000), Side.KUBERNETES, 0, 0),
-        (told(0, 1000), None, Side.PROMETHEUS, 0, 0),
+        (reported(0, 1000, units=2), reported(0, 2000, units=4), Side.KUBERNETES, 1000, 2),
+        (reported(0, 1000, units=2), reported(0, 2000, units=4), Side.PROMETHEUS, 2000, 4),
+        (None, reported(0, 2000), Side.PROMETHEUS, 2000, 1),
+        (None, reported(0, 2000), Side.KUBERNETES, 0, 0),
+        (reported(0, 1000), None, Side.PROMETHEUS, 0, 0),
     ],
 )
 def test_an_accepted_side_is_billed_alone(
@@ -336,12 +342,12 @@ def test_an_accepted_side_is_billed_alone(
 
 @pytest.mark.parametrize(
     ("kubernetes", "prometheus"),
-    [(None, None), (told(0, 1000), None), (told(0, 1000), told(0, 1500))],
+    [(None, None), (reported(0, 1000), None), (reported(0, 1000), reported(0, 1500))],
 )
-def test_what_was_told_when_it_was_accepted_is_billed_whatever_is_told_later(
+def test_what_was_reported_when_it_was_accepted_is_billed_whatever_is_reported_later(
     kubernetes: SourceAccount | None, prometheus: SourceAccount | None
 ) -> None:
-    accepted = Accepted(Side.PROMETHEUS, told(0, 2000).life, 2)
+    accepted = Accepted(Side.PROMETHEUS, reported(0, 2000).life, 2)
 
     found = compare(kubernetes, prometheus, accepted=accepted)
 

@@ -12,9 +12,9 @@ from tests.support.metering.accounts import (
     LAST_LOOK,
     at,
     compare,
+    reported,
     share,
     span,
-    told,
 )
 
 # ---------------------------------------------------------------- what always holds
@@ -27,7 +27,7 @@ def accounts(draw: st.DrawFn) -> SourceAccount:
     length = draw(st.integers(0, 6000))
     slack = draw(st.integers(0, 2000)) if "vanished" in kind.value else 0
     end = None if kind is EndKind.OPEN else begin + length
-    return told(
+    return reported(
         begin,
         end,
         kind,
@@ -83,7 +83,7 @@ def test_billed_and_held_are_within_what_the_sources_tell(
 
 
 @given(accounts(), accounts())
-def test_a_difference_bills_and_holds_the_same_whoever_tells_which(
+def test_a_difference_bills_and_holds_the_same_anyone_who_shows_which(
     one: SourceAccount, other: SourceAccount
 ) -> None:
     first, second = compare(one, other), compare(other, one)

@@ -23,7 +23,7 @@ moments = st.datetimes(
 )
 
 
-def test_a_moment_lies_in_the_hour_of_its_own_zone_told_in_utc() -> None:
+def test_a_moment_lies_in_the_hour_of_its_own_zone_reported_in_utc() -> None:
     kolkata = timezone(timedelta(hours=5, minutes=30))
 
     assert window_containing(datetime(2026, 10, 5, 18, 45, tzinfo=kolkata)) == HOUR

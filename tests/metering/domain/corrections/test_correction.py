@@ -57,7 +57,7 @@ def test_the_parts_of_a_claim_do_not_jitter() -> None:
     assert [item.unit_seconds for item in found.differences] == [10, 10]
 
 
-def test_less_is_proposed_only_when_the_api_told_a_better_end() -> None:
+def test_less_is_proposed_only_when_the_api_reported_a_better_end() -> None:
     proof, exact = Known(40, is_proof=True), Held(60, is_exact=True)
 
     assert compare({A: proof}, {A: Held(60)}).differences == (
@@ -75,7 +75,7 @@ def test_less_is_proposed_when_a_person_accepted_the_evidence() -> None:
     )
 
 
-def test_what_nobody_tells_any_more_stays() -> None:
+def test_what_nobody_shows_any_more_stays() -> None:
     assert compare({}, {A: Held(60), B: Held(5)}) == RecheckComparison((), 0, 2)
 
 
@@ -124,7 +124,7 @@ def test_each_class_of_a_claim_is_judged_by_itself() -> None:
     assert found == RecheckComparison((), 10, 0)
 
 
-def test_a_claim_nobody_tells_of_any_more_stays() -> None:
+def test_a_claim_nobody_shows_of_any_more_stays() -> None:
     assert compare({}, {P1: Held(1800), P2: Held(1800)}) == RecheckComparison((), 0, 2)
 
 

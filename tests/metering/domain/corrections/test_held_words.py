@@ -35,5 +35,5 @@ def test_many_say_what_they_hold_of_a_size(size: str, words: str) -> None:
     assert held_part_text(size=size, unit_seconds=3_737_412) == words
 
 
-def test_what_is_no_gpu_is_told_by_the_time_of_its_pods() -> None:
+def test_what_is_no_gpu_is_reported_by_the_time_of_its_pods() -> None:
     assert held_pods_text(4_481_856) == "1,244.96 h of pods, not in GPUs"

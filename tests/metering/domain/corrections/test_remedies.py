@@ -1,4 +1,4 @@
-"""What people are told to do about an exception: one sentence or more for each, and none a lie."""
+"""The remedy of each exception: one sentence or more, and all of them true."""
 
 import pytest
 

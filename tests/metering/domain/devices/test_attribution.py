@@ -55,7 +55,7 @@ def holding(
     return PodDeviceUse("team", pod, mode, at(begin), at(end), units * (end - begin), node)
 
 
-def told(
+def reported(
     *devices: ShownDevice, holdings: tuple[PodDeviceUse, ...] = (), kind: Kind | None = WHOLE
 ) -> list[tuple[str, int | None]]:
     """Return whom each device speaks of where the node hands everything out as one kind."""
@@ -66,13 +66,15 @@ def told(
 
 
 def test_a_whole_gpu_speaks_of_the_pod_that_held_it() -> None:
-    assert told(serving(), holdings=(holding(),)) == [("exclusive", 0)]
+    assert reported(serving(), holdings=(holding(),)) == [("exclusive", 0)]
 
 
 def test_an_instance_speaks_of_the_pod_that_held_it() -> None:
     instance = serving(instance_id="9", instance_profile="1g.10gb")
 
-    assert told(instance, holdings=(holding(mode=SharingMode.MIG),), kind=MIG) == [("exclusive", 0)]
+    assert reported(instance, holdings=(holding(mode=SharingMode.MIG),), kind=MIG) == [
+        ("exclusive", 0)
+    ]
 
 
 @pytest.mark.parametrize("kind", [SLICED, MPS])
@@ -80,53 +82,53 @@ def test_an_instance_speaks_of_the_pod_that_held_it() -> None:
 def test_a_device_of_a_sharing_node_speaks_of_nobody_alone(kind: Kind, device: ShownDevice) -> None:
     held = (holding(mode=kind.sharing_mode),)
 
-    assert told(device, holdings=held, kind=kind) == [("shared", None)]
+    assert reported(device, holdings=held, kind=kind) == [("shared", None)]
 
 
 def test_an_instance_that_is_shared_speaks_of_nobody_alone() -> None:
     instance = serving(instance_id="9", instance_profile="1g.10gb")
     held = (holding(mode=SharingMode.TIME_SLICING),)
 
-    assert told(instance, holdings=held, kind=SLICED) == [("shared", None)]
+    assert reported(instance, holdings=held, kind=SLICED) == [("shared", None)]
 
 
 def test_several_named_pods_share_whatever_the_labels_of_the_node_say() -> None:
-    assert told(ShownDevice(is_shared=True), holdings=(holding(),)) == [("shared", None)]
+    assert reported(ShownDevice(is_shared=True), holdings=(holding(),)) == [("shared", None)]
 
 
 def test_the_device_of_a_claim_that_pods_share_speaks_of_nobody_alone() -> None:
     held = tuple(replace(holding(pod), split_among=2) for pod in ("train-0", "train-1"))
 
-    assert told(serving(), ShownDevice(), holdings=held) == [("shared", None), ("idle", None)]
+    assert reported(serving(), ShownDevice(), holdings=held) == [("shared", None), ("idle", None)]
 
 
 def test_a_pod_that_the_ledger_does_not_know_leaves_its_device_unattributed() -> None:
-    assert told(serving("stranger")) == [("unattributed", None)]
+    assert reported(serving("stranger")) == [("unattributed", None)]
 
 
 def test_two_pods_of_one_name_leave_the_device_unattributed() -> None:
     held = (holding(end=1800), holding(begin=1800))
 
-    assert told(serving(), holdings=held) == [("unattributed", None)]
+    assert reported(serving(), holdings=held) == [("unattributed", None)]
 
 
 def test_a_device_nobody_held_is_idle() -> None:
-    assert told(ShownDevice(), serving(), holdings=(holding(),)) == [
+    assert reported(ShownDevice(), serving(), holdings=(holding(),)) == [
         ("idle", None),
         ("exclusive", 0),
     ]
 
 
 def test_a_device_on_a_node_without_labels_is_idle_when_nobody_held_anything() -> None:
-    assert told(ShownDevice(), kind=None) == [("idle", None)]
+    assert reported(ShownDevice(), kind=None) == [("idle", None)]
 
 
 def test_a_missing_label_is_no_idle_gpu() -> None:
-    assert told(ShownDevice(), holdings=(holding(),)) == [("unattributed", None)]
+    assert reported(ShownDevice(), holdings=(holding(),)) == [("unattributed", None)]
 
 
 def test_one_of_two_gpus_that_lost_its_label_is_no_idle_gpu() -> None:
-    found = told(serving(), ShownDevice(), holdings=(holding(units=2),))
+    found = reported(serving(), ShownDevice(), holdings=(holding(units=2),))
 
     assert found == [("exclusive", 0), ("unattributed", None)]
 
@@ -146,13 +148,13 @@ def test_an_exporter_may_take_five_minutes_to_name_a_pod(named_from: int, expect
     before = ShownDevice(end_at=at(named_from))
     named = serving(begin_at=at(named_from))
 
-    assert told(before, named, holdings=(holding(),))[0] == (expected, None)
+    assert reported(before, named, holdings=(holding(),))[0] == (expected, None)
 
 
 def test_a_short_pod_that_was_never_named_is_not_overlooked() -> None:
     held = (holding(begin=1000, end=1200),)
 
-    assert told(ShownDevice(), holdings=held) == [("unattributed", None)]
+    assert reported(ShownDevice(), holdings=held) == [("unattributed", None)]
 
 
 @pytest.mark.parametrize(
@@ -168,14 +170,14 @@ def test_a_short_pod_that_was_never_named_is_not_overlooked() -> None:
 def test_a_pod_that_held_something_else_says_nothing_of_a_whole_gpu(
     elsewhere: PodDeviceUse,
 ) -> None:
-    assert told(ShownDevice(), holdings=(elsewhere,)) == [("idle", None)]
+    assert reported(ShownDevice(), holdings=(elsewhere,)) == [("idle", None)]
 
 
-def test_a_device_is_told_in_its_place() -> None:
+def test_a_device_is_reported_in_its_place() -> None:
     first, second = serving("a"), serving("b")
     held = (holding("b"), holding("a"))
 
-    assert told(first, second, holdings=held) == [("exclusive", 1), ("exclusive", 0)]
+    assert reported(first, second, holdings=held) == [("exclusive", 1), ("exclusive", 0)]
 
 
 def test_what_a_device_is_handed_out_as_is_looked_up_by_its_profile() -> None:

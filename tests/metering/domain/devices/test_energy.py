@@ -34,8 +34,8 @@ def took(*taken: int, seconds: int = 3600, idle: int | None = None) -> Energy:
 def part(
     slices: int, activity: str | None = "0", begin: int = 0, end: int = 3600, *, held: bool = True
 ) -> EnergyPart:
-    told = None if activity is None else Decimal(activity)
-    return EnergyPart(at(begin), at(end), slices, told, held)
+    reported = None if activity is None else Decimal(activity)
+    return EnergyPart(at(begin), at(end), slices, reported, held)
 
 
 def split(energy: Energy, *parts: EnergyPart, slices: int = SLICES) -> EnergySplit:
@@ -163,7 +163,7 @@ def test_more_slices_than_a_gpu_has_still_take_no_more_than_all() -> None:
 )
 def test_whatever_the_parts_nothing_is_lost_or_made(
     steps: list[int],
-    told: list[tuple[int, Decimal | None, int, int, bool]],
+    reported: list[tuple[int, Decimal | None, int, int, bool]],
     idle: int | None,
 ) -> None:
     taken = [0]
@@ -172,7 +172,7 @@ def test_whatever_the_parts_nothing_is_lost_or_made(
     energy = Energy(tuple(at(index * 600) for index in range(len(taken))), tuple(taken), idle)
     parts = [
         EnergyPart(at(begin * 600), at(max(begin + 1, end) * 600), slices, activity, held)
-        for slices, activity, begin, end, held in told
+        for slices, activity, begin, end, held in reported
     ]
 
     found = split(energy, *parts)

@@ -1,4 +1,4 @@
-"""Device events: changes are told, levels are not, and whose matter each is."""
+"""Device events: changes are reported, levels are not, and whose matter each is."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -69,7 +69,7 @@ def observation(
     )
 
 
-def told(
+def reported(
     *signals: HealthSignal, eyes: DeviceObservations | None = None
 ) -> list[tuple[str, str, str, int]]:
     """Return kind, code, severity and second of the hour of each event."""
@@ -99,16 +99,16 @@ def test_an_xid_means_what_the_tables_say(xid: int, severity: EventSeverity) -> 
 # ---------------------------------------------------------------- the last XID
 
 
-def test_an_xid_that_appears_is_told_at_its_first_sight() -> None:
-    assert told(signal(XID_ERRORS, (95, 600, 3660))) == [("xid", "95", "fail", 600)]
+def test_an_xid_that_appears_is_reported_at_its_first_observation() -> None:
+    assert reported(signal(XID_ERRORS, (95, 600, 3660))) == [("xid", "95", "fail", 600)]
 
 
-def test_an_xid_that_stands_since_before_the_hour_is_not_told_again() -> None:
-    assert told(signal(XID_ERRORS, (95, -60, 3660))) == []
+def test_an_xid_that_stands_since_before_the_hour_is_not_reported_again() -> None:
+    assert reported(signal(XID_ERRORS, (95, -60, 3660))) == []
 
 
 def test_an_xid_first_seen_after_the_hour_belongs_to_the_next() -> None:
-    assert told(signal(XID_ERRORS, (95, 3600, 3660))) == []
+    assert reported(signal(XID_ERRORS, (95, 3600, 3660))) == []
 
 
 def test_another_xid_is_another_change() -> None:
@@ -122,16 +122,16 @@ def test_another_xid_is_another_change() -> None:
 
 
 def test_the_same_xid_after_a_hole_is_no_change() -> None:
-    assert told(signal(XID_ERRORS, (48, -60, 600), (48, 1800, 3660))) == []
+    assert reported(signal(XID_ERRORS, (48, -60, 600), (48, 1800, 3660))) == []
 
 
 def test_an_old_xid_that_comes_back_with_the_scrapes_is_known_already() -> None:
     blind = observation(seen=((1800, 3660),), known={(GPU, "", XID_ERRORS): Decimal(48)})
 
-    assert told(signal(XID_ERRORS, (48, 1800, 3660)), eyes=blind) == []
+    assert reported(signal(XID_ERRORS, (48, 1800, 3660)), eyes=blind) == []
 
 
-def test_an_xid_that_nobody_knew_is_told_although_its_begin_was_not_seen() -> None:
+def test_an_xid_that_nobody_knew_is_reported_although_its_begin_was_not_seen() -> None:
     blind = observation(seen=((1800, 3660),))
 
     (event,) = device_events([signal(XID_ERRORS, (48, 1800, 3660))], observed=blind)
@@ -139,11 +139,11 @@ def test_an_xid_that_nobody_knew_is_told_although_its_begin_was_not_seen() -> No
     assert (event.before, event.after, event.end_at) == (None, Decimal(48), None)
 
 
-def test_a_device_that_nobody_else_told_of_is_judged_by_what_is_known() -> None:
+def test_a_device_that_nobody_else_reported_of_is_judged_by_what_is_known() -> None:
     eyes = observation(known={("GPU-9", "", XID_ERRORS): Decimal(31)})
 
-    assert told(signal(XID_ERRORS, (31, 60, 90), uuid="GPU-9"), eyes=eyes) == []
-    assert told(signal(XID_ERRORS, (79, 60, 90), uuid="GPU-9"), eyes=eyes) == [
+    assert reported(signal(XID_ERRORS, (31, 60, 90), uuid="GPU-9"), eyes=eyes) == []
+    assert reported(signal(XID_ERRORS, (79, 60, 90), uuid="GPU-9"), eyes=eyes) == [
         ("xid", "79", "fail", 60)
     ]
 
@@ -151,24 +151,24 @@ def test_a_device_that_nobody_else_told_of_is_judged_by_what_is_known() -> None:
 # ---------------------------------------------------------------- counted XIDs
 
 
-def test_a_counted_xid_is_told_when_its_count_rises_not_when_it_falls() -> None:
+def test_a_counted_xid_is_reported_when_its_count_rises_not_when_it_falls() -> None:
     counted = signal(XID_COUNT, (1, 600, 690), (2, 1500, 1600), (1, 1700, 1900), code="94")
 
-    assert told(counted) == [("xid", "94", "warn", 600), ("xid", "94", "warn", 1500)]
+    assert reported(counted) == [("xid", "94", "warn", 600), ("xid", "94", "warn", 1500)]
 
 
 def test_a_count_without_an_xid_says_nothing() -> None:
-    assert told(signal(XID_COUNT, (1, 600, 690)), signal(XID_COUNT, (1, 1, 2), code="²")) == []
+    assert reported(signal(XID_COUNT, (1, 600, 690)), signal(XID_COUNT, (1, 1, 2), code="²")) == []
 
 
 def test_gauge_and_count_of_one_xid_are_one_event() -> None:
     both = (signal(XID_ERRORS, (79, 630, 3660)), signal(XID_COUNT, (1, 600, 900), code="79"))
 
-    assert told(*both) == [("xid", "79", "fail", 600)]
+    assert reported(*both) == [("xid", "79", "fail", 600)]
 
 
 def test_the_same_xid_on_another_device_is_another_event() -> None:
-    found = told(
+    found = reported(
         signal(XID_COUNT, (1, 600, 900), code="79"),
         signal(XID_COUNT, (1, 600, 900), code="79", instance_id="9"),
         signal(XID_COUNT, (1, 600, 900), code="79", uuid="GPU-2"),
@@ -196,22 +196,22 @@ def test_the_same_xid_on_another_device_is_another_event() -> None:
 def test_a_counter_that_rises_means_what_the_tables_say(
     metric: str, run: tuple[int, int, int], expected: tuple[str, str, str, int]
 ) -> None:
-    assert told(signal(metric, run)) == [expected]
+    assert reported(signal(metric, run)) == [expected]
 
 
 @pytest.mark.parametrize(
     ("metric", "run"), [(RETIRED_PAGES, (14, 60, 90)), (NVLINK_CRC, (2_999, 60, 90))]
 )
 def test_a_counter_below_its_limit_says_nothing(metric: str, run: tuple[int, int, int]) -> None:
-    assert told(signal(metric, run)) == []
+    assert reported(signal(metric, run)) == []
 
 
-def test_a_rate_is_counted_over_the_time_between_two_sights() -> None:
+def test_a_rate_is_counted_over_the_time_between_two_observations() -> None:
     slow = signal(NVLINK_CRC, (100, -60, 0), (6_000, 60, 90))
     fast = signal(NVLINK_CRC, (100, -60, 0), (6_101, 60, 90))
 
-    assert told(slow) == []
-    assert told(fast) == [("nvlink", "crc", "fail", 60)]
+    assert reported(slow) == []
+    assert reported(fast) == [("nvlink", "crc", "fail", 60)]
 
 
 def test_a_counter_that_began_anew_counts_from_zero() -> None:
@@ -223,13 +223,13 @@ def test_a_counter_that_began_anew_counts_from_zero() -> None:
 
 
 def test_a_metric_that_no_table_knows_is_left_out() -> None:
-    assert told(signal("DCGM_FI_DEV_SM_CLOCK", (1980, 60, 90))) == []
+    assert reported(signal("DCGM_FI_DEV_SM_CLOCK", (1980, 60, 90))) == []
 
 
 # ---------------------------------------------------------------- levels that last
 
 
-def test_a_failed_health_status_lasts_until_its_last_sight() -> None:
+def test_a_failed_health_status_lasts_until_its_last_observation() -> None:
     (event,) = device_events(
         [signal(HEALTH_STATUS, (20, 600, 1170), code="MEM")], observed=observation()
     )
@@ -241,7 +241,7 @@ def test_a_failed_health_status_lasts_until_its_last_sight() -> None:
 
 @pytest.mark.parametrize("run", [(20, 600, 840), (5, 600, 3000), (20, -900, -60), (20, 3600, 4200)])
 def test_a_status_too_short_too_low_or_elsewhere_says_nothing(run: tuple[int, int, int]) -> None:
-    assert told(signal(HEALTH_STATUS, run)) == []
+    assert reported(signal(HEALTH_STATUS, run)) == []
 
 
 def test_a_status_that_stands_over_the_hour_is_cut_and_goes_on() -> None:
@@ -260,7 +260,7 @@ def violation(metric: str, *percent: int) -> HealthSignal:
     return signal(metric, *runs)
 
 
-def test_clocks_held_down_for_ten_minutes_are_told() -> None:
+def test_clocks_held_down_for_ten_minutes_are_reported() -> None:
     held = violation(POWER_VIOLATION, 0, *[6] * 10, 0)
 
     (event,) = device_events([held], observed=observation())
@@ -272,11 +272,11 @@ def test_clocks_held_down_for_ten_minutes_are_told() -> None:
 
 @pytest.mark.parametrize("percent", [[6] * 9, [5] * 20, [6, 6, 6, 6, 6, 0, 6, 6, 6, 6, 6]])
 def test_clocks_held_down_for_less_say_nothing(percent: list[int]) -> None:
-    assert told(violation(THERMAL_VIOLATION, *percent)) == []
+    assert reported(violation(THERMAL_VIOLATION, *percent)) == []
 
 
 def test_one_sample_of_a_violation_says_nothing() -> None:
-    assert told(violation(THERMAL_VIOLATION)) == []
+    assert reported(violation(THERMAL_VIOLATION)) == []
 
 
 # ---------------------------------------------------------------- properties

@@ -60,7 +60,7 @@ def activity(held: PodDeviceUse, *devices: Device) -> Activity:
     return found
 
 
-def test_a_whole_gpu_tells_busy_time_and_energy() -> None:
+def test_a_whole_gpu_shows_busy_time_and_energy() -> None:
     assert activity(holding(), Device()) == Activity(Decimal("0.500000"), Decimal("1.00000"), 1_000)
 
 
@@ -73,7 +73,7 @@ def test_two_gpus_are_weighted_by_the_time_they_were_seen() -> None:
     assert found == Activity(Decimal("0.400000"), Decimal("1.00000"), 2_000)
 
 
-def test_a_mig_instance_tells_busy_time_and_its_own_part_of_the_energy() -> None:
+def test_a_mig_instance_shows_busy_time_and_its_own_part_of_the_energy() -> None:
     held = holding(sharing_mode=SharingMode.MIG)
 
     found = activity(held, Device(instance_id="9", energy_millijoules=300))
@@ -87,12 +87,12 @@ def test_activity_in_doubt_is_no_activity() -> None:
     assert found == Activity(None, Decimal("0.00000"), 1_000)
 
 
-def test_a_claim_that_several_pods_share_tells_nothing_of_one_of_them() -> None:
+def test_a_claim_that_several_pods_share_shows_nothing_of_one_of_them() -> None:
     assert activity(holding(split_among=2), Device()) == NOTHING_KNOWN
 
 
 @pytest.mark.parametrize("mode", [SharingMode.TIME_SLICING, SharingMode.MPS])
-def test_a_shared_device_tells_nothing(mode: SharingMode) -> None:
+def test_a_shared_device_shows_nothing(mode: SharingMode) -> None:
     assert activity(holding(sharing_mode=mode), Device()) == NOTHING_KNOWN
 
 
@@ -107,7 +107,7 @@ def test_a_shared_device_tells_nothing(mode: SharingMode) -> None:
         Device(is_shared=True),
     ],
 )
-def test_a_device_of_somebody_else_tells_nothing(other: Device) -> None:
+def test_a_device_of_somebody_else_shows_nothing(other: Device) -> None:
     assert activity(holding(), other) == NOTHING_KNOWN
 
 

@@ -94,7 +94,7 @@ def test_the_configured_time_says_how_often_a_rule_is_judged(hours: int, is_dail
         ("", Work.UNKNOWN),
     ],
 )
-def test_the_controller_tells_the_kind_of_work(controller: str, work: Work) -> None:
+def test_the_controller_shows_the_kind_of_work(controller: str, work: Work) -> None:
     assert work_of(controller) is work
 
 

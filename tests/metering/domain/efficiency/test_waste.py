@@ -250,7 +250,7 @@ def waiting(**fields: object) -> Tenure:
     return tenure(begin_at=END - timedelta(minutes=15), started_at=None, **fields)
 
 
-def test_a_pod_bound_a_quarter_hour_ago_that_never_ran_is_told() -> None:
+def test_a_pod_bound_a_quarter_hour_ago_that_never_ran_is_reported() -> None:
     assert verdict(None, waiting()) == WasteVerdict(
         WasteRule.NOT_RUNNING, END - timedelta(minutes=15), NOTHING
     )

@@ -201,7 +201,7 @@ def test_a_whole_gpu_at_nothing_that_draws_power_is_never_accused(spell: Spell) 
     activity=st.decimals(min_value=Decimal("0.3"), max_value=1, places=6),
     memory=st.integers(500, 81_559),
 )
-def test_whoever_uses_a_third_all_day_is_never_accused(
+def test_anyone_who_uses_a_third_all_day_is_never_accused(
     work: Work, activity: Decimal, memory: int
 ) -> None:
     spell = replace(

@@ -4,7 +4,7 @@ import pytest
 
 from tenants.models import Cluster, Project
 from tests.support.builders import bind, make_cluster, make_organization, make_project
-from tests.support.metering.allocations.told import Watching, lead, told_node
+from tests.support.metering.allocations.states import Watching, lead, reported_node
 from tests.support.metering.seen import HOUR
 
 
@@ -26,7 +26,7 @@ def project(cluster: Cluster) -> Project:
 def watching(cluster: Cluster, project: Project) -> Watching:  # noqa: ARG001 - It is bound.
     """A process that leads the watch, healthy from the hour's start, and knows node-1."""
     found = lead(cluster.id)
-    found.list(-60, told_node())
+    found.list(-60, reported_node())
     found.list(-60)
     found.beat(0)
     return found

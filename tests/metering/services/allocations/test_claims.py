@@ -5,16 +5,16 @@ from metering.models import ClaimConsumer, OfferedDevice, PodAllocation
 from metering.protocols.watch import PodState, WatchedKind
 from metering.selectors.allocations.ledger import claim_uses
 from tenants.models import Cluster, Project
-from tests.support.metering.allocations.told import (
+from tests.support.metering.allocations.states import (
     DRIVER,
     Watching,
     deleted,
     ends,
     event,
+    reported_claim,
+    reported_pod,
+    reported_slice,
     second_of,
-    told_claim,
-    told_pod,
-    told_slice,
 )
 from tests.support.metering.seen import HOUR, moment
 
@@ -29,16 +29,18 @@ def claiming(
     uid: str, bound: int = 0, *, finished: int | None = None, owner: str = "ada"
 ) -> PodState:
     claims = ("name-of-claim-1",)
-    return told_pod(uid, requests=(), claims=claims, bound=bound, finished=finished, owner=owner)
+    return reported_pod(
+        uid, requests=(), claims=claims, bound=bound, finished=finished, owner=owner
+    )
 
 
 def test_an_allocated_claim_is_a_row_sized_by_its_device(
     watching: Watching, project: Project
 ) -> None:
-    watching.list(1, told_slice())
+    watching.list(1, reported_slice())
     done = watching.tell(
-        event(told_claim(consumers=["a"]), 5),
-        event(told_claim("claim-2", devices=["gpu-1-mig-1"], device_class="mig.nvidia.com"), 6),
+        event(reported_claim(consumers=["a"]), 5),
+        event(reported_claim("claim-2", devices=["gpu-1-mig-1"], device_class="mig.nvidia.com"), 6),
     )
 
     assert rows() == [
@@ -59,7 +61,7 @@ def test_an_allocated_claim_is_a_row_sized_by_its_device(
 
 
 def test_a_claim_that_holds_nothing_yet_is_no_row(watching: Watching) -> None:
-    watching.tell(event(told_claim(devices=()), 5))
+    watching.tell(event(reported_claim(devices=()), 5))
 
     assert rows() == []
 
@@ -68,9 +70,9 @@ def test_a_claim_begins_when_it_was_allocated_or_its_pod_was_bound(watching: Wat
     watching.list(100, claiming("a", bound=40), kind=WatchedKind.PODS)
     watching.list(
         100,
-        told_claim(consumers=["a"]),
-        told_claim("claim-2", allocated_at=moment(30)),
-        told_claim("claim-3"),
+        reported_claim(consumers=["a"]),
+        reported_claim("claim-2", allocated_at=moment(30)),
+        reported_claim("claim-3"),
     )
 
     assert [(uid, begin) for uid, begin, *_ in ends()] == [
@@ -81,14 +83,14 @@ def test_a_claim_begins_when_it_was_allocated_or_its_pod_was_bound(watching: Wat
 
 
 def test_a_deallocated_and_a_deleted_claim_end_to_the_second(watching: Watching) -> None:
-    watching.tell(event(told_claim(), 5), event(told_claim("claim-2"), 5))
-    watching.tell(event(told_claim(devices=()), 20), deleted(told_claim("claim-2"), 22))
+    watching.tell(event(reported_claim(), 5), event(reported_claim("claim-2"), 5))
+    watching.tell(event(reported_claim(devices=()), 20), deleted(reported_claim("claim-2"), 22))
 
     assert ends() == [("claim-1", 5, 20, "vanished", 0), ("claim-2", 5, 22, "vanished", 0)]
 
 
 def test_a_claim_that_is_gone_at_a_list_is_bounded(watching: Watching) -> None:
-    watching.tell(event(told_claim(consumers=["a"]), 5))
+    watching.tell(event(reported_claim(consumers=["a"]), 5))
     watching.beat(30)
     watching.list(600, kind=WatchedKind.CLAIMS)
 
@@ -97,12 +99,12 @@ def test_a_claim_that_is_gone_at_a_list_is_bounded(watching: Watching) -> None:
 
 
 def test_duplicates_and_what_comes_after_the_end_change_nothing(watching: Watching) -> None:
-    told = told_claim(consumers=["a"])
-    watching.tell(event(told, 5))
-    watching.tell(event(told, 6), deleted(told, 20))
+    reported = reported_claim(consumers=["a"])
+    watching.tell(event(reported, 5))
+    watching.tell(event(reported, 6), deleted(reported, 20))
     before = (PodAllocation.objects.values().get(), ClaimConsumer.objects.values().get())
-    watching.tell(event(told, 21))
-    watching.tell(deleted(told, 25))
+    watching.tell(event(reported, 21))
+    watching.tell(deleted(reported, 25))
 
     assert (PodAllocation.objects.values().get(), ClaimConsumer.objects.values().get()) == before
 
@@ -110,10 +112,10 @@ def test_duplicates_and_what_comes_after_the_end_change_nothing(watching: Watchi
 def test_a_claim_that_is_allocated_again_for_another_pod_is_another_row(
     watching: Watching,
 ) -> None:
-    watching.list(1, told_slice())
-    watching.tell(event(told_claim(consumers=["a"]), 5))
-    watching.tell(event(told_claim(devices=()), 15))
-    watching.tell(event(told_claim(devices=["gpu-1-mig-1"], consumers=["b"]), 25))
+    watching.list(1, reported_slice())
+    watching.tell(event(reported_claim(consumers=["a"]), 5))
+    watching.tell(event(reported_claim(devices=()), 15))
+    watching.tell(event(reported_claim(devices=["gpu-1-mig-1"], consumers=["b"]), 25))
 
     assert ends() == [("claim-1", 5, 15, "vanished", 0), ("claim-1", 25, None, "open", 0)]
     assert [(row[0], row[2]) for row in rows()] == [
@@ -123,8 +125,8 @@ def test_a_claim_that_is_allocated_again_for_another_pod_is_another_row(
 
 
 def test_devices_that_are_not_alike_are_never_guessed(watching: Watching) -> None:
-    watching.list(1, told_slice())
-    watching.tell(event(told_claim(devices=["gpu-0", "gpu-1-mig-1"]), 5))
+    watching.list(1, reported_slice())
+    watching.tell(event(reported_claim(devices=["gpu-0", "gpu-1-mig-1"]), 5))
 
     assert [row[:3] for row in rows()] == [(f"claim/{DRIVER}", 2, "")]
 
@@ -132,20 +134,20 @@ def test_devices_that_are_not_alike_are_never_guessed(watching: Watching) -> Non
 def test_a_claim_whose_device_nobody_knew_is_sized_when_its_slice_comes(
     watching: Watching,
 ) -> None:
-    watching.tell(event(told_claim(), 5))
+    watching.tell(event(reported_claim(), 5))
     assert [row[2] for row in rows()] == [""]
 
-    watching.list(6, told_slice())
-    watching.list(7, told_claim())
+    watching.list(6, reported_slice())
+    watching.list(7, reported_claim())
 
     assert [row[2:4] for row in rows()] == [("large", "H100/whole")]
 
 
 def test_a_list_of_pods_ends_no_claim_and_one_of_claims_no_pod(watching: Watching) -> None:
-    watching.tell(event(told_pod(), 5))
-    watching.tell(event(told_claim(), 5))
-    watching.list(20, told_pod())
-    watching.list(20, told_claim())
+    watching.tell(event(reported_pod(), 5))
+    watching.tell(event(reported_claim(), 5))
+    watching.list(20, reported_pod())
+    watching.list(20, reported_claim())
 
     assert {end for _, _, end, *_ in ends()} == {None}
 
@@ -153,11 +155,11 @@ def test_a_list_of_pods_ends_no_claim_and_one_of_claims_no_pod(watching: Watchin
 def test_a_claim_is_split_among_its_pods_from_their_binds_to_their_ends(
     cluster: Cluster, watching: Watching
 ) -> None:
-    watching.tell(event(told_claim(consumers=["a"], allocated_at=HOUR), 5))
+    watching.tell(event(reported_claim(consumers=["a"], allocated_at=HOUR), 5))
     watching.tell(event(claiming("a"), 6), event(claiming("b", bound=10, owner="bob"), 15))
-    watching.tell(event(told_claim(consumers=["a", "b"]), 16))
+    watching.tell(event(reported_claim(consumers=["a", "b"]), 16))
     watching.tell(deleted(claiming("b", bound=10, finished=18), 19))
-    watching.tell(event(told_claim(consumers=["a"]), 21))
+    watching.tell(event(reported_claim(consumers=["a"]), 21))
 
     uses = claim_uses(cluster.id, claim_uids=["claim-1"])
     assert [
@@ -176,26 +178,30 @@ def uses() -> list[tuple[str, int | None, int | None]]:
 
 def test_a_pod_that_is_known_uses_a_claim_from_its_bind_to_its_end(watching: Watching) -> None:
     watching.list(100, claiming("a", bound=40), claiming("b", bound=50))
-    watching.list(100, told_claim(consumers=["a", "b", "unknown"]))
+    watching.list(100, reported_claim(consumers=["a", "b", "unknown"]))
     assert uses() == [("a", 40, None), ("b", 50, None), ("unknown", 100, None)]
 
     watching.tell(deleted(claiming("a", bound=40, finished=110), 112))
-    watching.tell(event(told_claim(consumers=["b"]), 120))
+    watching.tell(event(reported_claim(consumers=["b"]), 120))
 
     assert uses() == [("a", 40, 110), ("b", 50, None), ("unknown", 100, 120)]
 
 
 def test_a_pod_that_came_and_went_in_one_batch_is_kept(watching: Watching) -> None:
     watching.tell(event(claiming("a", bound=3), 4), deleted(claiming("a", bound=3, finished=9), 10))
-    watching.tell(event(told_claim(consumers=["a"]), 11), event(told_claim(consumers=["b"]), 12))
+    watching.tell(
+        event(reported_claim(consumers=["a"]), 11), event(reported_claim(consumers=["b"]), 12)
+    )
 
     assert uses() == [("a", 3, 9), ("b", 12, None)]
 
 
 def test_slices_tell_what_each_device_is_and_when_it_went(watching: Watching) -> None:
-    watching.list(1, told_slice(), told_slice("slice-2", devices={"gpu-9": {"type": "gpu"}}))
-    watching.tell(event(told_slice(devices={"gpu-0": {"type": "gpu", "uuid": "x"}}), 10))
-    watching.tell(deleted(told_slice("slice-2"), 20))
+    watching.list(
+        1, reported_slice(), reported_slice("slice-2", devices={"gpu-9": {"type": "gpu"}})
+    )
+    watching.tell(event(reported_slice(devices={"gpu-0": {"type": "gpu", "uuid": "x"}}), 10))
+    watching.tell(deleted(reported_slice("slice-2"), 20))
 
     offered = OfferedDevice.objects.order_by("device")
     assert [(row.device, row.attributes, second_of(row.gone_at)) for row in offered] == [
@@ -208,27 +214,27 @@ def test_slices_tell_what_each_device_is_and_when_it_went(watching: Watching) ->
         ("gpu-9", {"type": "gpu"}, 20),
     ]
 
-    watching.list(30, told_slice("slice-2", devices={"gpu-9": {"type": "gpu"}}))
+    watching.list(30, reported_slice("slice-2", devices={"gpu-9": {"type": "gpu"}}))
 
     assert [second_of(row.gone_at) for row in offered.all()] == [30, 10, None]
 
 
 def test_a_device_that_moved_to_another_slice_stays(watching: Watching) -> None:
-    watching.list(1, told_slice())
-    watching.tell(event(told_slice("slice-2"), 10), deleted(told_slice(), 11))
+    watching.list(1, reported_slice())
+    watching.tell(event(reported_slice("slice-2"), 10), deleted(reported_slice(), 11))
 
     assert set(OfferedDevice.objects.values_list("slice_name", "gone_at")) == {("slice-2", None)}
 
 
 def test_a_list_that_lost_its_claims_ends_none_for_good(watching: Watching) -> None:
-    told = told_claim(consumers=("a",))
-    watching.list(4, told_slice())
-    watching.list(5, told)
+    reported = reported_claim(consumers=("a",))
+    watching.list(4, reported_slice())
+    watching.list(5, reported)
     watching.beat(10)
     watching.list(600, kind=WatchedKind.CLAIMS)
     assert ends() == [("claim-1", 5, 10, "vanished_in_gap", 590)]
 
-    watching.list(1200, told, version="200")
+    watching.list(1200, reported, version="200")
 
     assert ends() == [("claim-1", 5, None, "open", 0)]
     assert uses() == [("a", 5, None)]
@@ -238,9 +244,9 @@ def test_a_pod_that_leaves_a_claim_and_comes_back_uses_it_twice(
     cluster: Cluster, watching: Watching
 ) -> None:
     watching.list(4, claiming("a", bound=2), claiming("b", bound=3))
-    watching.list(5, told_claim(consumers=("a", "b")))
-    watching.tell(event(told_claim(consumers=("b",)), 100))
-    watching.tell(event(told_claim(consumers=("a", "b")), 200))
+    watching.list(5, reported_claim(consumers=("a", "b")))
+    watching.tell(event(reported_claim(consumers=("b",)), 100))
+    watching.tell(event(reported_claim(consumers=("a", "b")), 200))
 
     found = claim_uses(cluster.id, claim_uids=["claim-1"])
     assert [(use.pod_uid, second_of(use.begin_at), second_of(use.end_at)) for use in found] == [
@@ -248,5 +254,5 @@ def test_a_pod_that_leaves_a_claim_and_comes_back_uses_it_twice(
         ("b", 3, None),
         ("a", 200, None),
     ]
-    watching.tell(event(told_claim(consumers=("b",)), 300))
+    watching.tell(event(reported_claim(consumers=("b",)), 300))
     assert uses() == [("a", 2, 100), ("a", 200, 300), ("b", 3, None)]

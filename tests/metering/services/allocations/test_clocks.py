@@ -1,4 +1,4 @@
-"""A watch whose clock is in the future does not lead, and tells so; one in the past is believed."""
+"""A watch whose clock is in the future does not lead, and shows so; one in the past is believed."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -37,7 +37,7 @@ def test_a_moment_is_refused_only_when_the_database_has_not_come_near_it() -> No
 
 
 @pytest.mark.django_db
-def test_the_database_tells_its_own_clock_even_inside_a_transaction() -> None:
+def test_the_database_shows_its_own_clock_even_inside_a_transaction() -> None:
     first, second = database_now(), database_now()
 
     assert first < second

@@ -11,7 +11,7 @@ from metering.models import ClusterWatch, PodAllocation
 from metering.services.allocations.leases import Lease, take_lease
 from tests.metering.services.collection.test_concurrency import at_once
 from tests.support.builders import bind, make_cluster, make_organization, make_project
-from tests.support.metering.allocations.told import LEASE_SECONDS, event, lead, told_pod
+from tests.support.metering.allocations.states import LEASE_SECONDS, event, lead, reported_pod
 from tests.support.metering.seen import ACTOR, HOUR
 
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -50,7 +50,7 @@ def test_a_write_that_was_overtaken_while_it_waited_is_refused(superuser_url: st
 
     def write() -> None:
         try:
-            former.tell(event(told_pod(), 5))
+            former.tell(event(reported_pod(), 5))
         except LeaseLostError as error:
             refusals.append(error)
         finally:

@@ -21,7 +21,7 @@ from metering.models import (
     WatchCursor,
     WatchSpan,
 )
-from tests.support.metering.allocations.told import ends
+from tests.support.metering.allocations.states import ends
 from tests.support.metering.allocations.watch_crashing import set_the_stage, watch
 from tests.support.metering.crashing import DEAD
 from tests.support.metering.seen import HOUR
@@ -34,7 +34,7 @@ POINTS += [
     ("watch.list.after_page", 4),
     ("watch.list.before_commit", 3),
     ("watch.list.before_commit", 5),
-    # The last list began anew; whoever beats next has to tell of the hole before it.
+    # The last list began anew; anyone who beats next has to tell of the hole before it.
     ("watch.list.after_commit", 5),
     ("watch.events.before_commit", 3),
     ("watch.events.after_commit", 3),
@@ -63,7 +63,7 @@ def outcome() -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-def undisturbed() -> dict[str, list[tuple[object, ...]]]:
+def expected_rows() -> dict[str, list[tuple[object, ...]]]:
     """Return what a watch that nobody disturbs leaves, and take it back."""
     with transaction.atomic():
         set_the_stage()
@@ -86,7 +86,7 @@ def undisturbed() -> dict[str, list[tuple[object, ...]]]:
 def test_a_watch_killed_at_a_commit_point_changes_nothing_in_the_end(
     postgres: EmbeddedPostgres, committed_db: str, point: str, hit: int
 ) -> None:
-    expected = undisturbed()
+    expected = expected_rows()
     set_the_stage()
 
     died = subprocess.run(

@@ -8,7 +8,7 @@ from metering.protocols.watch import WatchedKind
 from metering.selectors.allocations.watch import cursor_of, watch_spans
 from tenants.models import Cluster
 from tests.support.builders import make_cluster
-from tests.support.metering.allocations.told import Watching, lead, second_of, told_pod
+from tests.support.metering.allocations.states import Watching, lead, reported_pod, second_of
 from tests.support.metering.seen import HOUR, moment
 
 
@@ -30,7 +30,7 @@ def test_heartbeats_move_the_end_of_one_span(watching: Watching) -> None:
 def test_silence_begins_a_new_span_that_says_whether_anything_was_lost(watching: Watching) -> None:
     watching.beat(31)
     watching.beat(100)
-    watching.list(190, told_pod())
+    watching.list(190, reported_pod())
     watching.beat(200)
 
     assert spans() == [(0, 0, False), (31, 31, True), (100, 100, True), (200, 200, False)]
@@ -39,7 +39,7 @@ def test_silence_begins_a_new_span_that_says_whether_anything_was_lost(watching:
 def test_a_list_after_a_break_begins_a_new_span_however_short_the_break(
     watching: Watching,
 ) -> None:
-    watching.list(5, told_pod())
+    watching.list(5, reported_pod())
     watching.beat(10)
     watching.beat(20)
 
@@ -47,27 +47,27 @@ def test_a_list_after_a_break_begins_a_new_span_however_short_the_break(
 
 
 def test_a_list_beside_a_living_stream_breaks_no_span(watching: Watching) -> None:
-    watching.list(5, told_pod(), is_afresh=False)
+    watching.list(5, reported_pod(), is_afresh=False)
     watching.beat(10)
 
     assert spans() == [(0, 10, False)]
 
 
-def test_a_list_beside_a_living_stream_hides_no_hole_that_no_heartbeat_has_told_yet(
+def test_a_list_beside_a_living_stream_hides_no_hole_that_no_heartbeat_has_reported_yet(
     watching: Watching,
 ) -> None:
-    watching.list(600, told_pod())
-    watching.list(660, told_pod(), is_afresh=False)
+    watching.list(600, reported_pod())
+    watching.list(660, reported_pod(), is_afresh=False)
     watching.beat(670)
 
     assert spans() == [(0, 0, False), (670, 670, False)]
 
 
-def test_the_hole_before_a_list_is_told_by_whoever_beats_next(
+def test_the_hole_before_a_list_is_reported_by_anyone_who_beats_next(
     cluster: Cluster, watching: Watching
 ) -> None:
     """The process that listed died before its first heartbeat; the next one goes on from there."""
-    watching.list(10_000, told_pod())
+    watching.list(10_000, reported_pod())
 
     lead(cluster.id, "watcher-1").beat(10_020)
     lead(cluster.id, "watcher-1").beat(10_060)
@@ -116,7 +116,7 @@ def test_another_clusters_spans_and_cursors_are_not_ours(cluster: Cluster) -> No
 def test_a_heartbeat_older_than_a_list_neither_hides_its_hole_nor_makes_one(
     watching: Watching,
 ) -> None:
-    watching.list(100, told_pod())
+    watching.list(100, reported_pod())
     watching.beat(60)
 
     assert spans() == [(0, 0, False)]

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from metering.models import PodAllocation
 from metering.protocols.watch import PodState, WatchEvent
-from tests.support.metering.allocations.told import Watching, deleted, event, second_of, told_pod
+from tests.support.metering.allocations.states import (
+    Watching,
+    deleted,
+    event,
+    reported_pod,
+    second_of,
+)
 
 FINAL = 1000
 UIDS = ("a", "b", "c", "d")
@@ -42,25 +48,29 @@ class Life:
         """Return how the object looks at last."""
         if self.is_refused:
             reason = "UnexpectedAdmissionError"
-            return told_pod(self.uid, bound=self.bound, started=None, phase="Failed", reason=reason)
+            return reported_pod(
+                self.uid, bound=self.bound, started=None, phase="Failed", reason=reason
+            )
         finished = self.finished if self.is_over else None
-        return told_pod(self.uid, bound=self.bound, finished=finished)
+        return reported_pod(self.uid, bound=self.bound, finished=finished)
 
     def stream(self) -> Iterator[WatchEvent]:
-        """Yield what the API tells of it, in order."""
-        waiting = told_pod(self.uid, bound=None, phase="Pending", created_at=self._created)
+        """Yield what the API shows of it, in order."""
+        waiting = reported_pod(self.uid, bound=None, phase="Pending", created_at=self._created)
         yield event(waiting, self.bound - 5)
-        yield event(told_pod(self.uid, bound=self.bound, started=None, phase="Pending"), self.bound)
+        yield event(
+            reported_pod(self.uid, bound=self.bound, started=None, phase="Pending"), self.bound
+        )
         if self.is_refused or self.is_over:
             if not self.is_refused:
-                yield event(told_pod(self.uid, bound=self.bound), self.bound + 20)
+                yield event(reported_pod(self.uid, bound=self.bound), self.bound + 20)
             yield event(self.last_state(), self.finished)
             if not self.is_kept:
                 yield deleted(self.last_state(), self.finished + 1)
 
     @property
     def _created(self) -> object:
-        return told_pod(self.uid, bound=self.bound).created_at
+        return reported_pod(self.uid, bound=self.bound).created_at
 
     @property
     def is_listed(self) -> bool:
@@ -99,13 +109,13 @@ def damaged(draw: st.DrawFn, events: list[WatchEvent]) -> list[WatchEvent]:
 
 @st.composite
 def stories(draw: st.DrawFn) -> tuple[list[Life], list[list[WatchEvent]]]:
-    told = draw(lives())
+    reported = draw(lives())
     events = sorted(
-        (item for life in told for item in life.stream()), key=lambda item: item.received_at
+        (item for life in reported for item in life.stream()), key=lambda item: item.received_at
     )
     stream = draw(damaged(events))
     size = draw(st.integers(1, 7))
-    return told, [stream[i : i + size] for i in range(0, len(stream), size)]
+    return reported, [stream[i : i + size] for i in range(0, len(stream), size)]
 
 
 @contextmanager
@@ -117,28 +127,28 @@ def taken_back() -> Iterator[None]:
 
 
 def is_known(life: Life, batches: list[list[WatchEvent]]) -> bool:
-    """Whether the list or an event told the pod's end, or that it has none."""
+    """Whether the list or an event reported the pod's end, or that it has none."""
     last = life.last_state()
-    told = [item.state for batch in batches for item in batch]
-    return life.is_listed or last in told
+    reported = [item.state for batch in batches for item in batch]
+    return life.is_listed or last in reported
 
 
 @given(stories())
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_what_the_list_or_an_event_told_stands_as_if_nothing_had_happened(
+def test_what_the_list_or_an_event_reported_stands_as_if_nothing_had_happened(
     watching: Watching, story: tuple[list[Life], list[list[WatchEvent]]]
 ) -> None:
-    told, batches = story
+    reported, batches = story
     with taken_back():
         for batch in batches:
             watching.tell(*batch)
             watching.beat(second_of(max(item.received_at for item in batch)) or 0)
-        watching.list(FINAL + 1600, *(life.last_state() for life in told if life.is_listed))
+        watching.list(FINAL + 1600, *(life.last_state() for life in reported if life.is_listed))
 
         rows = {row.pod_uid: row for row in PodAllocation.objects.all()}
-        for life in told:
+        for life in reported:
             row = rows.get(life.uid)
             if is_known(life, batches):
                 assert row is not None

@@ -75,7 +75,7 @@ def test_reading_once_more_goes_on_from_the_kept_versions(stage: Stage) -> None:
     assert [span.is_resumed for span in WatchSpan.objects.all()] == [False, True]
 
 
-def test_reading_once_lists_anew_where_the_version_is_forgotten(stage: Stage) -> None:
+def test_reading_once_lists_anew_where_the_version_is_purged(stage: Stage) -> None:
     stage.history_seconds = 60
     for _ in range(2):
         watch_cluster(
@@ -118,7 +118,7 @@ def test_it_waits_a_third_of_a_lease_to_ask_again_for_the_lead(stage: Stage) -> 
     assert ClusterWatch.objects.get().lease_owner == "other"
 
 
-def test_told_to_stop_it_gives_the_lease_back(stage: Stage) -> None:
+def test_reported_to_stop_it_gives_the_lease_back(stage: Stage) -> None:
     stop = Impatient(looks_left=30)
 
     keep_watching(cluster_id=stage.cluster.pk, target=TARGET, watcher=watcher(lambda: START, stop))
@@ -128,7 +128,7 @@ def test_told_to_stop_it_gives_the_lease_back(stage: Stage) -> None:
     assert set(WatchCursor.objects.values_list("kind", flat=True)) == {"pods", "nodes"}
 
 
-def test_told_to_stop_inside_a_list_it_writes_nothing_of_it(stage: Stage) -> None:
+def test_reported_to_stop_inside_a_list_it_writes_nothing_of_it(stage: Stage) -> None:
     stop = Impatient(looks_left=2)
 
     keep_watching(cluster_id=stage.cluster.pk, target=TARGET, watcher=watcher(lambda: START, stop))

@@ -8,7 +8,13 @@ from metering.domain.errors import LeaseLostError
 from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
 from metering.services.allocations.leases import Lease, release_lease, renew_lease, take_lease
 from tenants.models import AuditEntry, Cluster
-from tests.support.metering.allocations.told import LEASE_SECONDS, Watching, event, lead, told_pod
+from tests.support.metering.allocations.states import (
+    LEASE_SECONDS,
+    Watching,
+    event,
+    lead,
+    reported_pod,
+)
 from tests.support.metering.seen import ACTOR, HOUR
 
 
@@ -87,8 +93,8 @@ def test_releasing_a_lost_lease_leaves_the_new_leader_alone(cluster: Cluster) ->
 
 
 WRITES: list[Callable[[Watching], object]] = [
-    lambda watching: watching.list(10, told_pod()),
-    lambda watching: watching.tell(event(told_pod(), 10)),
+    lambda watching: watching.list(10, reported_pod()),
+    lambda watching: watching.tell(event(reported_pod(), 10)),
     lambda watching: watching.beat(10),
 ]
 
@@ -129,7 +135,7 @@ def test_a_leader_whose_lease_ran_out_writes_nothing_even_if_nobody_took_it(
     let_run_out()
 
     with pytest.raises(LeaseLostError):
-        watching.tell(event(told_pod(), 10))
+        watching.tell(event(reported_pod(), 10))
 
     assert PodAllocation.objects.count() == 0
 

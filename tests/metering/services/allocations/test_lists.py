@@ -1,4 +1,4 @@
-"""A complete list settles who is there; who is not has ended within a bound that is told."""
+"""A complete list settles who is there; who is not has ended within a bound that is reported."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,22 +14,22 @@ from metering.services.allocations.lists import ledger_list
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
 from tests.support.builders import make_cluster
-from tests.support.metering.allocations.told import (
+from tests.support.metering.allocations.states import (
     GPU,
     Watching,
     deleted,
     ends,
     event,
     pages,
+    reported_node,
+    reported_pod,
     second_of,
-    told_node,
-    told_pod,
 )
 from tests.support.metering.seen import ACTOR, moment
 
 
 def test_a_new_pod_opens_from_its_own_times(cluster: Cluster, watching: Watching) -> None:
-    done = watching.list(3600, told_pod(bound=100), told_pod("b", bound=200), version="7")
+    done = watching.list(3600, reported_pod(bound=100), reported_pod("b", bound=200), version="7")
 
     assert ends() == [("b", 200, None, "open", 0), ("uid-1", 100, None, "open", 0)]
     assert (done.states, done.opened, done.closed, done.resource_version) == (2, 2, 0, "7")
@@ -37,13 +37,13 @@ def test_a_new_pod_opens_from_its_own_times(cluster: Cluster, watching: Watching
 
 
 def test_a_finished_pod_in_a_list_ends_exactly(watching: Watching) -> None:
-    watching.list(3600, told_pod(finished=50))
+    watching.list(3600, reported_pod(finished=50))
 
     assert ends() == [("uid-1", 0, 50, "exact", 0)]
 
 
 def test_a_pod_that_is_gone_ended_after_the_last_heartbeat(watching: Watching) -> None:
-    watching.tell(event(told_pod(), 5))
+    watching.tell(event(reported_pod(), 5))
     watching.beat(20)
     done = watching.list(3600)
 
@@ -54,25 +54,25 @@ def test_a_pod_that_is_gone_ended_after_the_last_heartbeat(watching: Watching) -
 
 def test_a_pod_that_cannot_be_read_in_a_list_is_still_there(watching: Watching) -> None:
     unreadable = replace(
-        told_pod(), node="", phase="", requests=(), scheduled_at=None, defects=("No.",)
+        reported_pod(), node="", phase="", requests=(), scheduled_at=None, defects=("No.",)
     )
-    watching.list(300, told_pod(), told_pod("b"))
+    watching.list(300, reported_pod(), reported_pod("b"))
 
-    watching.list(900, unreadable, told_pod("b"))
+    watching.list(900, unreadable, reported_pod("b"))
 
     assert ends() == [("b", 0, None, "open", 0), ("uid-1", 0, None, "open", 0)]
     assert QueuedPod.objects.get(pod_uid="uid-1").defects == ["No."]
 
 
 def test_a_pod_bound_after_the_last_heartbeat_is_bounded_by_its_bind(watching: Watching) -> None:
-    watching.tell(event(told_pod(bound=12), 14))
+    watching.tell(event(reported_pod(bound=12), 14))
     watching.list(600)
 
     assert ends() == [("uid-1", 12, 14, "vanished_in_gap", 586)]
 
 
-def test_the_list_before_counts_as_a_sight(watching: Watching) -> None:
-    watching.list(300, told_pod())
+def test_the_list_before_counts_as_a_observation(watching: Watching) -> None:
+    watching.list(300, reported_pod())
     watching.list(900)
 
     assert ends() == [("uid-1", 0, 300, "vanished_in_gap", 600)]
@@ -81,23 +81,27 @@ def test_the_list_before_counts_as_a_sight(watching: Watching) -> None:
 def test_a_pod_in_a_terminal_phase_without_a_time_is_bounded_like_one_that_is_gone(
     watching: Watching,
 ) -> None:
-    watching.list(300, told_pod())
-    watching.list(900, told_pod(phase="Failed", reason="NodeLost"))
+    watching.list(300, reported_pod())
+    watching.list(900, reported_pod(phase="Failed", reason="NodeLost"))
 
     assert ends() == [("uid-1", 0, 300, "vanished_in_gap", 600)]
 
 
 def test_a_late_exact_end_replaces_a_bound_and_the_next_list_keeps_it(watching: Watching) -> None:
-    watching.list(300, told_pod())
+    watching.list(300, reported_pod())
     watching.list(900)
-    watching.tell(deleted(told_pod(finished=700), 905))
+    watching.tell(deleted(reported_pod(finished=700), 905))
     watching.list(1000)
 
     assert ends() == [("uid-1", 0, 700, "exact", 0)]
 
 
 def test_the_same_list_again_changes_nothing(watching: Watching) -> None:
-    pods = [told_pod(), told_pod("b", finished=20), told_pod("c", bound=None, phase="Pending")]
+    pods = [
+        reported_pod(),
+        reported_pod("b", finished=20),
+        reported_pod("c", bound=None, phase="Pending"),
+    ]
     watching.list(100, *pods)
     before = [
         list(table.objects.order_by("pod_uid").values()) for table in (PodAllocation, QueuedPod)
@@ -111,18 +115,18 @@ def test_the_same_list_again_changes_nothing(watching: Watching) -> None:
 
 
 def test_an_event_from_before_the_list_brings_nobody_back(watching: Watching) -> None:
-    watching.list(300, told_pod())
+    watching.list(300, reported_pod())
     watching.list(310)
-    watching.tell(event(told_pod(), 311, Change.MODIFIED))
+    watching.tell(event(reported_pod(), 311, Change.MODIFIED))
 
     assert ends() == [("uid-1", 0, 300, "vanished_in_gap", 10)]
 
 
-def test_whoever_is_in_a_list_was_wrongly_given_up(cluster: Cluster, watching: Watching) -> None:
+def test_anyone_who_is_in_a_list_was_wrongly_given_up(cluster: Cluster, watching: Watching) -> None:
     PodAllocation.objects.create(
         **prometheus_row(cluster), end_at=moment(60), end_kind="vanished_in_gap"
     )
-    watching.list(900, told_pod(bound=3))
+    watching.list(900, reported_pod(bound=3))
 
     assert ends() == [("uid-1", 0, None, "open", 0)]
 
@@ -130,10 +134,10 @@ def test_whoever_is_in_a_list_was_wrongly_given_up(cluster: Cluster, watching: W
 def test_a_list_that_still_shows_a_pod_on_a_lost_node_takes_no_policy_back(
     watching: Watching,
 ) -> None:
-    watching.tell(event(told_pod(deletion=40), 5))
-    watching.tell(event(told_node(is_ready=False), 50))
+    watching.tell(event(reported_pod(deletion=40), 5))
+    watching.tell(event(reported_node(is_ready=False), 50))
     watching.beat(400)
-    watching.list(900, told_pod(deletion=40))
+    watching.list(900, reported_pod(deletion=40))
 
     assert ends() == [("uid-1", 0, 340, "vanished", 0)]
 
@@ -141,9 +145,9 @@ def test_a_list_that_still_shows_a_pod_on_a_lost_node_takes_no_policy_back(
 def test_a_deletion_that_came_after_the_list_was_taken_is_not_taken_back(
     watching: Watching,
 ) -> None:
-    watching.tell(event(told_pod(), 5))
-    watching.tell(deleted(told_pod(), 600))
-    watching.list(590, told_pod())
+    watching.tell(event(reported_pod(), 5))
+    watching.tell(deleted(reported_pod(), 600))
+    watching.list(590, reported_pod())
 
     assert ends() == [("uid-1", 0, 5, "vanished_in_gap", 595)]
     assert second_of(QueuedPod.objects.get().gone_at) == 600
@@ -173,8 +177,8 @@ def test_the_api_takes_over_the_end_of_what_prometheus_opened(
     cluster: Cluster, watching: Watching
 ) -> None:
     PodAllocation.objects.create(**prometheus_row(cluster))
-    watching.list(600, told_pod(bound=3))
-    watching.tell(event(told_pod(bound=3, finished=620), 625))
+    watching.list(600, reported_pod(bound=3))
+    watching.tell(event(reported_pod(bound=3, finished=620), 625))
 
     row = PodAllocation.objects.get()
     assert (row.source, row.owner, row.controller, row.priority) == (
@@ -196,7 +200,9 @@ def test_what_prometheus_alone_has_open_ends_with_a_list_that_does_not_show_it(
     assert ends() == [("uid-1", 0, 30, "vanished_in_gap", 570)]
 
 
-def test_a_sight_after_the_list_is_not_ended_by_it(cluster: Cluster, watching: Watching) -> None:
+def test_a_observation_after_the_list_is_not_ended_by_it(
+    cluster: Cluster, watching: Watching
+) -> None:
     row = {**prometheus_row(cluster), "last_seen_at": moment(700)}
     PodAllocation.objects.create(**row)
     watching.list(600)
@@ -212,15 +218,15 @@ def test_another_clusters_pods_are_left_alone(cluster: Cluster, watching: Watchi
     assert ends() == [("uid-1", 0, None, "open", 0)]
 
 
-def test_a_pod_that_was_told_twice_counts_once(watching: Watching) -> None:
-    done = watching.list(100, told_pod(), told_pod("b"), told_pod(finished=50))
+def test_a_pod_that_was_reported_twice_counts_once(watching: Watching) -> None:
+    done = watching.list(100, reported_pod(), reported_pod("b"), reported_pod(finished=50))
 
     assert done.states == 2
     assert ends() == [("b", 0, None, "open", 0), ("uid-1", 0, 50, "exact", 0)]
 
 
 def test_an_empty_list_is_a_list(watching: Watching) -> None:
-    watching.tell(event(told_pod(), 5))
+    watching.tell(event(reported_pod(), 5))
 
     assert watching.list(100).closed == 1
 
@@ -234,10 +240,10 @@ def breaking_off(parts: tuple[ListPage, ...], error: Exception | None) -> Iterat
 EXPIRED = WatchExpiredError("continue token")
 BROKEN = [
     ((), None, SourceUnavailableError),
-    (tuple(pages([told_pod("b")])), EXPIRED, WatchExpiredError),
-    ((ListPage((told_pod("b"),), "1"), ListPage((), "2")), None, SourceUnavailableError),
-    ((ListPage((told_pod("b"),), ""),), None, SourceUnavailableError),
-    ((ListPage((told_node(),), "1"),), None, TypeError),
+    (tuple(pages([reported_pod("b")])), EXPIRED, WatchExpiredError),
+    ((ListPage((reported_pod("b"),), "1"), ListPage((), "2")), None, SourceUnavailableError),
+    ((ListPage((reported_pod("b"),), ""),), None, SourceUnavailableError),
+    ((ListPage((reported_node(),), "1"),), None, TypeError),
 ]
 
 
@@ -253,7 +259,7 @@ def test_a_list_that_breaks_off_is_no_list(
     error: Exception | None,
     refusal: type[Exception],
 ) -> None:
-    watching.tell(event(told_pod(), 5))
+    watching.tell(event(reported_pod(), 5))
 
     with pytest.raises(refusal):
         ledger_list(
@@ -267,12 +273,12 @@ def test_a_list_that_breaks_off_is_no_list(
     assert ends() == [("uid-1", 0, None, "open", 0)]
     assert cursor_of(cluster.id, WatchedKind.PODS) == "1"
     # What the broken list left on the stage does not leak into the next one.
-    assert watching.list(700, told_pod()).states == 1
+    assert watching.list(700, reported_pod()).states == 1
 
 
 def statements(watching: Watching, second: int, *, count: int) -> tuple[int, int]:
     """Return how many statements a list and as many events take; one page each."""
-    pods = tuple(told_pod(f"{second}-{number:03}") for number in range(count))
+    pods = tuple(reported_pod(f"{second}-{number:03}") for number in range(count))
     with CaptureQueriesContext(
         connection,
     ) as listed:
@@ -283,12 +289,12 @@ def statements(watching: Watching, second: int, *, count: int) -> tuple[int, int
             at=moment(second),
             actor=ACTOR,
         )
-    with CaptureQueriesContext(connection) as told:
+    with CaptureQueriesContext(connection) as reported:
         watching.tell(
             *(deleted(pod, second + 1) for pod in pods),
-            *(event(told_pod(f"{pod.uid}-next"), second + 1) for pod in pods),
+            *(event(reported_pod(f"{pod.uid}-next"), second + 1) for pod in pods),
         )
-    return len(listed), len(told)
+    return len(listed), len(reported)
 
 
 def test_statements_do_not_grow_with_pods(watching: Watching) -> None:

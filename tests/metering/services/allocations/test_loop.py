@@ -177,7 +177,7 @@ def test_a_cluster_that_cannot_be_asked_is_no_heartbeat_but_a_trouble(stage: Sta
     assert not WatchCursor.objects.exists()
 
 
-def test_trouble_is_forgotten_with_the_next_heartbeat(stage: Stage) -> None:
+def test_trouble_is_purged_with_the_next_heartbeat(stage: Stage) -> None:
     loop = stage.loop()
     ClusterWatch.objects.filter(cluster=stage.cluster).update(last_error="pods: away")
 
@@ -187,7 +187,7 @@ def test_trouble_is_forgotten_with_the_next_heartbeat(stage: Stage) -> None:
     assert ClusterWatch.objects.get(cluster=stage.cluster).last_error == ""
 
 
-def test_whoever_lost_the_lease_writes_nothing_more(stage: Stage) -> None:
+def test_anyone_who_lost_the_lease_writes_nothing_more(stage: Stage) -> None:
     loop = stage.loop()
     turn_until(loop, lambda: is_read_up_to_now(stage))
     ClusterWatch.objects.filter(cluster=stage.cluster).update(

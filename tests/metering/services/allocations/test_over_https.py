@@ -1,4 +1,4 @@
-"""The loop over HTTPS: what is told as it happens, and what piled up while nobody listened."""
+"""The loop over HTTPS: what is reported as it happens, and what piled up while nobody listened."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,7 +26,7 @@ KILLED: Pod = min(
     ),
     key=lambda pod: pod.deleted_at or START,
 )
-"""The first pod that is deleted while it runs: nothing but the deletion tells when."""
+"""The first pod that is deleted while it runs: nothing but the deletion shows when."""
 assert KILLED.deleted_at is not None
 KILLED_AT = KILLED.deleted_at
 SECOND = timedelta(seconds=1)

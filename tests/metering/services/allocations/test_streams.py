@@ -32,7 +32,7 @@ def drained(queue: StreamQueue) -> list[WatchEvent | Ended]:
     return found
 
 
-def test_a_stream_tells_its_events_in_order_and_then_that_it_ended() -> None:
+def test_a_stream_shows_its_events_in_order_and_then_that_it_ended() -> None:
     queue = StreamQueue()
 
     stream(queue).start()
@@ -44,7 +44,7 @@ def test_a_stream_tells_its_events_in_order_and_then_that_it_ended() -> None:
     assert last == Ended(None)
 
 
-def test_a_stream_that_breaks_tells_why() -> None:
+def test_a_stream_that_breaks_shows_why() -> None:
     queue = StreamQueue()
 
     stream(queue, slug="nowhere").start()
@@ -74,4 +74,4 @@ def test_a_full_queue_makes_the_reader_wait_until_it_is_unwanted() -> None:
     thread.join(timeout=5)
 
     assert not thread.is_alive()
-    assert {told for told, _ in queue.take(wait=timedelta(0))} == {filler}
+    assert {reported for reported, _ in queue.take(wait=timedelta(0))} == {filler}

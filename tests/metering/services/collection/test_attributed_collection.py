@@ -180,7 +180,7 @@ def test_what_a_pod_holds_is_never_derived_again() -> None:
     assert UsageRecord.objects.get().node == "node-1"
 
 
-def test_a_request_that_changed_is_billed_as_it_was_and_told() -> None:
+def test_a_request_that_changed_is_billed_as_it_was_and_reported() -> None:
     collect(observation(pod("a", units=1)))
 
     collect(observation(pod("a", units=2)))

@@ -1,4 +1,4 @@
-"""Every answer of the corpus, through a whole collection: asked again, told, and nothing by halves.
+"""Every answer of the corpus in a whole collection: asked again, reported, never half-written.
 
 The corpus is that of the adapter's own tests; here it meets the database.
 """
@@ -91,8 +91,8 @@ def test_a_broken_answer_is_asked_for_again_and_leaves_only_its_reason(
     assert (window.state, window.failures, window.record_count) == ("open", 1, 0)
     assert (window.coverage, window.evidence, window.lease_owner) == (None, [], "")
     assert "secret" not in window.last_error
-    told = MeteringException.objects.get()
-    assert (told.kind, told.state, told.details) == (
+    reported = MeteringException.objects.get()
+    assert (reported.kind, reported.state, reported.details) == (
         "source_unavailable",
         "open",
         {"reason": reason},

@@ -113,7 +113,7 @@ def test_a_claims_hour_balances_and_seals_with_its_split(cluster: Cluster) -> No
     assert [(row[4], row[5]) for row in shares()] == [(1800, 2), (1800, 2)]
 
 
-def test_a_claim_of_two_classes_or_allocated_again_is_told_apart(cluster: Cluster) -> None:
+def test_a_claim_of_two_classes_or_allocated_again_is_distinguished(cluster: Cluster) -> None:
     ledgered(cluster, "c1", 0, 1000, resource=CLAIM)
     ledgered(cluster, "c1", 2000, 3000, resource=f"{CLAIM}#2")
     ledgered(cluster, "c1", 0, 1000, resource="claim/mig.nvidia.com")
@@ -153,7 +153,9 @@ def test_a_part_of_a_claim_is_explained_by_the_claims_allocation(cluster: Cluste
     assert allocation_of(UsageRecord.objects.get(pod_uid="p1")) == row
 
 
-def test_a_claim_is_billed_until_the_watch_fell_silent_and_that_is_told(cluster: Cluster) -> None:
+def test_a_claim_is_billed_until_the_watch_fell_silent_and_that_is_reported(
+    cluster: Cluster,
+) -> None:
     WatchSpan.objects.update(until_at=moment(1200))
     ledgered(cluster, "c1", resource=CLAIM)
     reserved(cluster, "c1", "p1", -600)
@@ -219,13 +221,13 @@ def test_an_hour_without_its_claims_says_so_and_is_looked_at_again_when_the_watc
     collect_at_last()
     window = MeteringWindow.objects.get()
     seal_window(window_id=window.pk, actor=ACTOR, at=DUE)
-    told = MeteringException.objects.get(window=window, kind="single_source")
-    assert told.summary == (
+    reported = MeteringException.objects.get(window=window, kind="single_source")
+    assert reported.summary == (
         "This hour rests on Prometheus, because the watch of the Kubernetes API was away for some "
         "of it. What device claims held then may be missing; the hour is looked at again when the "
         "watch is back."
     )
-    assert told.details["device_claims"] == "may be missing"
+    assert reported.details["device_claims"] == "may be missing"
     assert recheck_due(worker=metering, at=DUE).made == 0
 
     begin = 3600 + LATER + 60

@@ -85,7 +85,7 @@ def test_each_sharing_mode_is_sized_by_its_labels(
     assert exceptions() == []
 
 
-def test_what_a_preemptible_pod_holds_is_told_apart_and_its_node_still_balances() -> None:
+def test_what_a_preemptible_pod_holds_is_distinguished_and_its_node_still_balances() -> None:
     seen = observation(
         pod("a", priority_class="gpu-ledger-burst"),
         pod("b", priority_class="gpu-standard"),
@@ -149,7 +149,7 @@ def test_a_pending_pod_and_one_refused_by_the_kubelet_hold_nothing() -> None:
     assert not PodAllocation.objects.exists()
 
 
-def test_a_pod_that_vanished_in_a_hole_is_billed_to_its_last_sight_and_told() -> None:
+def test_a_pod_that_vanished_in_a_hole_is_billed_to_its_last_observation_and_reported() -> None:
     holed = tuple(tick for tick in ticks() if not moment(1780) < tick < moment(1900))
     gone = pod("a", last_seen_at=moment(1777))
     # Four missing scrapes are too many to pass unattended; a person accepted the hour.
@@ -178,7 +178,7 @@ def test_more_than_a_node_offers_keeps_the_window_from_being_reconciled() -> Non
     assert CapacityRecord.objects.get().idle_unit_seconds == -14400
 
 
-def test_use_of_a_node_that_offered_nothing_is_told_but_stops_nobody() -> None:
+def test_use_of_a_node_that_offered_nothing_is_reported_but_stops_nobody() -> None:
     assert collect(observation(pod("a"), nodes=())).state is WindowState.RECONCILED
 
     assert exceptions() == [("unknown_node", "node-1 nvidia.com/gpu", 0)]

@@ -31,7 +31,7 @@ def outcome() -> tuple[Rows, list[tuple[object, ...]]]:
     return everything(), list(entries.values_list("action", "facts"))
 
 
-def undisturbed() -> tuple[Rows, list[tuple[object, ...]]]:
+def expected_rows() -> tuple[Rows, list[tuple[object, ...]]]:
     """Return what a run that nobody disturbs leaves behind, and take it back."""
     with transaction.atomic():
         set_the_stage()
@@ -64,7 +64,7 @@ def run_and_die(postgres: EmbeddedPostgres, database: str, *, point: str, hit: i
 def test_a_worker_killed_at_a_commit_point_changes_nothing_in_the_end(
     postgres: EmbeddedPostgres, committed_db: str, point: str, hit: int
 ) -> None:
-    expected = undisturbed()
+    expected = expected_rows()
     set_the_stage()
 
     assert run_and_die(postgres, committed_db, point=point, hit=hit) == DEAD

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("project")
 # ---------------------------------------------------------------- answers that cannot be used
 
 
-def test_a_source_that_does_not_answer_makes_the_window_due_later_and_tells_so() -> None:
+def test_a_source_that_does_not_answer_makes_the_window_due_later_and_shows_so() -> None:
     metering = worker(observation(pod("a")))
     with source_down(metering):
         failed = collect_window(claimed=claim(), source=metering.source, actor=ACTOR, at=DUE)

@@ -1,4 +1,4 @@
-"""The lab's story told as an hour: nine pods, a restart, an outage, and what either source knows.
+"""The lab's hour: nine pods, a restart, an outage, and what either source reports.
 
 The same story is lived through with a live Prometheus by `python -m bench lab`.
 """
@@ -65,10 +65,10 @@ class Watching:
         for moment in (*self.happenings(until), until):
             self.now = moment
             pods = WatchedKind.PODS
-            told = self.watch.watch(
+            reported = self.watch.watch(
                 TARGET, pods, resource_version=self.versions[pods], timeout_seconds=1
             )
-            events = list(told)
+            events = list(reported)
             ledger_events(lease=self.lease, kind=pods, events=events, at=moment, actor=ACTOR)
             self.versions[pods] = events[-1].resource_version
             beat(lease=self.lease, at=moment)

@@ -175,15 +175,15 @@ def test_a_cluster_whose_waive_fails_stops_no_seal_and_no_other_waive() -> None:
 
 def test_progress_is_reported_after_every_window() -> None:
     make_cluster(metered_from=HOUR)
-    told: list[int] = []
+    reported: list[int] = []
 
     meter_due(
         worker=worker(),
         at=DUE + timedelta(hours=4),
-        progress=lambda sweep: told.append(sweep.sealed),
+        progress=lambda sweep: reported.append(sweep.sealed),
     )
 
-    assert told == [1, 2, 3, 4, 5]
+    assert reported == [1, 2, 3, 4, 5]
 
 
 def test_a_sweep_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,10 +264,10 @@ def test_a_window_somebody_else_sealed_meanwhile_is_passed_over(
     made = MeteringWindow.objects.create(
         cluster=make_cluster(), start_at=HOUR, not_before=DUE, state="reconciled", as_of=DUE
     )
-    told = sealable_window_ids()
-    assert told == [made.id]
+    reported = sealable_window_ids()
+    assert reported == [made.id]
     seal_window(window_id=made.id, actor=ACTOR, at=DUE)
-    monkeypatch.setattr(sweeping, "sealable_window_ids", lambda **_: told)
+    monkeypatch.setattr(sweeping, "sealable_window_ids", lambda **_: reported)
 
     assert seal_settled(worker=worker(), at=DUE) == CollectionSweep()
 

@@ -95,7 +95,7 @@ def test_what_the_watch_saw_into_the_hour_is_left_to_the_next_one(cluster: Clust
     assert end_of("a") == (None, "open", 0)
 
 
-def test_while_there_is_a_watch_prometheus_ends_nothing_it_told(cluster: Cluster) -> None:
+def test_while_there_is_a_watch_prometheus_ends_nothing_it_reported(cluster: Cluster) -> None:
     watched(cluster, until=10 * 3600)
     ledgered(cluster, "a", -1200)
 

@@ -1,4 +1,4 @@
-"""An hour with two sources: what both tell is billed, the rest is told or held."""
+"""An hour with two sources: what both tell is billed, the rest is reported or held."""
 
 from typing import Any
 
@@ -119,7 +119,7 @@ def test_what_is_disputed_cannot_have_been_used_twice(cluster: Cluster) -> None:
     assert capacity.idle_unit_seconds == 0
 
 
-def test_a_request_told_differently_is_billed_as_the_api_tells_it(cluster: Cluster) -> None:
+def test_a_request_reported_differently_is_billed_as_the_api_shows_it(cluster: Cluster) -> None:
     ledgered(cluster, "a", units=2)
 
     collect(observation(pod("a", units=4)))
@@ -142,7 +142,7 @@ def test_the_name_and_the_hardware_are_those_of_the_bind(cluster: Cluster) -> No
 # ---------------------------------------------------------------- only one saw it
 
 
-def test_what_scrapes_should_have_seen_is_billed_and_told(cluster: Cluster) -> None:
+def test_what_scrapes_should_have_seen_is_billed_and_reported(cluster: Cluster) -> None:
     ledgered(cluster, "a", 0, 1000)
     ledgered(cluster, "b", 2000, 2059)
 
@@ -186,7 +186,7 @@ def test_a_refusal_the_api_knows_is_billed_to_nobody(cluster: Cluster) -> None:
     assert exceptions() == []
 
 
-def test_a_request_that_cannot_be_is_told_of_a_pod_only_prometheus_saw() -> None:
+def test_a_request_that_cannot_be_is_reported_of_a_pod_only_prometheus_saw() -> None:
     gone: dict[str, Any] = {"last_seen_at": moment(-113), "scheduled_at": moment(-600)}
     collect(
         observation(pod("a", units=-1), pod("b", units=20_000), pod("before", units=-1, **gone))
@@ -202,13 +202,13 @@ def test_a_request_that_cannot_be_is_told_of_a_pod_only_prometheus_saw() -> None
 # ---------------------------------------------------------------- the ledger is the API's
 
 
-def test_prometheus_never_overwrites_what_the_api_told(cluster: Cluster) -> None:
-    told = ledgered(cluster, "a", 0, 1000)
+def test_prometheus_never_overwrites_what_the_api_reported(cluster: Cluster) -> None:
+    reported = ledgered(cluster, "a", 0, 1000)
     still = ledgered(cluster, "b", 0)
 
     collect(observation(pod("a", scheduled_at=moment(0)), ended_pod("b", 0, 2000)))
 
-    for row in (told, still):
+    for row in (reported, still):
         before = (row.end_at, row.end_kind, row.last_seen_at)
         row.refresh_from_db()
         assert (row.end_at, row.end_kind, row.last_seen_at) == before
@@ -235,7 +235,7 @@ def test_what_prometheus_saw_first_is_the_apis_word_once_the_watch_knows_the_pod
     assert reconciliation()["pods"] == {"agreed": 1}
 
 
-def test_the_bind_the_api_tells_is_billed_of_what_prometheus_saw_first(cluster: Cluster) -> None:
+def test_the_bind_the_api_shows_is_billed_of_what_prometheus_saw_first(cluster: Cluster) -> None:
     ledgered(cluster, "a", 30, 1000, source="prometheus")
     queued(cluster, "a", bound_at=moment(10))
 
@@ -244,7 +244,7 @@ def test_the_bind_the_api_tells_is_billed_of_what_prometheus_saw_first(cluster: 
     assert [(row[0], row[5]) for row in usage()] == [("a", 990)]
 
 
-def test_what_the_api_tells_and_cannot_be_is_told_to_a_person(cluster: Cluster) -> None:
+def test_what_the_api_shows_and_cannot_be_is_reported_to_a_person(cluster: Cluster) -> None:
     row = queued(cluster, "a")
     row.requests = {"nvidia.com/gpu": "-1"}
     row.defects = ["It was bound in the year 9999."]
@@ -297,7 +297,7 @@ def test_a_node_that_offers_none_of_a_resource_is_no_place_for_it(cluster: Clust
     assert [row.node for row in CapacityRecord.objects.all()] == ["node-1"]
 
 
-def test_a_device_nobody_knows_is_held_by_what_the_api_told(cluster: Cluster) -> None:
+def test_a_device_nobody_knows_is_held_by_what_the_api_reported(cluster: Cluster) -> None:
     ledgered(cluster, "a", **UNSIZED, node_labels={}, node="node-9")
 
     collect(observation())
@@ -335,7 +335,7 @@ def test_more_than_both_sources_saw_offered_stops_the_window(cluster: Cluster) -
 # ---------------------------------------------------------------- pure and constant
 
 
-def test_composing_again_writes_nothing_and_tells_the_same(cluster: Cluster) -> None:
+def test_composing_again_writes_nothing_and_shows_the_same(cluster: Cluster) -> None:
     ledgered(cluster, "a", 0, 1000)
     seen = observation(ended_pod("a", 0, 1030), ended_pod("c", 0, 900))
     collect(seen)

@@ -65,7 +65,7 @@ def test_who_searches_for_no_cycles_still_does_not_afterwards() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_a_window_is_metered_undisturbed() -> None:
+def test_a_window_is_metered_in_one_snapshot() -> None:
     source = Watching()
 
     collect_window(claimed=claim(), source=source, actor=ACTOR, at=DUE)

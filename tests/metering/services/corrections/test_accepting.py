@@ -134,7 +134,7 @@ def test_a_pod_only_prometheus_saw_was_there_or_was_not(
     assert exceptions() == []
 
 
-def test_a_pod_only_the_api_told_of_is_billed_to_nobody_by_prometheus_word(
+def test_a_pod_only_the_api_reported_of_is_billed_to_nobody_by_prometheus_word(
     cluster: Cluster, frank: Actor
 ) -> None:
     ledgered(cluster, "a", 0, 1000)
@@ -237,10 +237,10 @@ def test_an_hour_that_is_being_collected_is_not_decided_about(
     assert exceptions() == [("differs", "a nvidia_com_gpu", 2000)]
 
 
-# ---------------------------------------------------------------- what is told later
+# ---------------------------------------------------------------- what is reported later
 
 
-def test_what_the_accepted_side_told_is_kept_with_the_decision(
+def test_what_the_accepted_side_reported_is_kept_with_the_decision(
     different: Observation, frank: Actor
 ) -> None:
     del different
@@ -262,7 +262,7 @@ def test_accepted_evidence_is_billed_though_its_source_is_away(
     assert [row[-2:] for row in usage()] == [(2000, 4000)]
 
 
-def test_an_accepted_pod_that_nobody_tells_of_any_more_is_held_and_not_dropped(
+def test_an_accepted_pod_that_nobody_shows_of_any_more_is_held_and_not_dropped(
     frank: Actor,
 ) -> None:
     collect(observation(ended_pod("g", 0, 1800, units=2)))

@@ -151,7 +151,7 @@ def test_a_round_beside_a_worker_that_reads_and_derives_fails_nowhere(superuser_
     make_cluster(metered_from=metered_from)
     ensure_each_month([metered_from, now])
     ahead = now.replace(day=28) + timedelta(days=60)
-    told = StringIO()
+    reported = StringIO()
 
     reading = "LOCK metering_usagerecord IN ACCESS SHARE MODE"
     with (
@@ -159,9 +159,9 @@ def test_a_round_beside_a_worker_that_reads_and_derives_fails_nowhere(superuser_
         another(superuser_url, reading),
         capture_logs() as logs,
     ):
-        call_command("tick", "--once", stdout=told)
+        call_command("tick", "--once", stdout=reported)
 
-    lines = dict(line.split(": ", 1) for line in told.getvalue().splitlines())
+    lines = dict(line.split(": ", 1) for line in reported.getvalue().splitlines())
     assert lines["waste"] == "is under way elsewhere"
     assert "failed 0" in lines["metering"]
     assert [line["event"] for line in logs if line["log_level"] == "warning"] == [

@@ -1,4 +1,4 @@
-"""A claim of a sealed hour stays billed once, whoever turns out to have used it."""
+"""A claim of a sealed hour stays billed once, anyone who turns out to have used it."""
 
 from typing import Any
 

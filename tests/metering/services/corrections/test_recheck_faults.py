@@ -1,4 +1,4 @@
-"""Rechecks under fire: killed at any commit point, done by several workers, told in any order."""
+"""Rechecks killed at any commit, done by several workers, with evidence in any order."""
 
 import os
 import subprocess
@@ -58,17 +58,17 @@ def outcome() -> tuple[Rows, list[object], list[object]]:
     facts = AuditEntry.objects.filter(action="metering:window:recheck").values_list(
         "facts__reason", flat=True
     )
-    told = UsageCorrection.objects.order_by("digest").values_list(
+    reported = UsageCorrection.objects.order_by("digest").values_list(
         "cause", "state", "unit_seconds", "digest", "evidence"
     )
     rows = everything()
     columns = [f.attname for f in UsageRecord._meta.concrete_fields]  # noqa: SLF001 - Documented model meta.
     kept = [name for name in columns if name not in {"id", "window_id", "correction_id"}]
     rows["UsageRecord"] = sorted(UsageRecord.objects.values_list(*kept), key=repr)
-    return rows, list(told), list(facts)
+    return rows, list(reported), list(facts)
 
 
-def undisturbed() -> tuple[Rows, list[object], list[object]]:
+def expected_rows() -> tuple[Rows, list[object], list[object]]:
     """Return what a run that nobody disturbs leaves behind, and take it back."""
     with transaction.atomic():
         seal()
@@ -83,7 +83,7 @@ def undisturbed() -> tuple[Rows, list[object], list[object]]:
 def test_a_worker_killed_while_it_looks_again_changes_nothing_in_the_end(
     postgres: EmbeddedPostgres, committed_db: str, point: str, hit: int
 ) -> None:
-    expected = undisturbed()
+    expected = expected_rows()
     seal()
 
     died = subprocess.run(
@@ -186,11 +186,11 @@ arrivals = st.lists(
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(first=arrivals, told=arrivals)
-def test_whatever_comes_late_in_whatever_order_the_sum_is_the_most_that_was_told(
-    project: Project, first: list[dict[str, int | None]], told: list[dict[str, int | None]]
+@given(first=arrivals, reported=arrivals)
+def test_whatever_comes_late_in_whatever_order_the_sum_is_the_most_that_was_reported(
+    project: Project, first: list[dict[str, int | None]], reported: list[dict[str, int | None]]
 ) -> None:
-    """What was once told is never taken back by an answer that tells less or nothing."""
+    """What was once reported is never taken back by an answer that shows less or nothing."""
     del project
 
     def pods(lives: dict[str, int | None]) -> list[object]:
@@ -199,7 +199,7 @@ def test_whatever_comes_late_in_whatever_order_the_sum_is_the_most_that_was_told
     with transaction.atomic():
         metering = seal_hour(*pods(first[0]))  # type: ignore[arg-type]
         truth: dict[str, int] = {uid: end for uid, end in first[0].items() if end}
-        for number, lives in enumerate(told):
+        for number, lives in enumerate(reported):
             learn(metering, *pods(lives))  # type: ignore[arg-type]
             recheck(metering, hours_later(24 + number) if number else hours_later(1))
             known = {uid: end for uid, end in lives.items() if end}

@@ -56,7 +56,7 @@ def stage(project: Project, cluster: Cluster) -> None:  # noqa: ARG001 - The ten
 
 @pytest.fixture
 def disputed(cluster: Cluster) -> Worker:
-    """Return the worker of a sealed hour: 1800 s are told by both, 1800 s by the API alone."""
+    """Return the worker of a sealed hour: 1800 s are reported by both, 1800 s by the API alone."""
     ledgered(cluster, "a")
     metering = seal_hour(ended_pod("a", -600, 1800))
     assert sums() == {"a": 1800}
@@ -183,7 +183,7 @@ def test_accepted_evidence_is_not_taken_back_because_its_source_is_away(
     assert (sums(), corrections()) == ({"a": 1800}, [])
 
 
-def test_less_than_a_person_has_left_is_told_and_stops_nothing_else(cluster: Cluster) -> None:
+def test_less_than_a_person_has_left_is_reported_and_stops_nothing_else(cluster: Cluster) -> None:
     row = ledgered(cluster, "a")
     metering = seal_hour(pod("a"))
     ask_correction(
@@ -233,7 +233,7 @@ def test_a_difference_that_is_so_again_is_open_again(disputed: Worker) -> None:
     assert sums() == {"a": 3600}
 
 
-def test_accepted_evidence_that_is_forgotten_in_a_sealed_hour_is_held_again() -> None:
+def test_accepted_evidence_that_is_purged_in_a_sealed_hour_is_held_again() -> None:
     metering = seal_hour(ended_pod("g", 0, 1800))
     found = MeteringException.objects.get()
     accept_side(exception_id=found.pk, side=Side.PROMETHEUS, note="It ran.", actor=ACTOR, at=FIRST)

@@ -58,7 +58,7 @@ def test_what_is_refused_at_a_recheck_is_audited(reason: str) -> None:
     assert entry.facts["code"] == reason
 
 
-def test_a_pod_that_is_told_late_is_added_at_the_next_recheck(project: Project) -> None:
+def test_a_pod_that_is_reported_late_is_added_at_the_next_recheck(project: Project) -> None:
     metering = seal_hour(pod("a"))
     window = MeteringWindow.objects.get()
     learn(metering, pod("a"), ended_pod("late", 600, 1800, owner="carol"))
@@ -109,9 +109,9 @@ def test_the_recheck_and_the_audit_trail_tell_what_was_corrected() -> None:
     }
     entry = AuditEntry.objects.get(action="metering:window:recheck")
     correction = UsageCorrection.objects.get()
-    [told] = entry.facts["corrections"]
-    assert (told["correction"], told["digest"]) == (str(correction.pk), correction.digest)
-    assert (told["unit_seconds"], told["state"]) == (1200, "posted")
+    [reported] = entry.facts["corrections"]
+    assert (reported["correction"], reported["digest"]) == (str(correction.pk), correction.digest)
+    assert (reported["unit_seconds"], reported["state"]) == (1200, "posted")
     assert entry.object_id == str(correction.window_id)
 
 

@@ -249,7 +249,7 @@ class TestAsking:
 
 
 class TestTheApisWord:
-    """A cluster with a watch, whose API tells an end exactly after the hour was sealed."""
+    """A cluster with a watch, whose API shows an end exactly after the hour was sealed."""
 
     @pytest.fixture(autouse=True)
     def _watched(self, cluster: Cluster, project: Project) -> None:

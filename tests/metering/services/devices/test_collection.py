@@ -46,7 +46,7 @@ RETENTION = timedelta(seconds=DEFAULT_POLICY.device_patience_seconds)
 
 @dataclass
 class RefusingSource(ReplayedSource):
-    """A source that answers about pods, and refuses every question about devices while told so."""
+    """A source that answers about pods, and refuses every device query while set so."""
 
     refuses: bool = True
     reason: str = "query_refused"
@@ -164,8 +164,8 @@ def test_figures_that_no_source_gives_for_two_weeks_are_given_up_and_it_says_so(
     final = DeviceWindow.objects.get()
     assert (final.state, final.row_count, final.sealed_at) == ("unavailable", 0, at)
     assert final.last_error == "Prometheus answered with HTTP status 422."
-    told = MeteringException.objects.get(state=ExceptionState.OPEN)
-    assert (told.kind, told.window_id, told.held_unit_seconds) == (
+    reported = MeteringException.objects.get(state=ExceptionState.OPEN)
+    assert (reported.kind, reported.window_id, reported.held_unit_seconds) == (
         "devices_unavailable",
         final.window_id,
         0,

@@ -1,4 +1,4 @@
-"""Credits of corrected hours: never more than what is still charged, and nothing told late lost."""
+"""Credits of corrected hours: never more than is still charged, and late reports count."""
 
 from datetime import timedelta
 
@@ -201,7 +201,7 @@ def test_a_correction_that_waits_for_a_person_changes_nothing_yet(hour: Metering
     assert decide(CreditState.ACCEPTED).state == "accepted"
 
 
-def test_an_accepted_credit_tells_what_was_taken_back_since(
+def test_an_accepted_credit_shows_what_was_taken_back_since(
     hour: MeteringWindow, trainer: PodAllocation
 ) -> None:
     derive()
@@ -228,7 +228,7 @@ def test_a_dismissed_credit_stays_as_it_is(hour: MeteringWindow, trainer: PodAll
     assert CreditProposal.objects.values_list().get() == before
 
 
-def test_use_that_was_told_late_is_proposed(world: WasteWorld, hour: MeteringWindow) -> None:
+def test_use_that_was_reported_late_is_proposed(world: WasteWorld, hour: MeteringWindow) -> None:
     late = world.hold("late-0", node="node-2")
     other = world.fail(hour, 1800, node="node-2", uuid="GPU-late-0")
     derive()
@@ -267,8 +267,8 @@ def test_two_corrections_between_two_looks_are_seen_at_once(
 
     assert only() == ("proposed", 1600)
     assert ClusterHealth.objects.get().corrections_seen == 2
-    told = AuditEntry.objects.filter(action="metering:window:recredit").get()
-    assert (told.actor_label, told.facts) == ("metering.tick", {"credits": 1})
+    reported = AuditEntry.objects.filter(action="metering:window:recredit").get()
+    assert (reported.actor_label, reported.facts) == ("metering.tick", {"credits": 1})
 
 
 def test_proposing_again_changes_nothing(hour: MeteringWindow, trainer: PodAllocation) -> None:

@@ -34,7 +34,7 @@ def signal(metric: str, value: int, first: int, last: int, code: str = "") -> He
     )
 
 
-def told(*signals: HealthSignal) -> HealthObservation:
+def reported(*signals: HealthSignal) -> HealthObservation:
     return HealthObservation(
         signals=signals, step_seconds=30, query="(x > 0)", asked_at=moment(3660), sha256="a" * 64
     )
@@ -47,7 +47,7 @@ def cluster() -> None:
 
 
 def meter(*hours: HealthObservation) -> None:
-    """Meter hours one after another, each with what it told of health."""
+    """Meter hours one after another, each with what it reported of health."""
     seen = [
         observation(
             pod("uid-1"),
@@ -72,7 +72,7 @@ def meter(*hours: HealthObservation) -> None:
 
 
 def test_an_xid_is_written_with_its_window_and_its_evidence() -> None:
-    meter(told(signal(XID_ERRORS, 79, 600, 3660)))
+    meter(reported(signal(XID_ERRORS, 79, 600, 3660)))
 
     event = DeviceEvent.objects.get()
 
@@ -89,9 +89,9 @@ def test_an_xid_is_written_with_its_window_and_its_evidence() -> None:
 
 def test_the_next_hour_does_not_tell_it_again() -> None:
     meter(
-        told(signal(XID_ERRORS, 79, 600, 3660)),
-        told(signal(XID_ERRORS, 79, 3540, 7260)),
-        told(signal(XID_ERRORS, 79, 7140, 10_860)),
+        reported(signal(XID_ERRORS, 79, 600, 3660)),
+        reported(signal(XID_ERRORS, 79, 3540, 7260)),
+        reported(signal(XID_ERRORS, 79, 7140, 10_860)),
     )
 
     assert DeviceEvent.objects.count() == 1
@@ -99,8 +99,8 @@ def test_the_next_hour_does_not_tell_it_again() -> None:
 
 def test_a_status_that_goes_on_is_one_event_over_hours() -> None:
     meter(
-        told(signal(HEALTH_STATUS, 20, 3000, 3660, code="MEM")),
-        told(signal(HEALTH_STATUS, 20, 3540, 5400, code="MEM")),
+        reported(signal(HEALTH_STATUS, 20, 3000, 3660, code="MEM")),
+        reported(signal(HEALTH_STATUS, 20, 3540, 5400, code="MEM")),
     )
 
     event = DeviceEvent.objects.get()
@@ -108,7 +108,7 @@ def test_a_status_that_goes_on_is_one_event_over_hours() -> None:
 
 
 def test_a_status_whose_begin_was_not_kept_begins_with_its_hour() -> None:
-    meter(told(signal(HEALTH_STATUS, 20, -60, 1200, code="MEM")))
+    meter(reported(signal(HEALTH_STATUS, 20, -60, 1200, code="MEM")))
 
     event = DeviceEvent.objects.get()
     assert (event.begin_at, event.end_at) == (HOUR, moment(1230))
@@ -120,12 +120,12 @@ def test_health_costs_three_statements_and_none_without_signals() -> None:
             meter(*hours)
         return sum("metering_deviceevent" in one["sql"] for one in captured)
 
-    assert statements(told()) == 0
-    assert statements(told(), told(signal(XID_ERRORS, 79, 4200, 7260))) == 3
+    assert statements(reported()) == 0
+    assert statements(reported(), reported(signal(XID_ERRORS, 79, 4200, 7260))) == 3
 
 
 def test_a_person_ends_an_event_once_with_a_reason() -> None:
-    meter(told(signal(XID_ERRORS, 79, 600, 3660)))
+    meter(reported(signal(XID_ERRORS, 79, 600, 3660)))
     event = DeviceEvent.objects.get()
     frank = person(make_user("frank").pk, "frank")
 

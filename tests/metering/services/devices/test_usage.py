@@ -43,7 +43,7 @@ SMUGGLED_ACTIVITY = (
 
 
 def rows() -> list[tuple[object, ...]]:
-    """Return what is told of each device: where, whose, how busy, which energy."""
+    """Return what is shown each device: where, whose, how busy, which energy."""
     return list(
         DeviceUsage.objects.order_by("uuid", "instance_id", "begin_at", "attribution").values_list(
             "uuid", "instance_id", "attribution", "pod_uid", "seconds", "energy_millijoules"
@@ -100,7 +100,7 @@ def sliced(*devices: DeviceObservation) -> Observation:
     )
 
 
-def test_a_whole_gpu_is_told_with_its_pod_and_project(project: Project) -> None:
+def test_a_whole_gpu_is_reported_with_its_pod_and_project(project: Project) -> None:
     seen = device(
         sm_active_ratio=Decimal("0.25"),
         dram_active_ratio=Decimal("0.125"),
@@ -147,7 +147,7 @@ def test_a_window_names_the_figures_that_nobody_exports() -> None:
     assert DeviceWindow.objects.get().missing_figures == ["sm_active"]
 
 
-def test_activity_in_doubt_is_told_as_such_and_nobody_is_accused() -> None:
+def test_activity_in_doubt_is_reported_as_such_and_nobody_is_accused() -> None:
     uncertain = device(busy_ratio=Decimal(0), is_busy_uncertain=True)
 
     measure(observation(pod("uid-1"), devices=(uncertain,)))
@@ -221,7 +221,7 @@ def test_labels_too_long_for_the_table_do_not_stop_the_hour() -> None:
     assert (kept.model, kept.namespace, kept.pod_name) == ("H" * 128, "n" * 63, "p" * 253)
 
 
-def test_a_shared_gpu_is_told_as_a_whole_and_its_energy_goes_by_share_and_time() -> None:
+def test_a_shared_gpu_is_reported_as_a_whole_and_its_energy_goes_by_share_and_time() -> None:
     measure(sliced(device(pod="pod-a", energy_millijoules=4_000_000)))
 
     assert rows() == [("GPU-1", "", "shared", "", 3600, 4_000_000)]

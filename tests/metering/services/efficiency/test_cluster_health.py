@@ -99,7 +99,7 @@ def test_what_no_source_knows_is_none(world: WasteWorld) -> None:
     assert (found.expected_seconds, found.ready_seconds, found.queued_pods) == (None, None, None)
 
 
-def test_the_queue_tells_how_many_waited_and_how_long(world: WasteWorld) -> None:
+def test_the_queue_shows_how_many_waited_and_how_long(world: WasteWorld) -> None:
     ClusterWatch.objects.create(cluster=world.cluster)
     queued(world, "before", -30, bound_at=0)
     queued(world, "quick", 10, bound_at=11)
@@ -145,7 +145,7 @@ def test_errors_count_by_what_they_are_about(world: WasteWorld) -> None:
     assert (found.memory_errors, found.failures, found.devices) == (3, 2, 1)
 
 
-def test_an_hour_is_told_once_and_only_when_sealed(world: WasteWorld) -> None:
+def test_an_hour_is_reported_once_and_only_when_sealed(world: WasteWorld) -> None:
     window = world.window(0)
 
     assert not write_cluster_health(window_id=window.pk, at=DAY + HOUR)

@@ -133,7 +133,7 @@ def test_a_stronger_word_replaces_a_weaker_one_from_where_that_ended(world: Wast
     assert low.held_unit_seconds + idle.held_unit_seconds == 5 * 3600
 
 
-def test_a_pod_that_never_started_is_told_from_its_bind(world: WasteWorld) -> None:
+def test_a_pod_that_never_started_is_reported_from_its_bind(world: WasteWorld) -> None:
     world.held.clear()
     world.hold("stuck-0", begin_at=DAY + timedelta(minutes=30), started_at=None, units=2)
     world.hour(0, None)

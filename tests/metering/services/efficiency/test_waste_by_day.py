@@ -58,7 +58,7 @@ def live(
     return windows
 
 
-def told() -> list[tuple[str, str, int, int]]:
+def reported() -> list[tuple[str, str, int, int]]:
     """Return rule, state, first and last hour of each finding, in the order they began."""
     rows = WasteFinding.objects.order_by("from_at", "pk")
     return [
@@ -69,11 +69,11 @@ def told() -> list[tuple[str, str, int, int]]:
 
 def test_a_long_rule_is_judged_by_the_first_hour_of_a_day(world: WasteWorld) -> None:
     live(world, range(24))
-    assert told() == []
+    assert reported() == []
 
     live(world, range(24, 25))
 
-    assert told() == [("oversized", "open", 1, 25)]
+    assert reported() == [("oversized", "open", 1, 25)]
     assert WasteFinding.objects.get().held_unit_seconds == 24 * 3600
 
 
@@ -89,7 +89,7 @@ def test_until_the_next_day_it_stands_as_it_was(world: WasteWorld) -> None:
 def test_the_next_day_adds_what_was_held_meanwhile(world: WasteWorld) -> None:
     live(world, range(49))
 
-    assert told() == [("oversized", "open", 1, 49)]
+    assert reported() == [("oversized", "open", 1, 49)]
     assert WasteFinding.objects.get().held_unit_seconds == 48 * 3600
 
 
@@ -97,14 +97,14 @@ def test_a_better_day_closes_it_where_it_was_last_seen(world: WasteWorld) -> Non
     live(world, range(25))
     live(world, range(25, 49), BUSY)
 
-    assert told() == [("oversized", "closed", 1, 25)]
+    assert reported() == [("oversized", "closed", 1, 25)]
 
 
 def test_a_stronger_word_ends_it_at_once_and_no_hour_counts_twice(world: WasteWorld) -> None:
     live(world, range(25))
     live(world, range(25, 26), IDLE, memory_used_peak_mebibytes=4)
 
-    assert told() == [("oversized", "closed", 1, 25), ("idle", "open", 25, 26)]
+    assert reported() == [("oversized", "closed", 1, 25), ("idle", "open", 25, 26)]
     held = WasteFinding.objects.values_list("held_unit_seconds", flat=True).order_by("from_at")
     assert list(held) == [24 * 3600, 3600]
 
@@ -116,7 +116,7 @@ def test_a_pod_that_is_gone_is_not_waited_for(world: WasteWorld) -> None:
     seal(window)
     derive()
 
-    assert told() == [("oversized", "closed", 1, 25)]
+    assert reported() == [("oversized", "closed", 1, 25)]
 
 
 def test_another_pods_hour_does_not_close_it(world: WasteWorld) -> None:
@@ -124,7 +124,7 @@ def test_another_pods_hour_does_not_close_it(world: WasteWorld) -> None:
     world.hold("busy-0")
     live(world, range(25, 27))
 
-    assert told() == [("oversized", "open", 1, 25)]
+    assert reported() == [("oversized", "open", 1, 25)]
 
 
 def test_when_the_first_hour_is_late_the_next_one_judges_the_day(world: WasteWorld) -> None:
@@ -134,12 +134,12 @@ def test_when_the_first_hour_is_late_the_next_one_judges_the_day(world: WasteWor
     world.measure(late, world.held[0], LITTLE, **SMALL)
 
     live(world, range(25, 26))
-    assert told() == [("oversized", "open", 2, 26)]
+    assert reported() == [("oversized", "open", 2, 26)]
     assert WasteFinding.objects.get().held_unit_seconds == 23 * 3600
 
     seal(late)
     assert derive() == Derived(windows=1)
-    assert told() == [("oversized", "open", 2, 26)]
+    assert reported() == [("oversized", "open", 2, 26)]
 
 
 def test_a_day_is_judged_once_however_often_it_is_asked_for(world: WasteWorld) -> None:
@@ -160,7 +160,7 @@ def test_what_was_dismissed_is_not_said_again_the_next_day(world: WasteWorld) ->
 
     live(world, range(25, 49))
 
-    assert told() == [("oversized", "dismissed", 1, 25)]
+    assert reported() == [("oversized", "dismissed", 1, 25)]
 
 
 def test_hours_between_ask_less_than_the_first_of_a_day(world: WasteWorld) -> None:
@@ -201,7 +201,7 @@ def test_a_days_mean_is_judged_by_the_kind_of_work(
 
     live(world, range(25), Decimal(activity), **full)
 
-    assert [rule for rule, *_ in told()] == rules
+    assert [rule for rule, *_ in reported()] == rules
 
 
 def test_a_notebook_with_one_busy_hour_of_a_day_is_little_used(world: WasteWorld) -> None:
@@ -215,7 +215,7 @@ def test_a_notebook_with_one_busy_hour_of_a_day_is_little_used(world: WasteWorld
         )
     derive()
 
-    assert told() == [("low_use_day", "open", 1, 25)]
+    assert reported() == [("low_use_day", "open", 1, 25)]
     found = WasteFinding.objects.get()
     assert found.activity_ratio == Decimal("0.09")
     assert found.suggested_price_group == "H100/3g.40gb"
@@ -232,4 +232,4 @@ def test_the_same_day_of_unknown_work_accuses_nobody(world: WasteWorld) -> None:
         )
     derive()
 
-    assert told() == []
+    assert reported() == []

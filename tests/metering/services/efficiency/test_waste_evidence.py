@@ -62,7 +62,7 @@ def test_what_corrections_took_back_was_not_held(world: WasteWorld, trainer: Pod
     assert (found.held_unit_seconds, found.wasted_unit_seconds) == (3000, 3000)
 
 
-def test_use_that_was_told_late_is_judged(world: WasteWorld, trainer: PodAllocation) -> None:
+def test_use_that_was_reported_late_is_judged(world: WasteWorld, trainer: PodAllocation) -> None:
     window = world.window(0)
     world.measure(window, trainer, IDLE)
     seal(window)
@@ -72,7 +72,7 @@ def test_use_that_was_told_late_is_judged(world: WasteWorld, trainer: PodAllocat
     assert WasteFinding.objects.get().held_unit_seconds == 3600
 
 
-def test_an_end_that_was_told_late_leaves_no_holder(
+def test_an_end_that_was_reported_late_leaves_no_holder(
     world: WasteWorld, trainer: PodAllocation
 ) -> None:
     add_late(world.hour(0, IDLE), trainer, 900, instead_of=3600)

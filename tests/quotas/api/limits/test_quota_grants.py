@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
 
 
 def post(client: APIClient, on: QuotaLimit, *, key: str = "key-1", **further: object) -> Answer:
-    body = {"limit": str(on.pk), "units": 4, "valid_until": told(NOW + DAY), **further}
+    body = {"limit": str(on.pk), "units": 4, "valid_until": reported(NOW + DAY), **further}
     answer: Answer = client.post(URL, body, format="json", headers={"Idempotency-Key": key})
     return answer
 
@@ -31,7 +31,7 @@ def end(client: APIClient, grant: QuotaGrant, *, etag: str = '"1"', **body: obje
     return answer
 
 
-def told(moment: datetime) -> str:
+def reported(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
@@ -51,7 +51,7 @@ def test_an_administrator_grants_units_until_tomorrow_once(cast: Cast, caller: C
     assert (body["limit"], body["units"], body["grant_state"]) == (str(limit.pk), 4, "in_force")
     assert (body["organization"], body["project"]) == (str(cast.acme.pk), str(cast.llm.pk))
     assert (body["reason"], body["note"], body["reference"]) == ("manual", "For the demo.", "")
-    assert body["valid_until"] == told(NOW + DAY)
+    assert body["valid_until"] == reported(NOW + DAY)
     assert QuotaGrant.objects.count() == AuditEntry.objects.count() == 1
     shown = caller("alice").get(f"/api/v1/quota-limits/{limit.pk}/").json()
     assert (shown["limit_units"], shown["units_in_force"], shown["free_units"]) == (8, 12, 12)
@@ -97,12 +97,12 @@ def test_what_cannot_be_a_grant_is_refused_by_field_with_a_remedy(
     answer = post(caller("alice"), limit, **wrong)
 
     assert answer.status_code in {400, 422}
-    told_of = {p["field"]: p["message"] for p in answer.json()["problems"]}
-    assert remedy in told_of[field]
+    shown_of = {p["field"]: p["message"] for p in answer.json()["problems"]}
+    assert remedy in shown_of[field]
     assert not QuotaGrant.objects.exists()
 
 
-def test_a_grant_that_breaks_the_hierarchy_tells_every_reason(cast: Cast, caller: Caller) -> None:
+def test_a_grant_that_breaks_the_hierarchy_shows_every_reason(cast: Cast, caller: Caller) -> None:
     make_limit(cast.acme, units=10)
     make_limit(cast.acme, cast.vision, units=4)
     limit = make_limit(cast.acme, cast.llm, units=6)
@@ -132,7 +132,7 @@ def test_who_may_not_write_the_limit_grants_nothing(
     assert QuotaGrant.objects.get().version == 1
 
 
-def test_a_grant_ends_at_its_version_now_or_when_told(cast: Cast, caller: Caller) -> None:
+def test_a_grant_ends_at_its_version_now_or_when_reported(cast: Cast, caller: Caller) -> None:
     limit = make_limit(cast.acme, cast.llm, units=8)
     first, second = make_grant(limit, 1), make_grant(limit, 2)
     client = caller("alice")
@@ -140,7 +140,7 @@ def test_a_grant_ends_at_its_version_now_or_when_told(cast: Cast, caller: Caller
     without = end(client, first, etag="")
     stale = end(client, first, etag='"2"')
     at_once = end(client, first)
-    later = end(client, second, valid_until=told(NOW + DAY))
+    later = end(client, second, valid_until=reported(NOW + DAY))
 
     assert problem_of(without) == (428, "precondition_required")
     assert problem_of(stale) == (412, "stale_version")
@@ -148,7 +148,7 @@ def test_a_grant_ends_at_its_version_now_or_when_told(cast: Cast, caller: Caller
     assert at_once.json()["grant_state"] == "over"
     assert (later.json()["grant_state"], later.json()["valid_until"]) == (
         "in_force",
-        told(NOW + DAY),
+        reported(NOW + DAY),
     )
 
 
@@ -159,7 +159,7 @@ def test_a_grant_to_come_is_cancelled(cast: Cast, caller: Caller) -> None:
     before = caller("bob").get(f"{URL}{grant.pk}/").json()
     after = end(caller("alice"), grant).json()
 
-    assert (before["grant_state"], before["valid_from"]) == ("coming", told(NOW + DAY))
+    assert (before["grant_state"], before["valid_from"]) == ("coming", reported(NOW + DAY))
     assert (after["grant_state"], after["valid_from"], after["valid_until"]) == (
         "cancelled",
         None,
@@ -172,7 +172,7 @@ def test_a_grant_to_come_is_cancelled(cast: Cast, caller: Caller) -> None:
     [
         ("loan", {}, (409, "quota_grant_lent")),
         ("manual", {"valid_until": "2020-01-01T00:00:00Z"}, (422, "quota_input_invalid")),
-        ("manual", {"valid_until": told(NOW + 3 * DAY)}, (409, "quota_grant_over")),
+        ("manual", {"valid_until": reported(NOW + 3 * DAY)}, (409, "quota_grant_over")),
         ("manual", {"units": 3}, (422, "invalid_input")),
     ],
 )

@@ -144,7 +144,7 @@ def test_a_change_names_the_version_it_was_made_from(
     assert QuotaLimit.objects.get().limit_units == 5
 
 
-def test_a_change_that_breaks_the_hierarchy_tells_why(cast: Cast, caller: Caller) -> None:
+def test_a_change_that_breaks_the_hierarchy_shows_why(cast: Cast, caller: Caller) -> None:
     make_limit(cast.acme, units=6)
     limit = make_limit(cast.acme, cast.llm, units=4)
 
@@ -191,7 +191,7 @@ def test_limits_are_listed_as_far_as_a_role_reaches(
     assert sorted(row["scope"] for row in listed) == scopes
 
 
-def test_a_list_tells_what_is_used_in_a_fixed_number_of_statements(
+def test_a_list_shows_what_is_used_in_a_fixed_number_of_statements(
     cast: Cast, caller: Caller, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     cluster = make_cluster()
@@ -208,8 +208,8 @@ def test_a_list_tells_what_is_used_in_a_fixed_number_of_statements(
     with django_assert_max_num_queries(7):
         listed = client.get(URL).json()["results"]
 
-    told = {(row["limit_units"], row["used_units"], row["free_units"]) for row in listed}
-    assert told == {(9, 5, 4), (2, 3, 0), (1, 3, 0)}
+    reported = {(row["limit_units"], row["used_units"], row["free_units"]) for row in listed}
+    assert reported == {(9, 5, 4), (2, 3, 0), (1, 3, 0)}
 
 
 def test_one_limit_is_answered_with_its_etag(cast: Cast, caller: Caller) -> None:
@@ -265,8 +265,12 @@ def test_unlimited_is_said_with_null_and_never_by_leaving_it_out(
             "Send a whole number of units, or null for no limit at this level."
         )
     assert unlimited.status_code == 201
-    told = unlimited.json()
-    assert (told["limit_units"], told["units_in_force"], told["free_units"]) == (None, None, None)
+    reported = unlimited.json()
+    assert (reported["limit_units"], reported["units_in_force"], reported["free_units"]) == (
+        None,
+        None,
+        None,
+    )
     limit.refresh_from_db()
     assert (limit.limit_units, limit.burst_units) == (4, 0)
 

@@ -14,7 +14,7 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit, see_size
 from tests.support.quotas.fair_use import give, suspend
-from tests.support.quotas.fair_use_walls import make_wall
+from tests.support.quotas.fair_use_caps import make_wall
 
 URL = "/api/v1/quota-usage/"
 
@@ -97,7 +97,7 @@ def test_the_platform_sees_every_organization(cast: Cast, caller: Caller) -> Non
 
 
 @pytest.mark.usefixtures("used")
-def test_grants_and_suspensions_are_told(cast: Cast, caller: Caller) -> None:
+def test_grants_and_suspensions_are_reported(cast: Cast, caller: Caller) -> None:
     limit = QuotaLimit.objects.get(project=cast.llm)
     give(limit, 3, end_at=None)
     suspend(cast.acme, cast.llm)
@@ -151,7 +151,7 @@ def test_enforcement_is_the_platforms_to_see(caller: Caller) -> None:
     assert caller("alice").get(url).json()["results"] == []
 
 
-def test_where_clusters_let_in_less_is_told_by_their_names_alone(
+def test_where_clusters_let_in_less_is_reported_by_their_names_alone(
     cast: Cast, caller: Caller
 ) -> None:
     now = timezone.now()

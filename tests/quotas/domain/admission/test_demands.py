@@ -96,9 +96,13 @@ def test_a_class_of_network_devices_counts_nothing(resource: str) -> None:
 
 
 def test_demands_come_in_the_order_of_their_names() -> None:
-    told = demands({"nvidia.com/mig-2g.20gb": 1, GPU: 1, "claim/gpu.nvidia.com": 1})
+    reported = demands({"nvidia.com/mig-2g.20gb": 1, GPU: 1, "claim/gpu.nvidia.com": 1})
 
-    assert [one.resource for one in told] == ["claim/gpu.nvidia.com", GPU, "nvidia.com/mig-2g.20gb"]
+    assert [one.resource for one in reported] == [
+        "claim/gpu.nvidia.com",
+        GPU,
+        "nvidia.com/mig-2g.20gb",
+    ]
 
 
 def test_nothing_asked_is_no_demand() -> None:

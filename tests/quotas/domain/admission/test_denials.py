@@ -104,10 +104,10 @@ def test_a_refusal_names_whose_limit_the_numbers_and_the_remedy(
     assert PLACE.refusal(verdict) == sentence
 
 
-def test_a_warning_tells_how_near_it_is() -> None:
-    told = PLACE.nearly_full(blocker())
+def test_a_warning_shows_how_near_it_is() -> None:
+    reported = PLACE.nearly_full(blocker())
 
-    assert told == (
+    assert reported == (
         "Project llm of acme nears its Large quota: limit 8, used 6, reserved 1, "
         "and 4 for this pod."
     )

@@ -1,4 +1,4 @@
-"""Ways into a GPU that no request tells."""
+"""Ways into a GPU that no request shows."""
 
 from typing import Any
 

@@ -17,10 +17,10 @@ def test_an_empty_answer_is_an_idle_sweep() -> None:
     assert sweep_of({}).touched == 0
 
 
-def test_a_sweep_tells_what_it_touched_and_who_went_around() -> None:
-    told = {"cluster": "hopper", "namespace": "llm", "size": "large", "pods": 2, "units": 5}
+def test_a_sweep_shows_what_it_touched_and_who_went_around() -> None:
+    reported = {"cluster": "hopper", "namespace": "llm", "size": "large", "pods": 2, "units": 5}
 
-    swept = sweep_of({"released": 1, "changed": 2, "found": 3, "bypasses": [told]})
+    swept = sweep_of({"released": 1, "changed": 2, "found": 3, "bypasses": [reported]})
 
     assert swept == LiveUseSweep(1, 2, 3, (Bypass("hopper", "llm", "large", 2, 5),))
     assert swept.touched == 6
@@ -54,7 +54,7 @@ def test_turns_together_are_one_sweep() -> None:
 
 def test_a_repair_names_the_limit_and_how_far_it_was_off() -> None:
     organization, limit = uuid4(), uuid4()
-    told = {"organization_id": str(organization), "limit_id": str(limit), "drift_units": 4}
+    reported = {"organization_id": str(organization), "limit_id": str(limit), "drift_units": 4}
 
-    assert repairs_of([told]) == (Repair(organization, limit, 4),)
+    assert repairs_of([reported]) == (Repair(organization, limit, 4),)
     assert repairs_of([]) == ()

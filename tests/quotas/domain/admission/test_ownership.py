@@ -44,7 +44,7 @@ ROBOT = KnownRequester(person="", is_trusted=False)
         ("system:node:n1", ROBOT),
     ],
 )
-def test_who_asks_is_told_from_the_user_name(username: str, identity: KnownRequester) -> None:
+def test_who_asks_is_reported_from_the_user_name(username: str, identity: KnownRequester) -> None:
     trusted = frozenset({"system:serviceaccount:kubeflow:training-operator"})
 
     assert identity_of(Requester(username), prefix="oidc:", trusted=trusted) == identity
@@ -74,7 +74,7 @@ def test_kube_system_carries_on_what_a_stamped_kind_asked_for(
     assert identity_of(Requester(username), prefix="oidc:", made_by=made_by) == identity
 
 
-def test_what_controls_an_object_is_told_by_its_reference() -> None:
+def test_what_controls_an_object_is_reported_by_its_reference() -> None:
     made = {"metadata": {"ownerReferences": [{"kind": "Node"}, CONTROLLED]}}
 
     assert controlling_kind(made) == ("batch", "Job")
@@ -124,7 +124,7 @@ def test_a_new_template_is_of_who_asks() -> None:
     assert new_owner(template, None, CONTROLLER) == "bob"
 
 
-def test_whoever_changes_what_runs_owns_it_from_then_on() -> None:
+def test_anyone_who_changes_what_runs_owns_it_from_then_on() -> None:
     assert new_owner(pod(2, owner="alice"), pod(1, owner="alice"), BOB) == "bob"
 
 
@@ -166,9 +166,9 @@ def test_an_owner_is_taken_away() -> None:
     assert json_patch(forged, stamp((), forged, ""))["metadata"]["annotations"] == {"a": "b"}
 
 
-@pytest.mark.parametrize("told", ["", "alice"])
-def test_what_says_it_already_is_left_alone(told: str) -> None:
-    assert stamp((), pod(owner=told), told) == []
+@pytest.mark.parametrize("reported", ["", "alice"])
+def test_what_says_it_already_is_left_alone(reported: str) -> None:
+    assert stamp((), pod(owner=reported), reported) == []
 
 
 def test_an_owner_that_is_no_text_is_replaced() -> None:

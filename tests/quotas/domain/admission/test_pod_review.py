@@ -41,7 +41,7 @@ def test_a_pod_without_gpus_concerns_nobody() -> None:
     assert (dict(ask.requests), ask.concerns_gpus, ask.owner, ask.controller) == ({}, False, "", "")
 
 
-def test_containers_add_up_and_resources_are_told_apart() -> None:
+def test_containers_add_up_and_resources_are_distinguished() -> None:
     slices: dict[str, Any] = {"nvidia.com/mig-1g.10gb": 3}
     one = {"containers": [container(gpu="1"), container(gpu="2", **slices)]}
 
@@ -118,7 +118,7 @@ def test_nothing_asked_is_nothing() -> None:
     assert asked(containers=[container(cpu="500m", memory="1Gi")]) == {}
 
 
-def test_a_device_class_named_as_a_resource_is_told_as_a_claim() -> None:
+def test_a_device_class_named_as_a_resource_is_reported_as_a_claim() -> None:
     name = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
 
     assert asked(containers=[container(**{name: "2"})]) == {"claim/gpu.nvidia.com": 2}

@@ -66,13 +66,17 @@ def test_what_no_pod_can_ask_is_none(value: object) -> None:
 @given(st.text(alphabet="0123456789.+-eEkmMGiKnuTP", max_size=12))
 def test_it_agrees_with_the_official_client(text: str) -> None:
     try:
-        told = parse_quantity(text)  # type: ignore[no-untyped-call]
+        reported = parse_quantity(text)  # type: ignore[no-untyped-call]
     except ValueError:
         # The official client knows no "n" or "u" of its own accord in every version.
         return
     expected = None
-    if told.is_finite() and 0 <= told <= UNITS_MAX and told == told.to_integral_value():
-        expected = int(told)
+    if (
+        reported.is_finite()
+        and 0 <= reported <= UNITS_MAX
+        and reported == reported.to_integral_value()
+    ):
+        expected = int(reported)
 
     assert whole_units(text) in {expected, None}
 

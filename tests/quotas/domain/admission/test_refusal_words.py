@@ -14,7 +14,7 @@ ORGANIZATION = frozenset({"organization"})
 
 
 @pytest.mark.parametrize("message", [ACME, LLM, BOB])
-def test_who_may_read_every_limit_is_told_every_number(message: str) -> None:
+def test_who_may_read_every_limit_is_reported_every_number(message: str) -> None:
     assert visible_refusal(message, code="limit_reached", hidden_scopes=frozenset()) == message
 
 
@@ -41,7 +41,7 @@ def test_a_limit_that_is_hidden_is_named_without_its_numbers(
 
 
 @pytest.mark.parametrize("message", [LLM, BOB])
-def test_limits_below_a_hidden_one_are_told(message: str) -> None:
+def test_limits_below_a_hidden_one_are_reported(message: str) -> None:
     assert visible_refusal(message, code="limit_reached", hidden_scopes=ORGANIZATION) == message
 
 

@@ -30,23 +30,23 @@ json_values = json_of(st.floats())
 
 
 def test_a_review_is_read_as_it_was_sent() -> None:
-    told = read_review(body(pod(2), user="oidc:alice", subResource="ephemeralcontainers"))
+    reported = read_review(body(pod(2), user="oidc:alice", subResource="ephemeralcontainers"))
 
-    assert told.uid == REVIEW_UID
-    assert (told.group, told.kind, told.resource) == ("", "Pod", "pods")
-    assert (told.subresource, told.operation) == ("ephemeralcontainers", "CREATE")
-    assert (told.namespace, told.name) == ("team-llm", "train-x7k2p")
-    assert told.requester == Requester("oidc:alice", ("system:authenticated",))
-    assert told.obj == pod(2)
-    assert told.old is None
-    assert told.is_dry_run is False
+    assert reported.uid == REVIEW_UID
+    assert (reported.group, reported.kind, reported.resource) == ("", "Pod", "pods")
+    assert (reported.subresource, reported.operation) == ("ephemeralcontainers", "CREATE")
+    assert (reported.namespace, reported.name) == ("team-llm", "train-x7k2p")
+    assert reported.requester == Requester("oidc:alice", ("system:authenticated",))
+    assert reported.obj == pod(2)
+    assert reported.old is None
+    assert reported.is_dry_run is False
 
 
-def test_a_group_and_a_dry_run_are_told() -> None:
-    told = read_review(body(job(), dryRun=True, oldObject=job(2)))
+def test_a_group_and_a_dry_run_are_reported() -> None:
+    reported = read_review(body(job(), dryRun=True, oldObject=job(2)))
 
-    assert (told.group, told.kind, told.is_dry_run) == ("batch", "Job", True)
-    assert told.old == job(2)
+    assert (reported.group, reported.kind, reported.is_dry_run) == ("batch", "Job", True)
+    assert reported.old == job(2)
 
 
 @pytest.mark.parametrize(
@@ -118,27 +118,27 @@ def test_no_bytes_make_it_fail_otherwise(sent: bytes) -> None:
 def test_no_field_makes_it_fail_otherwise(field: str, value: object) -> None:
     changes: dict[str, Any] = {field: value}
     try:
-        told = read_review(body(pod(), **changes))
+        reported = read_review(body(pod(), **changes))
     except NoReviewError:
         return
 
-    assert told.uid
+    assert reported.uid
 
 
 def test_a_point_number_is_kept_exactly() -> None:
-    told = read_review(body(pod()).replace(b'"containers"', b'"x": 0.1, "containers"'))
+    reported = read_review(body(pod()).replace(b'"containers"', b'"x": 0.1, "containers"'))
 
-    assert told.obj is not None
-    assert str(told.obj["spec"]["x"]) == "0.1"
+    assert reported.obj is not None
+    assert str(reported.obj["spec"]["x"]) == "0.1"
 
 
 @given(json_of(st.floats(allow_nan=False, allow_infinity=False)))
 def test_an_object_is_read_as_the_standard_library_reads_it(value: object) -> None:
     sent = body(pod(), object={"x": value})
 
-    told = read_review(sent)
+    reported = read_review(sent)
 
-    assert told.obj == json.loads(sent, parse_float=Decimal)["request"]["object"]
+    assert reported.obj == json.loads(sent, parse_float=Decimal)["request"]["object"]
 
 
 def test_an_answer_lets_in_or_says_why_not() -> None:

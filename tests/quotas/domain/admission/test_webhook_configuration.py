@@ -1,4 +1,4 @@
-"""What an API server is told to ask us."""
+"""What an API server is reported to ask us."""
 
 import base64
 from typing import Any
@@ -36,7 +36,7 @@ def test_one_mutates_and_one_validates() -> None:
     assert list(by_name(validating)) == ["pods", "claims", "workloads"]
 
 
-def test_each_is_asked_at_its_own_door() -> None:
+def test_each_is_asked_at_its_own_endpoint() -> None:
     mutating, validating = registered()
     paths = {
         one["name"].partition(".")[0]: one["clientConfig"]["service"]["path"]

@@ -121,7 +121,7 @@ def test_too_many_templates_are_refused() -> None:
         templates_of("ray.io", "RayCluster", {"spec": {"workerGroupSpecs": groups}})
 
 
-def test_every_kind_of_the_table_tells_its_replicas_beside_each_path() -> None:
+def test_every_kind_of_the_table_shows_its_replicas_beside_each_path() -> None:
     assert all(len(kind.paths) == len(kind.replicas) for kind in KINDS.values())
     assert {group for group, _ in KINDS} == {kind.group for kind in KINDS.values()}
 

@@ -21,18 +21,20 @@ PARTS = st.dictionaries(PLACES, st.builds(NamespaceShare, UNITS, UNITS, UNITS), 
 
 
 def arrived(
-    parts: dict[ClusterNamespace, NamespaceShare], told: dict[ClusterNamespace, int]
+    parts: dict[ClusterNamespace, NamespaceShare], reported: dict[ClusterNamespace, int]
 ) -> dict[ClusterNamespace, NamespaceShare]:
-    """Return the parts once the cluster was read and says what it was told."""
-    return {p: NamespaceShare(part.used_units, told[p], told[p]) for p, part in parts.items()}
+    """Return the parts once the cluster was read and says what it was reported."""
+    return {
+        p: NamespaceShare(part.used_units, reported[p], reported[p]) for p, part in parts.items()
+    }
 
 
 def sent(
-    parts: dict[ClusterNamespace, NamespaceShare], told: dict[ClusterNamespace, int]
+    parts: dict[ClusterNamespace, NamespaceShare], reported: dict[ClusterNamespace, int]
 ) -> dict[ClusterNamespace, NamespaceShare]:
-    """Return the parts while nothing that was told has been seen to arrive."""
+    """Return the parts while nothing that was reported has been seen to arrive."""
     return {
-        p: NamespaceShare(part.used_units, told[p], max(part.ceiling_units, told[p]))
+        p: NamespaceShare(part.used_units, reported[p], max(part.ceiling_units, reported[p]))
         for p, part in parts.items()
     }
 
@@ -110,12 +112,12 @@ def test_a_raise_that_was_sent_and_not_seen_counts_as_said() -> None:
 def test_dividing_never_lets_the_ceilings_add_up_to_more_because_of_it(
     limit: int, parts: dict[ClusterNamespace, NamespaceShare]
 ) -> None:
-    told = divide_limit(limit, parts)
+    reported = divide_limit(limit, parts)
     before = sum(part.ceiling_units for part in parts.values())
-    after = sum(part.ceiling_units for part in sent(parts, told).values())
+    after = sum(part.ceiling_units for part in sent(parts, reported).values())
 
     assert after <= max(limit, before)
-    assert sum(told.values()) <= max(limit, 0)
+    assert sum(reported.values()) <= max(limit, 0)
 
 
 @given(limit=UNITS, parts=PARTS.filter(bool))
@@ -123,11 +125,11 @@ def test_once_everything_arrives_the_limit_is_divided_in_full_and_stays_so(
     limit: int, parts: dict[ClusterNamespace, NamespaceShare]
 ) -> None:
     for _ in range(3):
-        told = divide_limit(limit, parts)
-        parts = arrived(parts, told)
+        reported = divide_limit(limit, parts)
+        parts = arrived(parts, reported)
 
-    assert sum(told.values()) == limit
-    assert divide_limit(limit, parts) == told
+    assert sum(reported.values()) == limit
+    assert divide_limit(limit, parts) == reported
 
 
 @given(limit=UNITS, parts=PARTS)

@@ -68,7 +68,7 @@ def plan(facts: list[PlaceFacts], limits: list[GrantedLimit]) -> dict[str, dict[
 
 
 def gpus(facts: list[PlaceFacts], limits: list[GrantedLimit]) -> list[int]:
-    """Return what each place is told of nvidia.com/gpu, by place."""
+    """Return what each place is shown nvidia.com/gpu, by place."""
     return [hard[GPU] for hard in plan(facts, limits).values()]
 
 
@@ -117,22 +117,22 @@ def test_what_an_organization_promises_twice_leaves_more_to_share_but_never_abov
 
 def test_a_cluster_that_cannot_serve_a_size_takes_no_part_of_it() -> None:
     small_only: dict[str, Any] = {"offered": ("nvidia.com/mig-1g.10gb",), "sizes": SIZES}
-    told = plan([place_of("a"), place_of("b", **small_only)], [limit_of(LLM, 8)])
+    reported = plan([place_of("a"), place_of("b", **small_only)], [limit_of(LLM, 8)])
 
-    assert (told["a"][GPU], told["b"]) == (8, {MIG: 0})
+    assert (reported["a"][GPU], reported["b"]) == (8, {MIG: 0})
 
 
 def test_sizes_are_divided_apart() -> None:
-    told = plan(
+    reported = plan(
         [place_of("a", nominal=held(2)), place_of("b", nominal=held(2, GPUSize.SMALL))],
         [limit_of(LLM, 4), limit_of(LLM, 4, GPUSize.SMALL)],
     )
 
-    assert [(hard[GPU], hard[MIG]) for hard in told.values()] == [(4, 1), (0, 3)]
+    assert [(hard[GPU], hard[MIG]) for hard in reported.values()] == [(4, 1), (0, 3)]
 
 
 def said(units: int, used: int = 0) -> CapFacts:
-    """Return the wall of a place that was told units, and that may be saying so."""
+    """Return the wall of a place that was reported units, and that may be saying so."""
     return CapFacts(
         used={(GPUSize.LARGE, "H100"): used}, desired={GPU: units}, ceiling={GPU: units}
     )
@@ -154,10 +154,10 @@ def test_a_project_is_raised_only_after_the_rest_of_its_organization_was_lowered
 
 
 def test_what_is_unlimited_is_left_open_by_a_number() -> None:
-    told = plan([place_of("a"), place_of("b")], [limit_of(LLM, None)])
+    reported = plan([place_of("a"), place_of("b")], [limit_of(LLM, None)])
 
-    assert [hard[GPU] for hard in told.values()] == [OPEN_UNITS, OPEN_UNITS]
-    assert told["a"][MIG] == 0
+    assert [hard[GPU] for hard in reported.values()] == [OPEN_UNITS, OPEN_UNITS]
+    assert reported["a"][MIG] == 0
 
 
 def test_an_unlimited_project_is_bound_by_its_organization() -> None:
@@ -199,10 +199,10 @@ def test_a_limit_of_a_model_binds_what_can_only_be_that_model() -> None:
     models = {"nvidia.com/gpu": "H100", "nvidia.com/a100": "A100"}
     facts = [place_of("a", offered=TWO, sizes=TWO_SIZES, models=models)]
 
-    told = plan(facts, [limit_of(LLM, 8), limit_of(LLM, 3, model="H100")])["a"]
+    reported = plan(facts, [limit_of(LLM, 8), limit_of(LLM, 3, model="H100")])["a"]
     alone = plan(facts, [limit_of(LLM, 3, model="H100")])["a"]
 
-    assert [told[key] for key in TWO_KEYS] == [3, 8]
+    assert [reported[key] for key in TWO_KEYS] == [3, 8]
     assert [alone[key] for key in TWO_KEYS] == [3, 0]
 
 
@@ -286,7 +286,7 @@ def test_no_limit_is_ever_admitted_twice_over_its_namespaces(
         for i, project in enumerate(projects)
     ]
 
-    told = plan(facts, limits)
+    reported = plan(facts, limits)
 
     for key, size in ((GPU, GPUSize.LARGE), (MIG, GPUSize.SMALL)):
         units = {
@@ -294,7 +294,7 @@ def test_no_limit_is_ever_admitted_twice_over_its_namespaces(
         }
         for project in (LLM, VISION):
             own = [fact.place.namespace for fact in facts if fact.project_id == project]
-            most = sum(told[name][key] for name in own if name in told)
+            most = sum(reported[name][key] for name in own if name in reported)
             assert most <= units.get(project, units.get(None, 0))
         if sum(v for k, v in units.items() if k) <= units.get(None, -1):
-            assert sum(hard[key] for hard in told.values()) <= units[None]
+            assert sum(hard[key] for hard in reported.values()) <= units[None]

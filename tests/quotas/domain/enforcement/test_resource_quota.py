@@ -1,4 +1,4 @@
-"""Sizes told in the resources of a cluster."""
+"""Sizes reported in the resources of a cluster."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +36,7 @@ def test_a_device_class_is_named_on_both_its_routes() -> None:
     }
 
 
-def test_only_what_pods_ask_for_can_be_told_apart_by_priority() -> None:
+def test_only_what_pods_ask_for_can_be_distinguished_by_priority() -> None:
     hard = hard_of({"claim/gpu": 3, "nvidia.com/gpu": 8})
 
     assert scoped_of(hard) == {
@@ -49,7 +49,7 @@ def test_all_pods_together_may_hold_nominal_and_burst() -> None:
     assert total_of({"a": 8, "b": 0}, {"a": 2}) == {"a": 10, "b": 0}
 
 
-def test_an_open_key_is_told_as_open() -> None:
+def test_an_open_key_is_reported_as_open() -> None:
     (key,) = compare_keys({"a": OPEN_UNITS}, {"a": OPEN_UNITS}, {"a": 4})
 
     assert (key.is_open, key.is_true) == (True, True)
@@ -89,14 +89,14 @@ def test_desired_live_and_used_stand_beside_each_other_by_key() -> None:
     assert [row.is_true for row in rows] == [True, False, True]
 
 
-def test_a_quota_is_told_by_resource_name() -> None:
+def test_a_quota_is_reported_by_resource_name() -> None:
     hard = {"requests.nvidia.com/mig-1g.10gb": 0, "requests.nvidia.com/gpu": 8}
 
     assert format_hard(hard) == "nvidia.com/gpu 8, nvidia.com/mig-1g.10gb 0"
     assert format_hard({}) == "none"
 
 
-def test_a_narrow_column_tells_only_what_is_granted() -> None:
+def test_a_narrow_column_shows_only_what_is_granted() -> None:
     hard = {"requests.nvidia.com/mig-1g.10gb": 0, "requests.nvidia.com/gpu": 8}
 
     assert format_granted(hard) == "nvidia.com/gpu 8"

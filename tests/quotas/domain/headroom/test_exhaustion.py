@@ -81,7 +81,7 @@ def test_a_higher_limit_is_never_reached_sooner(peaks: list[int], limit: int) ->
 
 
 @given(peaks=peaks_of_days, limit=st.integers(min_value=0, max_value=400))
-def test_a_day_is_told_exactly_when_it_is_expected(peaks: list[int], limit: int) -> None:
+def test_a_day_is_reported_exactly_when_it_is_expected(peaks: list[int], limit: int) -> None:
     found = ask(peaks, limit)
 
     assert (found.on is not None) == (found.outcome is ExhaustionOutcome.EXPECTED)

@@ -38,8 +38,8 @@ headrooms = st.lists(
 
 
 def ask(*limits: LimitHeadroom, units: int = 2, **state: bool) -> StartVerdict:
-    told = {"is_governed": True, "is_suspended": False, **state}
-    return judge_start(limits, units=units, **told)
+    reported = {"is_governed": True, "is_suspended": False, **state}
+    return judge_start(limits, units=units, **reported)
 
 
 def test_what_fits_under_every_limit_may_start() -> None:
@@ -101,7 +101,7 @@ def test_exactly_the_free_units_fit(limits: list[LimitHeadroom], units: int) -> 
         ),
     ],
 )
-def test_the_answer_is_told_in_a_sentence(verdict: StartVerdict, words: str) -> None:
+def test_the_answer_is_reported_in_a_sentence(verdict: StartVerdict, words: str) -> None:
     assert start_text(verdict, size="medium", units=2) == words
 
 
@@ -116,9 +116,9 @@ def test_the_answer_is_told_in_a_sentence(verdict: StartVerdict, words: str) -> 
     ],
 )
 def test_a_hidden_scope_is_named_without_its_figures(limit: LimitHeadroom, words: str) -> None:
-    told = start_text(ask(limit), size="medium", units=2, hidden_scopes={"organization"})
+    reported = start_text(ask(limit), size="medium", units=2, hidden_scopes={"organization"})
 
-    assert told == words
+    assert reported == words
 
 
 @pytest.mark.parametrize(
@@ -133,16 +133,16 @@ def test_a_hidden_scope_is_named_without_its_figures(limit: LimitHeadroom, words
         ((), 0),
     ],
 )
-def test_free_units_are_told_where_no_hidden_scope_decides_them(
+def test_free_units_are_reported_where_no_hidden_scope_decides_them(
     limits: tuple[LimitHeadroom, ...], expected: int | None
 ) -> None:
-    told = visible_free_units(ask(*limits, units=1), limits, hidden_scopes={"organization"})
+    reported = visible_free_units(ask(*limits, units=1), limits, hidden_scopes={"organization"})
 
-    assert told == expected
+    assert reported == expected
 
 
 @given(limits=headrooms, units=st.integers(min_value=1, max_value=20))
-def test_who_reads_every_scope_is_told_the_free_units(
+def test_who_reads_every_scope_is_reported_the_free_units(
     limits: list[LimitHeadroom], units: int
 ) -> None:
     verdict = ask(*limits, units=units)

@@ -16,14 +16,14 @@ def test_signed_units_can_be_granted(units: int) -> None:
 
 
 @pytest.mark.parametrize("units", [0, 1_000_001, -1_000_001, 1.5, 8.0, "8", True, None])
-def test_what_is_no_number_of_units_is_told(units: object) -> None:
+def test_what_is_no_number_of_units_is_reported(units: object) -> None:
     (problem,) = grant_units_problems(units, field="lent")
 
     assert (problem.field, problem.code) == ("lent", "grant_units_invalid")
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "told"),
+    ("begin", "end", "reported"),
     [
         (AT, None, []),
         (AT, AT + SECOND, []),
@@ -40,9 +40,9 @@ def test_what_is_no_number_of_units_is_told(units: object) -> None:
         ),
     ],
 )
-def test_every_time_that_cannot_be_used_is_told(
-    begin: datetime, end: datetime | None, told: list[tuple[str, str]]
+def test_every_time_that_cannot_be_used_is_reported(
+    begin: datetime, end: datetime | None, reported: list[tuple[str, str]]
 ) -> None:
     found = span_problems(begin, end, at=AT)
 
-    assert [(problem.field, problem.code) for problem in found] == told
+    assert [(problem.field, problem.code) for problem in found] == reported

@@ -46,7 +46,7 @@ def tree_of(*limits: TreeLimit) -> LimitTree:
     return {one.key: one for one in limits}
 
 
-def told(*limits: TreeLimit) -> list[tuple[str, int | None]]:
+def reported(*limits: TreeLimit) -> list[tuple[str, int | None]]:
     return [(v.code, v.over_units) for v in find_violations(tree_of(*limits), from_at=AT)]
 
 
@@ -56,7 +56,7 @@ def message_of(*limits: TreeLimit) -> str:
 
 
 def test_limits_that_fit_have_no_violation() -> None:
-    assert told(limit(10), limit(6, "llm"), limit(4, "vision"), limit(6, "llm", "bob")) == []
+    assert reported(limit(10), limit(6, "llm"), limit(4, "vision"), limit(6, "llm", "bob")) == []
 
 
 def test_a_violation_is_a_problem_of_the_field_the_caller_can_change() -> None:
@@ -155,50 +155,50 @@ def test_a_violation_is_a_problem_of_the_field_the_caller_can_change() -> None:
         ),
     ],
 )
-def test_a_violation_tells_who_how_many_where_and_since_when(
+def test_a_violation_shows_who_how_many_where_and_since_when(
     limits: tuple[TreeLimit, ...], message: str
 ) -> None:
     assert message_of(*limits) == message
 
 
 def test_unset_zero_and_unlimited_are_three_things() -> None:
-    assert told(limit(3, "llm"), limit(9, "vision")) == []
-    assert told(limit(None), limit(3, "llm"), limit(None, "vision")) == []
-    assert told(limit(0), limit(3, "llm")) == [("project_exceeds_organization", 3)]
-    assert told(limit(0), limit(0, "llm"), limit(0, "llm", "bob")) == []
+    assert reported(limit(3, "llm"), limit(9, "vision")) == []
+    assert reported(limit(None), limit(3, "llm"), limit(None, "vision")) == []
+    assert reported(limit(0), limit(3, "llm")) == [("project_exceeds_organization", 3)]
+    assert reported(limit(0), limit(0, "llm"), limit(0, "llm", "bob")) == []
 
 
 def test_an_unlimited_project_shields_nobody_from_the_organization() -> None:
-    assert told(limit(4), limit(5, "llm", "bob")) == [("user_exceeds_organization", 1)]
-    assert told(limit(None), limit(4, "llm"), limit(5, "llm", "bob")) == [
+    assert reported(limit(4), limit(5, "llm", "bob")) == [("user_exceeds_organization", 1)]
+    assert reported(limit(None), limit(4, "llm"), limit(5, "llm", "bob")) == [
         ("user_exceeds_project", 1)
     ]
 
 
 def test_an_unlimited_child_is_left_out_of_the_sum() -> None:
-    assert told(limit(5), limit(3, "a"), limit(3, "b"), limit(None, "c")) == [
+    assert reported(limit(5), limit(3, "a"), limit(3, "b"), limit(None, "c")) == [
         ("projects_exceed_organization", 1),
         ("unlimited_under_limit", None),
     ]
 
 
 def test_overcommit_lets_the_sum_above_but_no_single_one() -> None:
-    assert told(limit(4, percent=300), limit(4, "a"), limit(4, "b"), limit(4, "c")) == []
-    assert told(limit(4, percent=300), limit(5, "a"), limit(4, "b")) == [
+    assert reported(limit(4, percent=300), limit(4, "a"), limit(4, "b"), limit(4, "c")) == []
+    assert reported(limit(4, percent=300), limit(5, "a"), limit(4, "b")) == [
         ("project_exceeds_organization", 1)
     ]
 
 
 def test_what_may_be_promised_is_rounded_down() -> None:
-    assert told(limit(3, percent=150), limit(2, "a"), limit(2, "b")) == []
-    assert told(limit(3, percent=150), limit(2, "a"), limit(3, "b")) == [
+    assert reported(limit(3, percent=150), limit(2, "a"), limit(2, "b")) == []
+    assert reported(limit(3, percent=150), limit(2, "a"), limit(3, "b")) == [
         ("projects_exceed_organization", 1)
     ]
 
 
 def test_only_limits_of_the_same_selector_add_up() -> None:
-    assert told(limit(4), limit(4, "a"), limit(4, "b", selector=H100)) == []
-    assert told(
+    assert reported(limit(4), limit(4, "a"), limit(4, "b", selector=H100)) == []
+    assert reported(
         limit(4, selector=H100), limit(3, "a", selector=H100), limit(3, "b", selector=H100)
     ) == [("projects_exceed_organization", 2)]
 
@@ -222,13 +222,13 @@ def test_a_limit_is_held_under_the_wider_ones_above_it(
     below: LimitSelector,
     is_covered: bool,  # noqa: FBT001 - A row of the table.
 ) -> None:
-    found = told(limit(1, selector=above), limit(2, "llm", selector=below))
+    found = reported(limit(1, selector=above), limit(2, "llm", selector=below))
 
     assert found == ([("project_exceeds_organization", 1)] if is_covered else [])
     assert above.covers(below) is is_covered
 
 
-def test_every_violation_is_told_at_once_in_a_fixed_order() -> None:
+def test_every_violation_is_reported_at_once_in_a_fixed_order() -> None:
     found = find_violations(
         tree_of(
             limit(3),
@@ -254,29 +254,33 @@ def test_every_violation_is_told_at_once_in_a_fixed_order() -> None:
 def test_a_grant_counts_from_its_begin_up_to_its_end() -> None:
     above = limit(8, "", "", span(4, 2, 6))
 
-    assert told(above, limit(8, "llm", "", span(4, 2, 6))) == []
-    assert told(above, limit(8, "llm", "", span(4, 3, 6))) == []
-    assert told(above, limit(8, "llm", "", span(4, 1, 6))) == [("project_exceeds_organization", 4)]
-    assert told(above, limit(8, "llm", "", span(4, 2, 7))) == [("project_exceeds_organization", 4)]
-    assert told(above, limit(8, "llm", "", span(4, 2))) == [("project_exceeds_organization", 4)]
+    assert reported(above, limit(8, "llm", "", span(4, 2, 6))) == []
+    assert reported(above, limit(8, "llm", "", span(4, 3, 6))) == []
+    assert reported(above, limit(8, "llm", "", span(4, 1, 6))) == [
+        ("project_exceeds_organization", 4)
+    ]
+    assert reported(above, limit(8, "llm", "", span(4, 2, 7))) == [
+        ("project_exceeds_organization", 4)
+    ]
+    assert reported(above, limit(8, "llm", "", span(4, 2))) == [("project_exceeds_organization", 4)]
 
 
-def test_the_worst_instant_is_told_and_of_equal_ones_the_first() -> None:
+def test_the_worst_instant_is_reported_and_of_equal_ones_the_first() -> None:
     message = message_of(limit(8), limit(8, "llm", "", span(1, 1), span(2, 3, 4), span(2, 5, 6)))
 
     assert message.endswith("is 8: 3 too many, from 2026-11-02 12:00 UTC on.")
 
 
 def test_what_was_before_now_is_not_judged() -> None:
-    assert told(limit(8), limit(8, "llm", "", span(4, -5, 0))) == []
-    assert told(limit(8), limit(4, "llm", "", span(4, -5, 5))) == []
-    assert told(limit(8), limit(5, "llm", "", span(4, -5, 5))) == [
+    assert reported(limit(8), limit(8, "llm", "", span(4, -5, 0))) == []
+    assert reported(limit(8), limit(4, "llm", "", span(4, -5, 5))) == []
+    assert reported(limit(8), limit(5, "llm", "", span(4, -5, 5))) == [
         ("project_exceeds_organization", 1)
     ]
 
 
 def test_grants_on_unlimited_add_nothing() -> None:
-    assert told(limit(None, "llm", "", span(-9)), limit(5, "llm", "bob")) == []
+    assert reported(limit(None, "llm", "", span(-9)), limit(5, "llm", "bob")) == []
 
 
 def test_a_broken_tree_is_mended_one_limit_at_a_time() -> None:
@@ -292,7 +296,7 @@ def test_a_broken_tree_is_mended_one_limit_at_a_time() -> None:
     ]
 
 
-def test_a_new_violation_is_told_with_those_there_were() -> None:
+def test_a_new_violation_is_reported_with_those_there_were() -> None:
     broken = tree_of(limit(4), limit(None, "a"), limit(4, "b"))
     after = {**broken, **tree_of(limit(5, "c"))}
     before = find_violations(broken, from_at=AT)
@@ -342,7 +346,7 @@ def units_of(one: TreeLimit, moment: datetime) -> int | None:
 
 
 def holds_at(tree: Mapping[LimitKey, TreeLimit], moment: datetime) -> bool:
-    """Whether the rules hold at one moment, told in other words than the product's."""
+    """Whether the rules hold at one moment, reported in other words than the product's."""
     units = {key: units_of(one, moment) for key, one in tree.items()}
     for key, own in units.items():
         if own is not None and own < 0:

@@ -72,7 +72,7 @@ def test_no_problem_is_no_refusal() -> None:
     refuse_problems(())
 
 
-def test_every_problem_is_told_in_one_refusal() -> None:
+def test_every_problem_is_reported_in_one_refusal() -> None:
     problems = (*size_problems("huge"), *units_problems(-1, field="limit_units"))
 
     with pytest.raises(QuotaInputError) as refusal:
@@ -89,7 +89,7 @@ def test_a_limit_may_be_unlimited_or_any_number_of_units(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 1_000_001, 1.5, "8", True])
-def test_a_limit_that_is_neither_is_told(value: object) -> None:
+def test_a_limit_that_is_neither_is_reported(value: object) -> None:
     (problem,) = limit_units_problems(value, field="limit_units")
 
     assert (problem.field, problem.code) == ("limit_units", "units_invalid")
@@ -101,7 +101,7 @@ def test_at_least_all_of_a_limit_may_be_promised(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [99, 0, -100, 1_001, 150.0, "150", True, None])
-def test_less_than_all_or_absurdly_much_is_told(value: object) -> None:
+def test_less_than_all_or_absurdly_much_is_reported(value: object) -> None:
     (problem,) = overcommit_problems(value)
 
     assert (problem.field, problem.code) == ("overcommit_percent", "overcommit_invalid")
@@ -113,7 +113,7 @@ def test_a_months_allowance_is_any_number_or_one(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, 744_000_001, 1.0, "7", True])
-def test_an_allowance_that_is_neither_is_told_with_the_remedy(value: object) -> None:
+def test_an_allowance_that_is_neither_is_reported_with_the_remedy(value: object) -> None:
     (problem,) = unit_hours_problems(value)
 
     assert (problem.field, problem.code) == ("monthly_unit_hours", "unit_hours_invalid")

@@ -21,7 +21,7 @@ def test_terms_that_can_be_have_no_problem(terms: LimitTerms) -> None:
     assert list(terms.problems()) == []
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     terms = LimitTerms("8", -1, 99, 0)  # type: ignore[arg-type] # As a client could send it.
 
     assert [(p.field, p.code) for p in terms.problems()] == [
@@ -38,14 +38,14 @@ def test_a_model_group_is_a_word(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["H100/whole", " H100", "-H100", "x" * 33, "H100\n", 7, None])
-def test_what_is_no_model_group_is_told(name: object) -> None:
+def test_what_is_no_model_group_is_reported(name: object) -> None:
     (problem,) = model_group_problems(name)
 
     assert (problem.field, problem.code) == ("model_group", "model_group_invalid")
 
 
 @pytest.mark.parametrize(
-    ("selector", "told"),
+    ("selector", "reported"),
     [
         (LimitSelector(GPUSize.LARGE), "large"),
         (LimitSelector(GPUSize.LARGE, "H100"), "large H100"),
@@ -53,5 +53,5 @@ def test_what_is_no_model_group_is_told(name: object) -> None:
         (LimitSelector(GPUSize.LARGE, "H100", "hopper"), "large H100 on hopper"),
     ],
 )
-def test_a_selector_is_told_in_words(selector: LimitSelector, told: str) -> None:
-    assert str(selector) == told
+def test_a_selector_is_reported_in_words(selector: LimitSelector, reported: str) -> None:
+    assert str(selector) == reported

@@ -1,4 +1,4 @@
-"""Limits are told as a person reads them."""
+"""Limits are reported as a person reads them."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from quotas.domain.limits.selectors import format_in_force, format_limit
 
 
 @pytest.mark.parametrize(
-    ("units", "further", "told"),
+    ("units", "further", "reported"),
     [
         (8, {}, "8 Large"),
         (0, {}, "0 Large"),
@@ -19,14 +19,14 @@ from quotas.domain.limits.selectors import format_in_force, format_limit
         ),
     ],
 )
-def test_a_limit_is_told_in_one_line(
-    units: int | None, further: dict[str, object], told: str
+def test_a_limit_is_reported_in_one_line(
+    units: int | None, further: dict[str, object], reported: str
 ) -> None:
-    assert format_limit(units, size="large", **further) == told  # type: ignore[arg-type]
+    assert format_limit(units, size="large", **further) == reported  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("units", "granted", "is_suspended", "told"),
+    ("units", "granted", "is_suspended", "reported"),
     [
         (8, 0, False, "8"),
         (8, 4, False, "12 (+4 granted)"),
@@ -37,7 +37,7 @@ def test_a_limit_is_told_in_one_line(
         (None, 0, True, "suspended"),
     ],
 )
-def test_what_binds_now_is_told_where_it_is_not_what_was_set(
-    *, units: int | None, granted: int, is_suspended: bool, told: str
+def test_what_binds_now_is_reported_where_it_is_not_what_was_set(
+    *, units: int | None, granted: int, is_suspended: bool, reported: str
 ) -> None:
-    assert format_in_force(units, granted_units=granted, is_suspended=is_suspended) == told
+    assert format_in_force(units, granted_units=granted, is_suspended=is_suspended) == reported

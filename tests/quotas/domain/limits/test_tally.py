@@ -68,7 +68,7 @@ def test_every_limit_counts_what_it_matches_and_nothing_else(
     )
 
 
-def test_holders_are_the_organization_the_project_and_whoever_is_known() -> None:
+def test_holders_are_the_organization_the_project_and_anyone_who_is_known() -> None:
     nobody = UnitsNow(ACME, VISION, "", LARGE, HOPPER, 1)
     carol = UnitsNow(ACME, LLM, "carol", SMALL, HOPPER, 1, ("H100",))
 

@@ -28,7 +28,7 @@ def test_a_limit_can_be_given_further_grants() -> None:
     assert given == TreeLimit(LLM, 8, 100, tuple(spans))
 
 
-def test_levels_are_told_from_now_on() -> None:
+def test_levels_are_reported_from_now_on() -> None:
     limit = TreeLimit(LLM, 8).with_grants(
         GrantSpan(4, AT - HOUR, AT + HOUR), GrantSpan(-3, AT + HOUR), GrantSpan(9, AT - HOUR, AT)
     )

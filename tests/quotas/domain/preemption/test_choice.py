@@ -122,7 +122,7 @@ def test_a_gang_is_as_old_as_its_oldest_and_as_important_as_its_first_pod() -> N
     assert names(choose_victims([over(1)], [*higher, pod("single", age=900)])) == [["single"]]
 
 
-def test_whoever_others_make_needless_stays() -> None:
+def test_anyone_who_others_make_needless_stays() -> None:
     pods = [pod("new", 1, age=1), pod("old", 3, age=9)]
 
     assert names(choose_victims([over(3)], pods)) == [["old"]]
@@ -136,7 +136,7 @@ def test_whoever_others_make_needless_stays() -> None:
         ({"protection": "in a protected window (release)"}, "in a protected window (release)"),
     ],
 )
-def test_some_never_go_and_what_remains_is_told(spared: dict[str, object], why: str) -> None:
+def test_some_never_go_and_what_remains_is_reported(spared: dict[str, object], why: str) -> None:
     pods = [replace(pod("a", 2), **spared), pod("b", age=99)]  # type: ignore[arg-type]
 
     choice = choose_victims([over(3)], pods)
@@ -246,16 +246,16 @@ def gone(overages: list[Overage], pods: list[Candidate], going: set[str]) -> lis
 
 
 @given(OVERAGES, PODS)
-def test_exactly_what_is_told_remains(overages: list[Overage], pods: list[Candidate]) -> None:
+def test_exactly_what_is_reported_remains(overages: list[Overage], pods: list[Candidate]) -> None:
     choice = choose_victims(overages, pods)
 
     going = {one.pod_uid for victim in choice.victims for one in victim.pods}
-    told = sorted((one.overage.sentence, one.units) for one in choice.remainders)
+    reported = sorted((one.overage.sentence, one.units) for one in choice.remainders)
     left = gone(overages, pods, going)
-    assert sorted(units for _, units in told) == sorted(units for units in left if units)
+    assert sorted(units for _, units in reported) == sorted(units for units in left if units)
     assert are_settled(
         overages, [replace(one, is_ending=one.is_ending or one.pod_uid in going) for one in pods]
-    ) is (not told)
+    ) is (not reported)
 
 
 @given(OVERAGES, PODS)
@@ -296,7 +296,7 @@ def test_a_gang_with_two_reasons_to_stay_has_the_same_one_in_any_order() -> None
 
 
 @given(OVERAGES, PODS, st.randoms(use_true_random=False))
-def test_the_order_of_what_is_told_changes_nothing(
+def test_the_order_of_what_is_reported_changes_nothing(
     overages: list[Overage],
     pods: list[Candidate],
     chance: object,

@@ -7,7 +7,7 @@ from quotas.domain.preemption.overage import OverageKind, PodUnits, counts, over
 from tests.support.quotas.overages import allowance, holding, over
 
 
-def told(found: object) -> list[tuple[str, str, int]]:
+def reported(found: object) -> list[tuple[str, str, int]]:
     return [(one.kind.value, one.holder, one.units) for one in found]  # type: ignore[attr-defined]
 
 
@@ -16,7 +16,9 @@ def test_what_fits_is_over_nothing() -> None:
 
 
 def test_what_does_not_fit_is_over_by_the_rest() -> None:
-    assert told(overages_of([allowance(4)], [holding(3), holding(3)])) == [("nominal", "acme", 2)]
+    assert reported(overages_of([allowance(4)], [holding(3), holding(3)])) == [
+        ("nominal", "acme", 2)
+    ]
 
 
 def test_an_unlimited_level_is_never_over() -> None:
@@ -24,14 +26,14 @@ def test_an_unlimited_level_is_never_over() -> None:
 
 
 def test_zero_is_a_limit() -> None:
-    assert told(overages_of([allowance(0)], [holding(1)])) == [("nominal", "acme", 1)]
+    assert reported(overages_of([allowance(0)], [holding(1)])) == [("nominal", "acme", 1)]
 
 
 def test_burst_and_nominal_are_walls_of_their_own() -> None:
     held = [holding(4), holding(3, is_burst=True)]
 
     assert overages_of([allowance(4, 3)], held) == ()
-    assert told(overages_of([allowance(3, 1)], held)) == [
+    assert reported(overages_of([allowance(3, 1)], held)) == [
         ("nominal", "acme", 1),
         ("burst", "acme", 2),
     ]
@@ -40,10 +42,10 @@ def test_burst_and_nominal_are_walls_of_their_own() -> None:
 def test_an_unlimited_nominal_still_bounds_its_burst() -> None:
     held = [holding(1, is_burst=True)]
 
-    assert told(overages_of([allowance(None, 0)], held)) == [("burst", "acme", 1)]
+    assert reported(overages_of([allowance(None, 0)], held)) == [("burst", "acme", 1)]
 
 
-def test_every_level_tells_of_itself() -> None:
+def test_every_level_shows_of_itself() -> None:
     limits = [
         allowance(5),
         allowance(2, project="llm"),
@@ -52,7 +54,7 @@ def test_every_level_tells_of_itself() -> None:
     ]
     held = [holding(3), holding(1, username="bob"), holding(2, project="vision")]
 
-    assert told(overages_of(limits, held)) == [
+    assert reported(overages_of(limits, held)) == [
         ("nominal", "acme", 1),
         ("nominal", "llm", 2),
         ("nominal", "carol", 2),
@@ -95,5 +97,5 @@ def test_burst_that_must_yield_is_burst() -> None:
         (OverageKind.YIELD, "2 large of burst that llm must yield"),
     ],
 )
-def test_an_overage_is_told_in_words(kind: OverageKind, sentence: str) -> None:
+def test_an_overage_is_reported_in_words(kind: OverageKind, sentence: str) -> None:
     assert over(2, kind, project="llm").sentence == sentence

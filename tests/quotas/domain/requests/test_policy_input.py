@@ -80,13 +80,13 @@ def test_what_is_no_list_of_steps_is_shown_one(steps: object) -> None:
         ),
     ],
 )
-def test_a_wrong_step_is_told_by_its_number_its_key_and_the_remedy(
+def test_a_wrong_step_is_reported_by_its_number_its_key_and_the_remedy(
     step: object, field: str, message: str
 ) -> None:
     assert problems_of(steps=[FIRST, step]) == [(field, message)]
 
 
-def test_every_problem_of_a_step_is_told_at_once() -> None:
+def test_every_problem_of_a_step_is_reported_at_once() -> None:
     fields = problems_of(steps=[{"level": "boss", "units_from": {"large": -1}, "cost_from": "x"}])
 
     assert [field for field, _ in fields] == [
@@ -96,7 +96,7 @@ def test_every_problem_of_a_step_is_told_at_once() -> None:
     ]
 
 
-def test_a_wrong_band_is_told_by_its_key() -> None:
+def test_a_wrong_band_is_reported_by_its_key() -> None:
     assert problems_of(automatic_units={"tiny": 1}, automatic_cost=Decimal(-1)) == [
         ("automatic_units", f'automatic_units: "tiny" is no size. {SIZES}'),
         (

@@ -32,7 +32,7 @@ from quotas.domain.requests.labels import band_text, days_text, escalation_text,
         ),
     ],
 )
-def test_steps_are_told_with_what_they_take_part_from(
+def test_steps_are_reported_with_what_they_take_part_from(
     steps: list[dict[str, Any]], expected: str
 ) -> None:
     assert steps_text(steps, currency="EUR") == expected
@@ -52,13 +52,13 @@ def test_steps_are_told_with_what_they_take_part_from(
         ({"large": 1}, Decimal("0.5"), "up to 1 large for at most 0.50 USD a month"),
     ],
 )
-def test_a_band_is_told_with_its_cost(
+def test_a_band_is_reported_with_its_cost(
     units: dict[str, int], cost: Decimal | None, expected: str
 ) -> None:
     assert band_text(units, cost, currency="USD") == expected
 
 
-def test_times_are_told_with_their_unit() -> None:
+def test_times_are_reported_with_their_unit() -> None:
     assert [escalation_text(hours) for hours in (None, 1, 24)] == [
         "never",
         "after 1 hour",

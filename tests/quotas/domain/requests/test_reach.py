@@ -36,7 +36,7 @@ def held(units: int | None, burst: int = 0, **where: str) -> TreeLimit:
     return replace(limit(units, **where), burst_units=burst)
 
 
-def test_what_is_missing_is_told_for_each_stretch_and_equal_ones_are_one() -> None:
+def test_what_is_missing_is_reported_for_each_stretch_and_equal_ones_are_one() -> None:
     lent = GrantSpan(-1, DAYS[1], DAYS[3])
     given_then = GrantSpan(9, DAYS[5], DAYS[6])
     swapped = (GrantSpan(1, DAYS[7], DAYS[8]), GrantSpan(1, DAYS[8], DAYS[9]))
@@ -60,13 +60,13 @@ WISHES = st.lists(
 )
 
 
-@given(units=st.integers(0, 9), wishes=WISHES)
+@given(units=st.integers(0, 9), requested_units=WISHES)
 def test_totals_one_after_another_come_to_the_largest_of_them_at_every_instant(
-    units: int, wishes: list[tuple[int, int, int | None]]
+    units: int, requested_units: list[tuple[int, int, int | None]]
 ) -> None:
     base = limit(units)
     wanted = [units] * len(DAYS)
-    for total, begin, days in wishes:
+    for total, begin, days in requested_units:
         end = None if days is None else begin + days
         end_at = None if end is None else AT + timedelta(days=end)
         span = TermInterval(DAYS[begin], end_at)
@@ -75,7 +75,7 @@ def test_totals_one_after_another_come_to_the_largest_of_them_at_every_instant(
             wanted[number] = max(wanted[number], total)
 
     assert [units_at(base, instant) for instant in DAYS] == wanted
-    assert peak_units(base, ALWAYS) <= max([units, *(total for total, _, _ in wishes)])
+    assert peak_units(base, ALWAYS) <= max([units, *(total for total, _, _ in requested_units)])
 
 
 def test_models_and_users_add_up_unless_a_wider_limit_holds_them_together() -> None:

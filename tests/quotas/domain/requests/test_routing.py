@@ -68,7 +68,7 @@ def requested_quota(
         (requested_quota(3, 10_000, asked_by=PLATFORM), (FINANCE,)),
     ],
 )
-def test_a_wish_goes_to_those_whom_size_and_cost_name(
+def test_a_request_goes_to_those_whom_size_and_cost_name(
     asked: RequestedQuota, levels: tuple[RequestLevel, ...]
 ) -> None:
     assert route_of(RULES, asked) == levels

@@ -16,7 +16,7 @@ from tests.support.builders import AT, MONTH_START, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit
 from tests.support.quotas.fair_use import DAY, HOUR, give, refuse, reserve, suspend, use_daily
-from tests.support.quotas.fair_use_walls import make_wall
+from tests.support.quotas.fair_use_caps import make_wall
 
 BURST = ["gpu-ledger-burst"]
 
@@ -73,7 +73,7 @@ def test_units_let_in_and_units_bound_stand_apart(hopper: Cluster, cast: Cast) -
     assert (headroom.used_units, headroom.reserved_units, headroom.free_units) == (2, 3, 3)
 
 
-def test_where_nobody_admits_the_open_allocations_are_told(cast: Cast) -> None:
+def test_where_nobody_admits_the_open_allocations_are_reported(cast: Cast) -> None:
     bind(make_cluster("plain"), "llm", cast.llm)
     hold(Cluster.objects.get(), "llm", units=4, owner="carol")
 
@@ -93,7 +93,7 @@ def test_preemptible_pods_count_against_burst_only(hopper: Cluster, cast: Cast) 
     assert (headroom.used_units, headroom.burst_used_units, headroom.burst_limit_units) == (0, 3, 4)
 
 
-def test_grants_in_force_are_told_beside_the_limit(hopper: Cluster, cast: Cast) -> None:
+def test_grants_in_force_are_reported_beside_the_limit(hopper: Cluster, cast: Cast) -> None:
     limit = make_limit(cast.acme, cast.llm, units=8)
     give(limit, 4, end_at=AT + 3 * DAY)
     give(limit, -1, end_at=AT + DAY)
@@ -144,7 +144,7 @@ def test_limits_of_one_model_or_cluster_stand_by_themselves(hopper: Cluster, cas
     assert found.lines == (*found.sizes, *found.more_specific_sizes)
 
 
-def test_whoever_was_refused_for_room_waits_once_and_who_gave_up_does_not(
+def test_anyone_who_was_refused_for_room_waits_once_and_who_gave_up_does_not(
     hopper: Cluster, cast: Cast
 ) -> None:
     refuse(hopper, cast.llm, units=2, workload="Job/a", username="carol")
@@ -177,7 +177,7 @@ def test_a_suspended_organization_suspends_its_projects(cast: Cast) -> None:
     assert (umbrella.suspension, umbrella.projects[0].suspension) == (None, "Arrears.")
 
 
-def test_quota_nobody_uses_is_told_where_it_is_kept(hopper: Cluster, cast: Cast) -> None:
+def test_quota_nobody_uses_is_reported_where_it_is_kept(hopper: Cluster, cast: Cast) -> None:
     make_limit(cast.acme, cast.llm, units=8)
     QuotaLimit.objects.update(changed_at=MONTH_START)
 
@@ -232,7 +232,7 @@ def test_the_statements_stay_the_same_however_much_is_shown(
         board(cast, has_forecast=True)
 
 
-def test_a_cluster_whose_quota_is_full_is_told_beside_what_the_limit_leaves(cast: Cast) -> None:
+def test_a_cluster_whose_quota_is_full_is_reported_beside_what_the_limit_leaves(cast: Cast) -> None:
     plain, other = make_cluster("plain"), make_cluster("other")
     for cluster in (plain, other):
         bind(cluster, "llm", cast.llm)
@@ -268,7 +268,7 @@ def test_what_was_granted_nothing_in_the_cluster_is_not_full(cast: Cast) -> None
     )
 
 
-def test_a_cluster_that_leaves_less_than_the_limit_is_told_with_how_much(cast: Cast) -> None:
+def test_a_cluster_that_leaves_less_than_the_limit_is_reported_with_how_much(cast: Cast) -> None:
     plain, other = make_cluster("plain"), make_cluster("other")
     for cluster in (plain, other):
         bind(cluster, "llm", cast.llm)

@@ -38,7 +38,7 @@ def ask(cast: Cast, *, units: int = 2, **fields: Any) -> StartAnswer:  # noqa: A
     return answer_start(question, clusters=clusters, at=AT, burst_classes=BURST)
 
 
-def test_every_limit_is_told_and_the_first_without_room_is_named(
+def test_every_limit_is_reported_and_the_first_without_room_is_named(
     hopper: Cluster, cast: Cast
 ) -> None:
     make_limit(cast.acme, units=20)
@@ -177,7 +177,7 @@ def test_without_history_nothing_is_promised(hopper: Cluster, cast: Cast) -> Non
     assert ask(cast).when is None
 
 
-def test_nodes_that_are_full_are_told_beside_the_quota(hopper: Cluster, cast: Cast) -> None:
+def test_nodes_that_are_full_are_reported_beside_the_quota(hopper: Cluster, cast: Cast) -> None:
     seen = see_size(hopper, "nvidia_com_gpu", "large", at=AT - 2 * HOUR)
     run(hopper, cast.llm, units=5)
 
@@ -188,7 +188,7 @@ def test_nodes_that_are_full_are_told_beside_the_quota(hopper: Cluster, cast: Ca
     assert ask(cast, model_group="A100").clusters[0].offered_units == 0
 
 
-def test_a_cluster_not_seen_lately_tells_nothing_of_its_room(hopper: Cluster, cast: Cast) -> None:
+def test_a_cluster_not_seen_lately_shows_nothing_of_its_room(hopper: Cluster, cast: Cast) -> None:
     see_size(hopper, "nvidia_com_gpu", "large", at=AT - DAY)
 
     (headroom,) = ask(cast).clusters

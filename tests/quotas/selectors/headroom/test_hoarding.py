@@ -62,7 +62,7 @@ def test_part_of_an_hour_is_rounded_up_to_a_unit(world: WasteWorld) -> None:
 
 
 @pytest.mark.usefixtures("world")
-def test_a_limit_far_above_its_use_is_told() -> None:
+def test_a_limit_far_above_its_use_is_reported() -> None:
     assert hoarded() == (
         HoardedQuota(
             organization="acme",

@@ -1,4 +1,4 @@
-"""What is let in, what is refused, and that every number of a refusal is told."""
+"""What is let in, what is refused, and that every number of a refusal is reported."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -277,7 +277,7 @@ def test_an_allowance_that_is_used_up_refuses_until_the_next_month(
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_suspended_tenant_starts_nothing_and_is_told_why(
+def test_a_suspended_tenant_starts_nothing_and_is_reported_why(
     cast: Cast, cluster: Cluster, *, whole: bool
 ) -> None:
     limit = make_limit(cast.acme, units=8)
@@ -335,7 +335,7 @@ def test_a_dry_run_answers_the_same_and_writes_nothing(cast: Cast, cluster: Clus
     assert not AdmissionRefusal.objects.exists()
 
 
-def test_limits_that_are_nearly_full_are_told(cast: Cast, cluster: Cluster) -> None:
+def test_limits_that_are_nearly_full_are_reported(cast: Cast, cluster: Cluster) -> None:
     make_limit(cast.acme, units=100)
     make_limit(cast.acme, cast.llm, units=10)
 

@@ -55,7 +55,7 @@ def limited(cast: Cast, units: int = 100) -> list[QuotaLimit]:
     return limits
 
 
-def told(pod: PodQuestion) -> str:
+def reported(pod: PodQuestion) -> str:
     return question_json(pod, at=AT, ttl_seconds=TTL_SECONDS, unbound="deny")
 
 
@@ -68,7 +68,7 @@ def verdicts_of(questions: str) -> list[dict[str, Any] | None]:
 
 def alone(pod: PodQuestion) -> dict[str, Any]:
     """Return the verdict on a pod that asks by itself."""
-    (verdict,) = verdicts_of(f"[{told(pod)}]")
+    (verdict,) = verdicts_of(f"[{reported(pod)}]")
     assert verdict is not None
     return verdict
 
@@ -76,7 +76,7 @@ def alone(pod: PodQuestion) -> dict[str, Any]:
 def batch(*pods: PodQuestion) -> list[dict[str, Any] | None]:
     """Return the verdicts on pods of one batch, never of a single pod."""
     every = (*pods, replace(pods[0], namespace="fill", pod_uid="fill"))
-    return verdicts_of(f"[{','.join(map(told, every))}]")[: len(pods)]
+    return verdicts_of(f"[{','.join(map(reported, every))}]")[: len(pods)]
 
 
 def together(*pods: PodQuestion) -> list[int]:

@@ -22,8 +22,8 @@ from tests.quotas.services.admission.test_admit_many import (
     alone,
     limited,
     placed,
+    reported,
     together,
-    told,
     verdicts_of,
 )
 from tests.support.builders import AT, bind, make_cluster
@@ -239,7 +239,7 @@ def test_what_the_ledger_has_to_keep_is_never_left_blank(
 
 def ask_without(key: str, *pods: PodQuestion) -> list[int]:
     """Return who is let in, where the first does not say one thing."""
-    asked = [json.loads(told(pod)) for pod in pods]
+    asked = [json.loads(reported(pod)) for pod in pods]
     asked[0][key] = None
     asked.append({**asked[-1], "namespace": "fill", "pod_uid": "fill"})
     verdicts = verdicts_of(json.dumps(asked))
@@ -256,7 +256,7 @@ def test_a_plan_made_while_the_ledger_was_empty_reads_no_more_once_it_is_full(
     cast = make_cast()
     cluster = placed(cast)
     limits = limited(cast, units=100_000)
-    fill(cast, cluster, "forgotten")
+    fill(cast, cluster, "purged")
     with psycopg.connect(superuser_url, autocommit=True) as superuser:
         superuser.execute("DELETE FROM quotas_reservation")
         superuser.execute("VACUUM ANALYZE")

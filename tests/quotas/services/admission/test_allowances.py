@@ -76,7 +76,7 @@ def record_use(cast: Cast, allocation: PodAllocation, *, hour: int, state: str) 
     MeteringWindow.objects.filter(pk=window.pk).update(state=state)
 
 
-def test_what_pods_hold_counts_before_any_window_tells(cast: Cast, cluster: Cluster) -> None:
+def test_what_pods_hold_counts_before_any_window_shows(cast: Cast, cluster: Cluster) -> None:
     limit = make_allowance(make_limit(cast.acme))
     carols = make_allowance(make_limit(cast.acme, cast.llm, cast.carol))
     bobs = make_allowance(make_limit(cast.acme, cast.llm, cast.bob))
@@ -105,7 +105,9 @@ def test_recorded_hours_count_once(cast: Cast, cluster: Cluster) -> None:
     assert used(other) == ("2026-11-01", 0)
 
 
-def test_a_window_that_is_not_collected_is_told_by_its_pods(cast: Cast, cluster: Cluster) -> None:
+def test_a_window_that_is_not_collected_is_reported_by_its_pods(
+    cast: Cast, cluster: Cluster
+) -> None:
     limit = make_allowance(make_limit(cast.acme))
     record_use(cast, hold(cluster, "llm"), hour=7, state="open")
 

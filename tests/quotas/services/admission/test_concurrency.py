@@ -218,16 +218,16 @@ def test_who_is_refused_keeps_nobody_waiting_while_it_looks_for_room(superuser_u
             deadline = time.monotonic() + 20
             while not watching.execute(is_looking).fetchall():
                 assert time.monotonic() < deadline, "Nobody looks."
-            told = ask(cluster, "vision", "fits", demand(1)).is_allowed
-            return told, len(watching.execute(is_looking).fetchall())
+            reported = ask(cluster, "vision", "fits", demand(1)).is_allowed
+            return reported, len(watching.execute(is_looking).fetchall())
 
     with psycopg.connect(superuser_url, autocommit=True) as superuser:
         superuser.execute(SLOW_LOOK)
         try:
             refused = lambda: ask(cluster, "llm", "second", demand(1)).code  # noqa: E731
-            told = at_once(refused, fits)
+            reported = at_once(refused, fits)
         finally:
             superuser.execute(str(OVER.sql).encode())
 
-    assert told == [VerdictCode.LIMIT_REACHED, (True, 1)]
+    assert reported == [VerdictCode.LIMIT_REACHED, (True, 1)]
     assert [counted(limit)[1] for limit in limits] == [1, 2]

@@ -1,4 +1,4 @@
-"""Reservations follow their pods, and counters follow them, whatever the watch tells."""
+"""Reservations follow their pods, and counters follow them, whatever the watch shows."""
 
 from datetime import timedelta
 
@@ -262,7 +262,7 @@ def own(user: User) -> None:
     NamespaceBinding.objects.update(default_owner=user)
 
 
-def test_a_counter_that_is_off_is_repaired_and_told(
+def test_a_counter_that_is_off_is_repaired_and_reported(
     cluster: Cluster, limit: QuotaLimit, cast: Cast
 ) -> None:
     other = make_limit(cast.umbrella, units=8)

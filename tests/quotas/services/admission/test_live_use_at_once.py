@@ -91,9 +91,9 @@ def test_two_sweeps_at_once_do_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(12):
         start(cluster, f"pod-{number}", namespace="virus" if number % 3 else "llm")
 
-    told = at_once(sweep, sweep)
+    reported = at_once(sweep, sweep)
 
-    assert sum(swept.found for swept in told if isinstance(swept, LiveUseSweep)) == 12
+    assert sum(swept.found for swept in reported if isinstance(swept, LiveUseSweep)) == 12
     assert [counted(limit) for limit in limits] == [(4, 0, 0, 0), (8, 0, 0, 0)]
     assert sum(entry.facts["pods"] for entry in audit_entries()) == 12
     assert drifted() == []
@@ -111,9 +111,9 @@ def test_a_turn_that_does_not_get_its_lock_is_left_to_the_next_sweep(
     with held_by(superuser_url, cast.acme), capture_logs() as logs:
         left = sweep()
         others = [counted(limit) for limit in limits]
-        told = audit_entries().get().facts["namespaces"]
+        reported = audit_entries().get().facts["namespaces"]
 
-    assert (left.found, left.turns_left, told) == (1, 1, ["hopper/virus"])
+    assert (left.found, left.turns_left, reported) == (1, 1, ["hopper/virus"])
     assert others == [(0, 0, 0, 0), (1, 0, 0, 0)]
     # Hints of other tests ring beside, and may tell that nobody listens.
     ours = [(log["event"], log["log_level"]) for log in logs if "live_use" in log["event"]]
@@ -176,7 +176,7 @@ def test_a_turn_that_crashes_every_time_is_counted_and_keeps_no_other_from_its_t
     assert ([counted(limit) for limit in limits], drifted()) == ([(3, 0, 0, 0), (1, 0, 0, 0)], [])
 
 
-def test_a_sweep_that_is_cut_off_loses_no_bypass_and_tells_none_twice(
+def test_a_sweep_that_is_cut_off_loses_no_bypass_and_shows_none_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(live_use, "KEYS_PER_TURN", 1)
@@ -186,9 +186,9 @@ def test_a_sweep_that_is_cut_off_loses_no_bypass_and_tells_none_twice(
     start(cluster, "pod-2")
     answers = iter([sweep_of])
 
-    def answer_once(told: dict[str, object]) -> LiveUseSweep:
+    def answer_once(reported: dict[str, object]) -> LiveUseSweep:
         for read in answers:
-            return read(told)
+            return read(reported)
         raise SoftTimeLimitExceeded
 
     with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""What live use does where the watch has told little, late, or more than fits."""
+"""What live use does where the watch has reported little, late, or more than fits."""
 
 from datetime import datetime, timedelta
 

@@ -63,9 +63,9 @@ def locked(organization: Organization) -> bool:
 
 def statements(at_least: int) -> int:
     """Sweep, and return how many statements that took."""
-    with CaptureQueriesContext(connection) as told:
+    with CaptureQueriesContext(connection) as reported:
         assert sweep().touched >= at_least
-    return len(told)
+    return len(reported)
 
 
 def test_fifty_tenants_with_one_change_take_as_many_statements_as_one_with_fifty(
@@ -236,7 +236,7 @@ def test_a_pod_keeps_its_claim_until_somebody_knows_the_claims_size(
 
 
 @pytest.mark.usefixtures("limit")
-def test_a_sweep_of_many_turns_tells_all_it_did_and_each_bypass_once(
+def test_a_sweep_of_many_turns_shows_all_it_did_and_each_bypass_once(
     cluster: Cluster, turn_of: pytest.MonkeyPatch
 ) -> None:
     for number in range(3):

@@ -1,4 +1,4 @@
-"""What runs, was let in by nobody, and has a size that nobody knows: told once, counted nowhere."""
+"""A running pod that was not admitted and has no known size: reported once, counted nowhere."""
 
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ def settle() -> None:
     )
 
 
-def test_it_is_told_once_and_counted_nowhere(cluster: Cluster, limit: QuotaLimit) -> None:
+def test_it_is_reported_once_and_counted_nowhere(cluster: Cluster, limit: QuotaLimit) -> None:
     start(cluster, units=2, **UNSIZED)
     start(cluster, "pod-2", units=3)
 
@@ -58,7 +58,7 @@ def test_it_is_told_once_and_counted_nowhere(cluster: Cluster, limit: QuotaLimit
     assert (row.held_at, row.released_at) == (None, LATER)
 
 
-def test_once_its_size_is_known_it_counts_and_is_not_told_again(
+def test_once_its_size_is_known_it_counts_and_is_not_reported_again(
     cluster: Cluster, limit: QuotaLimit
 ) -> None:
     start(cluster, units=2, **UNSIZED)

@@ -1,4 +1,4 @@
-"""Whoever is let in after a change of what is in force was committed was let in under it."""
+"""Anyone who is let in after a change of what is in force was committed was let in under it."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -55,8 +55,8 @@ def answer(cluster: Cluster, uid: str) -> str:
         except OperationalError:
             return "waits"
 
-    (told,) = at_once(call)
-    return str(told)
+    (reported,) = at_once(call)
+    return str(reported)
 
 
 def test_a_pod_waits_until_a_change_of_what_is_in_force_is_committed() -> None:
@@ -70,14 +70,14 @@ def test_a_pod_waits_until_a_change_of_what_is_in_force_is_committed() -> None:
         lambda: suspend_tenant(organization=cast.acme, reason="Late.", actor=ACTOR, at=AT),
     ]
 
-    told = []
+    reported = []
     for number, change in enumerate(changes):
         with transaction.atomic():
             change()
-            told.append(answer(cluster, f"pod-{number}"))
+            reported.append(answer(cluster, f"pod-{number}"))
             transaction.set_rollback(True)
 
-    assert told == ["waits"] * 4
+    assert reported == ["waits"] * 4
     assert answer(cluster, "after") == "allowed"
 
 
@@ -109,9 +109,9 @@ def test_a_namespace_that_moves_while_a_pod_waits_counts_where_it_is() -> None:
             while not waiting():
                 pass
             NamespaceBinding.objects.filter(namespace="llm").update(project=cast.virus)
-        (told,) = asked.result(timeout=60)
+        (reported,) = asked.result(timeout=60)
 
-    assert told == "allowed"
+    assert reported == "allowed"
     assert (counted(limit), counted(other)) == ((0, 0, 0, 0), (0, 1, 0, 0))
 
 

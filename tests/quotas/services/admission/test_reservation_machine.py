@@ -298,8 +298,8 @@ class ReservationMachine(RuleBasedStateMachine):
                 found.burst_reserved_units,
             ), limit
         live = Reservation.objects.exclude(state="released").values_list("pod_uid", "resource")
-        told = {key for key, row in self.model.rows.items() if row.state != "released"}
-        assert set(live) == told
+        reported = {key for key, row in self.model.rows.items() if row.state != "released"}
+        assert set(live) == reported
 
     def teardown(self) -> None:
         transaction.set_rollback(False)

@@ -1,4 +1,4 @@
-"""Reservations of long ago are forgotten; what counts, and what is about a living pod, never is."""
+"""Reservations of long ago are purged; what counts, and what is about a living pod, never is."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -43,13 +43,13 @@ def released(
 ) -> Reservation:
     """Return a reservation that was released at a time."""
     row = make_reservation(cluster, cast.llm)
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "state": "released",
         "released_at": at,
         "release_reason": reason,
         **fields,
     }
-    Reservation.objects.filter(pk=row.pk).update(**told)
+    Reservation.objects.filter(pk=row.pk).update(**reported)
     return row
 
 
@@ -61,16 +61,16 @@ def purge(at: datetime = AT) -> int:
     return purge_reservations(kept=KEPT, actor=ACTOR, at=at)
 
 
-def test_what_was_released_is_forgotten_after_its_days(cluster: Cluster, cast: Cast) -> None:
+def test_what_was_released_is_purged_after_its_days(cluster: Cluster, cast: Cast) -> None:
     old = AT - KEPT - SECOND
     for reason in ("ended", "gone", "expired", "handed_over", "unbound"):
         released(cluster, cast, old, reason)
     young = released(cluster, cast, AT - KEPT)
 
     with capture_logs() as lines:
-        forgotten = purge()
+        purged = purge()
 
-    assert (forgotten, left()) == (5, [young.pod_uid])
+    assert (purged, left()) == (5, [young.pod_uid])
     assert [(line["event"], line["reservations"]) for line in lines] == [
         ("quotas.retention.purged", 5)
     ]
@@ -179,11 +179,11 @@ def test_batches_are_bounded_and_leave_an_entry_each(
         released(cluster, cast, AT - KEPT - timedelta(hours=5 - number))
     times = iter([True, True, False])
 
-    forgotten = purge_reservations(kept=KEPT, has_time=lambda: next(times), actor=ACTOR, at=AT)
+    purged = purge_reservations(kept=KEPT, has_time=lambda: next(times), actor=ACTOR, at=AT)
     entries = AuditEntry.objects.filter(action="quotas:reservation:purged")
-    told = [entry.facts["reservations"] for entry in entries]
+    reported = [entry.facts["reservations"] for entry in entries]
 
-    assert (forgotten, left(), told) == (4, ["let-in-4"], [2, 2])
+    assert (purged, left(), reported) == (4, ["let-in-4"], [2, 2])
     assert purge() == 1
 
 
@@ -234,8 +234,8 @@ def test_only_the_service_itself_forgets(
 
 def refused(cluster: Cluster, cast: Cast, at: datetime, **fields: object) -> AdmissionRefusal:
     row = make_refusal(cluster, cast.llm)
-    told: dict[str, Any] = {"first_at": at - timedelta(hours=1), "last_at": at, **fields}
-    AdmissionRefusal.objects.filter(pk=row.pk).update(**told)
+    reported: dict[str, Any] = {"first_at": at - timedelta(hours=1), "last_at": at, **fields}
+    AdmissionRefusal.objects.filter(pk=row.pk).update(**reported)
     return row
 
 

@@ -21,7 +21,7 @@ OLD = AT - 2 * KEPT
 ACTOR = system_actor("tests")
 
 
-def test_what_somebody_is_at_is_passed_over_and_forgotten_later(
+def test_what_somebody_is_at_is_passed_over_and_purged_later(
     postgres: EmbeddedPostgres, committed_db: str
 ) -> None:
     cast, cluster = make_cast(), make_cluster()
@@ -43,7 +43,7 @@ def test_what_somebody_is_at_is_passed_over_and_forgotten_later(
     assert list(Reservation.objects.values_list("pk", "state")) == [(rows[1].pk, "reserved")]
 
 
-def test_between_two_batches_what_is_gone_is_told_already(
+def test_between_two_batches_what_is_gone_is_reported_already(
     postgres: EmbeddedPostgres, committed_db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -66,16 +66,16 @@ def test_between_two_batches_what_is_gone_is_told_already(
             seen.append((int(row[0]), int(row[1])))
             return True
 
-        forgotten = purge_reservations(kept=KEPT, has_time=has_time, actor=ACTOR, at=AT)
+        purged = purge_reservations(kept=KEPT, has_time=has_time, actor=ACTOR, at=AT)
 
-    assert (forgotten, seen) == (5, [(5, 0), (3, 2), (1, 4)])
+    assert (purged, seen) == (5, [(5, 0), (3, 2), (1, 4)])
     assert not Reservation.objects.exists()
 
 
 @pytest.mark.usefixtures("committed_db")
 def test_notifications_and_deliveries_go_together_and_the_commit_holds() -> None:
     cast = make_cast()
-    told = [
+    reported = [
         Notification.objects.create(
             event="quotas:request:approved",
             organization=cast.acme,
@@ -95,7 +95,7 @@ def test_notifications_and_deliveries_go_together_and_the_commit_holds() -> None
             sent_at=one.occurred_at,
             created_at=one.occurred_at,
         )
-        for one in told
+        for one in reported
         for name in ("alice", "bob")
     )
 

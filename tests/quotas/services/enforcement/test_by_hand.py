@@ -25,7 +25,7 @@ def read() -> int:
     )
 
 
-def test_an_applied_namespace_is_told_again_and_it_is_written_down() -> None:
+def test_an_applied_namespace_is_reported_again_and_it_is_written_down() -> None:
     refresh()
     apply()
 
@@ -64,7 +64,7 @@ def test_a_failed_one_does_not_wait_for_its_turn(live: ReceivingCluster) -> None
     assert (target_of().state, target_of().attempt) == ("applied", 0)
 
 
-def test_who_is_still_in_the_way_is_told_again(live: ReceivingCluster) -> None:
+def test_who_is_still_in_the_way_is_reported_again(live: ReceivingCluster) -> None:
     live.edit_by_hand("llm", {GPU: 99}, manager="kubectl-edit")
     refresh()
     apply()

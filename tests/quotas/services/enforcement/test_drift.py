@@ -123,7 +123,9 @@ def test_a_target_that_is_not_applied_is_not_checked(live: ReceivingCluster) -> 
 
 
 @pytest.mark.usefixtures("hopper")
-def test_whoever_changed_it_stands_in_the_trail_once_it_is_repaired(live: ReceivingCluster) -> None:
+def test_anyone_who_changed_it_stands_in_the_trail_once_it_is_repaired(
+    live: ReceivingCluster,
+) -> None:
     refresh()
     apply()
     live.edit_by_hand("llm", {GPU: 64}, manager="kubectl-edit")

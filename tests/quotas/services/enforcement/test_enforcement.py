@@ -153,7 +153,7 @@ class SlowEnforcer(SimulatedQuotaEnforcer):
 
 
 @pytest.mark.usefixtures("hopper")
-def test_an_answer_to_an_older_wish_is_not_called_applied() -> None:
+def test_an_answer_to_an_older_request_is_not_called_applied() -> None:
     refresh()
 
     state = apply_target(target_id=target_of().pk, enforcer=SlowEnforcer(), actor=SYSTEM, at=AT)
@@ -179,7 +179,7 @@ def test_a_ledger_behind_its_cluster_counts_on_from_there(live: ReceivingCluster
 
 @pytest.mark.usefixtures("hopper")
 def test_what_cannot_be_written_keeps_nobody_else_waiting(live: ReceivingCluster) -> None:
-    """A generation that no column holds is told by the cluster."""
+    """A generation that no column holds is reported by the cluster."""
     refresh()
     apply()
     live.quotas["llm"].generation = 2**63 - 1

@@ -146,12 +146,12 @@ def test_a_grant_counts_while_it_is_valid(hopper: Cluster, cast: Cast) -> None:
     end = AT + timedelta(hours=2)
     make_grant(limit, units=4, begin_at=AT + timedelta(hours=1), end_at=end)
 
-    told = []
+    reported = []
     for at in (AT, AT + timedelta(hours=1), end):
         refresh(at)
-        told.append(target_of().desired_hard[GPU])
+        reported.append(target_of().desired_hard[GPU])
 
-    assert told == [8, 12, 8]
+    assert reported == [8, 12, 8]
 
 
 def test_a_suspended_project_is_shut_natively_and_opened_when_it_is_resumed(
@@ -204,11 +204,11 @@ def test_preemptible_pods_use_burst_units_and_no_nominal_ones(hopper: Cluster, c
 
     refresh()
 
-    told = {
+    reported = {
         name: (target_of(name).desired_hard[GPU], target_of(name).desired_burst[GPU])
         for name in ("llm", "llm-serve")
     }
-    assert told == {"llm": (4, 0), "llm-serve": (4, 4)}
+    assert reported == {"llm": (4, 0), "llm-serve": (4, 4)}
 
 
 def test_claims_are_named_on_both_routes_and_left_out_for_kueue(

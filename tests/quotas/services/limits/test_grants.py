@@ -120,14 +120,14 @@ def test_a_time_that_cannot_be_used_is_refused_by_field(
     assert nothing_was_granted()
 
 
-def test_every_wrong_field_is_told_at_once(cast: Cast) -> None:
+def test_every_wrong_field_is_reported_at_once(cast: Cast) -> None:
     limit = make_limit(cast.acme, cast.llm, units=8)
 
     with pytest.raises(QuotaInputError) as refusal:
         give(cast, limit, 0, begin_at=AT - DAY, end_at=AT - DAY, note="x\x00")
 
-    told = [problem.field for problem in refusal.value.problems]
-    assert told == ["units", "valid_from", "valid_until", "note"]
+    reported = [problem.field for problem in refusal.value.problems]
+    assert reported == ["units", "valid_from", "valid_until", "note"]
     assert nothing_was_granted()
 
 

@@ -171,11 +171,11 @@ class LimitTreeMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_in_force_is_what_the_model_comes_to(self) -> None:
-        told = {self.key_of(one): one for one in limits_in_force(at=self.at)}
-        assert {key: one.nominal_units for key, one in told.items()} == {
+        reported = {self.key_of(one): one for one in limits_in_force(at=self.at)}
+        assert {key: one.nominal_units for key, one in reported.items()} == {
             key: self.tree.units(key, self.hour) for key in self.tree.limits
         }
-        for (project, _, _), one in told.items():
+        for (project, _, _), one in reported.items():
             holders = {holder for holder, _ in self.suspended}
             assert one.is_suspended is bool(holders & {"", project})
 
@@ -225,9 +225,9 @@ class LimitTreeMachine(RuleBasedStateMachine):
         if not refusal:
             call()
             return True
-        with pytest.raises(DomainError) as told:
+        with pytest.raises(DomainError) as reported:
             call()
-        assert told.value.code == refusal
+        assert reported.value.code == refusal
         return False
 
     def write(self, key: Key, limit: ModelLimit) -> None:

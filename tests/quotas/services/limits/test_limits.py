@@ -97,7 +97,7 @@ def test_what_is_no_number_of_units_is_refused_and_nothing_is_set(
     assert audit_actions() == []
 
 
-def test_a_wrong_size_and_wrong_units_are_told_together(cast: Cast) -> None:
+def test_a_wrong_size_and_wrong_units_are_reported_together(cast: Cast) -> None:
     with pytest.raises(QuotaInputError) as refusal:
         set_project_limit(cast, -1, size="huge")
 
@@ -228,7 +228,7 @@ def test_a_closed_project_takes_no_limit(cast: Cast) -> None:
     assert not QuotaLimit.objects.exists()
 
 
-def test_a_removed_limit_is_gone_and_told(cast: Cast) -> None:
+def test_a_removed_limit_is_gone_and_reported(cast: Cast) -> None:
     limit = set_project_limit(cast, 8)
 
     remove_limit(limit_id=limit.pk, expected_version=1, actor=actor_of(cast.alice), at=AT)
@@ -267,7 +267,7 @@ def test_a_limit_that_is_not_there_cannot_be_removed() -> None:
         remove_limit(limit_id=new_id(), actor=SYSTEM, at=AT)
 
 
-def test_limits_of_one_holder_are_told_apart_by_model_and_cluster(cast: Cast) -> None:
+def test_limits_of_one_holder_are_distinguished_by_model_and_cluster(cast: Cast) -> None:
     hopper = make_cluster()
     for selector in (
         {},
@@ -279,8 +279,8 @@ def test_limits_of_one_holder_are_told_apart_by_model_and_cluster(cast: Cast) ->
         again = set_project_limit(cast, 8, **selector)
         assert again.version == 1
 
-    told = set(QuotaLimit.objects.values_list("model_group", "cluster__slug"))
-    assert told == {("", None), ("H100", None), ("", "hopper"), ("H100", "hopper")}
+    reported = set(QuotaLimit.objects.values_list("model_group", "cluster__slug"))
+    assert reported == {("", None), ("H100", None), ("", "hopper"), ("H100", "hopper")}
     facts = AuditEntry.objects.latest("pk").facts
     assert (facts["model_group"], facts["cluster"]) == ("H100", "hopper")
 

@@ -1,4 +1,4 @@
-"""A tenant is suspended and resumed, each source for itself, and what was stays told."""
+"""A tenant is suspended and resumed, each source for itself, and what was stays reported."""
 
 from datetime import timedelta
 from typing import Any
@@ -87,7 +87,7 @@ def test_suspending_again_changes_nothing(cast: Cast) -> None:
     assert audit_actions() == ["quotas:suspension:suspend"]
 
 
-def test_a_resumed_tenant_starts_again_and_the_past_stays_told(cast: Cast) -> None:
+def test_a_resumed_tenant_starts_again_and_the_past_stays_reported(cast: Cast) -> None:
     make_limit(cast.acme)
     suspension = suspend(cast)
 
@@ -97,8 +97,8 @@ def test_a_resumed_tenant_starts_again_and_the_past_stays_told(cast: Cast) -> No
     suspension.refresh_from_db()
     assert (suspension.end_at, suspension.version) == (LATER, 2)
     moments = (AT - timedelta(seconds=1), AT, LATER - timedelta(seconds=1), LATER)
-    told = [suspended(at)[str(cast.acme.pk)] for at in moments]
-    assert told == [False, True, True, False]
+    reported = [suspended(at)[str(cast.acme.pk)] for at in moments]
+    assert reported == [False, True, True, False]
     assert audit_actions() == ["quotas:suspension:suspend", "quotas:suspension:resume"]
 
 

@@ -115,7 +115,7 @@ def test_of_a_gang_only_the_pods_of_the_job_are_called_suspended(
 
 
 @pytest.mark.usefixtures("gang")
-def test_whoever_looks_after_a_dead_worker_takes_no_other_job_for_the_one_it_meant(
+def test_anyone_who_looks_after_a_dead_worker_takes_no_other_job_for_the_one_it_meant(
     cast: Cast, workloads: SimulatedWorkloads, dying: list[str]
 ) -> None:
     plan = running(cast.acme)

@@ -1,4 +1,4 @@
-"""Pods that use device claims go with their Job and with whoever shares their claim."""
+"""Pods that use device claims go with their Job and with anyone who shares their claim."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_a_shared_claim_joins_two_jobs(cast: Cast, hopper: Cluster) -> None:
     ]
 
 
-def test_a_pod_that_uses_a_claim_is_told_by_its_own_facts(cast: Cast, hopper: Cluster) -> None:
+def test_a_pod_that_uses_a_claim_is_reported_by_its_own_facts(cast: Cast, hopper: Cluster) -> None:
     let_in(cast, hopper, "a", "Job/one")
     claim(cast, hopper, "mine", "a")
     QueuedPod.objects.create(

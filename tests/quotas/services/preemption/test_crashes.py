@@ -1,4 +1,4 @@
-"""A worker may die anywhere, and two may run at once: nothing is done twice or forgotten."""
+"""A worker may die anywhere, and two may run at once: nothing is done twice or purged."""
 
 from datetime import timedelta
 
@@ -129,8 +129,8 @@ def test_a_dead_claim_of_a_job_that_ended_by_itself_suspends_nothing(
 class Meanwhile:
     """An evictor during whose work something else happens."""
 
-    def __init__(self, deed: object) -> None:
-        self.deed = deed
+    def __init__(self, call: object) -> None:
+        self.call = call
 
     def __getattr__(self, name: str) -> object:  # noqa: D105 - All else is the evictor's.
         return getattr(EVICTOR, name)
@@ -143,7 +143,7 @@ class Meanwhile:
         grace_seconds: int | None,
         is_dry_run: bool,
     ) -> EvictionAnswer:
-        self.deed()  # type: ignore[operator]
+        self.call()  # type: ignore[operator]
         return EVICTOR.evict_pod(endpoint, pod, grace_seconds=grace_seconds, is_dry_run=is_dry_run)
 
 
@@ -153,7 +153,7 @@ def a_pod_over_the_limit(cast: Cast, workloads: SimulatedWorkloads) -> Preemptio
     return running(cast.acme)
 
 
-def test_what_had_begun_when_a_plan_was_stopped_is_told(
+def test_what_had_begun_when_a_plan_was_stopped_is_reported(
     cast: Cast, workloads: SimulatedWorkloads
 ) -> None:
     plan = a_pod_over_the_limit(cast, workloads)

@@ -50,7 +50,7 @@ def plan_of(cast: Cast, **fields: object) -> PreemptionPlan:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_plan_tells_what_is_over_and_who_would_go(cast: Cast) -> None:
+def test_a_plan_shows_what_is_over_and_who_would_go(cast: Cast) -> None:
     plan = plan_of(cast)
 
     (step,) = PreemptionAction.objects.all()

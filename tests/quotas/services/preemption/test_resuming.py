@@ -45,8 +45,8 @@ def plan(cast: Cast, workloads: SimulatedWorkloads) -> PreemptionPlan:
 
 
 def resume(plan: PreemptionPlan) -> list[tuple[str, bool, str]]:
-    told = resume_jobs(plan_id=plan.pk, evictor=EVICTOR, actor=TICK, at=AT)
-    return [(one.job, one.is_resumed, one.why) for one in told]
+    reported = resume_jobs(plan_id=plan.pk, evictor=EVICTOR, actor=TICK, at=AT)
+    return [(one.job, one.is_resumed, one.why) for one in reported]
 
 
 def test_without_room_nothing_is_resumed(
@@ -59,9 +59,9 @@ def test_without_room_nothing_is_resumed(
 def test_as_many_are_resumed_as_fit(plan: PreemptionPlan, workloads: SimulatedWorkloads) -> None:
     QuotaLimit.objects.update(limit_units=3)
 
-    told = resume(plan)
+    reported = resume(plan)
 
-    assert told == [("new", True, ""), ("old", False, NO_ROOM)]
+    assert reported == [("new", True, ""), ("old", False, NO_ROOM)]
     assert workloads.asked == [("resume", "llm", "new")]
     assert not workloads.jobs["llm", "new"].is_suspended
     rows = PreemptionAction.objects.filter(resumed_at=AT)
@@ -80,7 +80,7 @@ def test_resuming_again_resumes_only_the_rest(
     assert workloads.asked == [("resume", "llm", "new"), ("resume", "llm", "old")]
 
 
-def test_a_job_that_is_gone_is_told_and_not_asked_about_again(
+def test_a_job_that_is_gone_is_reported_and_not_asked_about_again(
     plan: PreemptionPlan, workloads: SimulatedWorkloads
 ) -> None:
     QuotaLimit.objects.update(limit_units=9)
@@ -92,7 +92,7 @@ def test_a_job_that_is_gone_is_told_and_not_asked_about_again(
     assert second == []
 
 
-def test_a_cluster_that_is_away_is_told_and_asked_again(
+def test_a_cluster_that_is_away_is_reported_and_asked_again(
     plan: PreemptionPlan, workloads: SimulatedWorkloads
 ) -> None:
     QuotaLimit.objects.update(limit_units=2)

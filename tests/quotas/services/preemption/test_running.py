@@ -56,7 +56,7 @@ def test_an_executed_plan_begins_after_its_grace(cast: Cast, plan: PreemptionPla
     assert EVICTOR.cluster("hopper").asked == []
 
 
-def test_everybody_is_told_of_their_own_pods_and_administrators_of_all(
+def test_everybody_is_reported_of_their_own_pods_and_administrators_of_all(
     cast: Cast, cluster: Cluster
 ) -> None:
     admit(cluster, cast.llm, "b", username="bob")

@@ -82,16 +82,19 @@ def test_off_asks_for_nothing(cast: Cast) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_proposal_is_told_and_nothing_is_done(cast: Cast) -> None:
+def test_a_proposal_is_reported_and_nothing_is_done(cast: Cast) -> None:
     tasks.preempt(AT)
     tasks.preempt(AT + AFTER)
     tasks.preempt(AT + AFTER + timedelta(minutes=30))
 
     (plan,) = PreemptionPlan.objects.all()
     assert (plan.state, plan.is_dry_run, plan.planned_by) == ("planned", True, "quotas.tick")
-    told = Notification.objects.get()
-    assert (told.event, told.organization_id) == ("quotas:preemption:proposed", cast.acme.pk)
-    assert "1 large over the limit of organization acme" in told.text
+    reported = Notification.objects.get()
+    assert (reported.event, reported.organization_id) == (
+        "quotas:preemption:proposed",
+        cast.acme.pk,
+    )
+    assert "1 large over the limit of organization acme" in reported.text
     assert EVICTOR.cluster("hopper").asked == []
 
 
@@ -144,7 +147,7 @@ def test_a_plan_of_a_person_is_not_executed_by_a_policy(cast: Cast) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_one_time_over_the_limits_is_told_once_and_the_next_again(cast: Cast) -> None:
+def test_one_time_over_the_limits_is_reported_once_and_the_next_again(cast: Cast) -> None:
     tasks.preempt(AT)
     for hour in range(1, 5):
         tasks.preempt(AT + timedelta(hours=hour, minutes=hour))
@@ -158,7 +161,7 @@ def test_one_time_over_the_limits_is_told_once_and_the_next_again(cast: Cast) ->
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_plan_that_cannot_be_told_is_not_made(
+def test_a_plan_that_cannot_be_reported_is_not_made(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(**_: object) -> None:
@@ -228,7 +231,7 @@ def test_only_the_platform_says_what_is_done_by_itself(cast: Cast, name: str) ->
     assert not PreemptionPolicy.objects.exists()
 
 
-def test_the_default_is_told_when_it_is_first_said_and_not_again(cast: Cast) -> None:
+def test_the_default_is_reported_when_it_is_first_said_and_not_again(cast: Cast) -> None:
     for hours in range(2):
         policy = set_policy(
             organization=cast.acme,
@@ -267,7 +270,7 @@ def test_nothing_is_said_of_an_organization_that_is_closed(
     assert not AuditEntry.objects.filter(action="quotas:preemption_policy:set").exists()
 
 
-def test_a_policy_is_kept_and_told_once(cast: Cast) -> None:
+def test_a_policy_is_kept_and_reported_once(cast: Cast) -> None:
     for _ in range(2):
         policy = set_policy(
             organization=cast.acme, mode=PreemptionMode.OFF, actor=actor_of(cast.frank), at=AT

@@ -1,4 +1,4 @@
-"""What time does to requests: one after the other, each alone, and told once."""
+"""What time does to requests: one after the other, each alone, and reported once."""
 
 from datetime import timedelta
 from typing import Any
@@ -23,8 +23,8 @@ TICK = system_actor("tests")
 SOON = FRIDAY - timedelta(days=1)
 
 
-def granted(cast: Cast, **wish: Any) -> QuotaRequest:  # noqa: ANN401 - Fields of a body.
-    request = ask(cast, **{"end_at": FRIDAY, **wish})
+def granted(cast: Cast, **requested: Any) -> QuotaRequest:  # noqa: ANN401 - Fields of a body.
+    request = ask(cast, **{"end_at": FRIDAY, **requested})
     return approve_request(request_id=request.pk, actor=actor_of(cast.alice), at=AT)
 
 
@@ -41,7 +41,7 @@ def test_a_request_that_crashes_does_not_keep_the_others_from_moving(cast: Cast)
     assert steps_of(sound) == [("platform", "open")]
 
 
-def test_what_was_told_is_not_read_again_and_makes_room_for_others(cast: Cast) -> None:
+def test_what_was_reported_is_not_read_again_and_makes_room_for_others(cast: Cast) -> None:
     make_policy(remind_days=1)
     make_limit(cast.acme, cast.llm, units=5)
     make_limit(cast.acme, cast.llm, units=5, size="small")

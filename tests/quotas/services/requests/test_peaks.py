@@ -152,31 +152,31 @@ WISHES = st.fixed_dictionaries(
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(wishes=st.lists(WISHES, min_size=2, max_size=6), units=st.integers(0, 5))
+@given(requested_units=st.lists(WISHES, min_size=2, max_size=6), units=st.integers(0, 5))
 def test_whatever_is_asked_the_policy_never_lets_more_than_its_band_be_held(
-    cast: Cast, wishes: list[dict[str, Any]], units: int
+    cast: Cast, requested_units: list[dict[str, Any]], units: int
 ) -> None:
     with transaction.atomic():
         make_policy(automatic_units={"large": 5})
         make_limit(cast.acme, cast.llm, units=units, model_group="H100")
-        for wish in wishes:
-            ask_if_possible(cast, wish)
+        for requested in requested_units:
+            ask_if_possible(cast, requested)
         most = max(held_at_most(day(number)) for number in range(20))
         transaction.set_rollback(True)
 
     assert most <= 5
 
 
-def ask_if_possible(cast: Cast, wish: dict[str, Any]) -> None:
-    begin, days = wish["begin"], wish["days"]
+def ask_if_possible(cast: Cast, requested: dict[str, Any]) -> None:
+    begin, days = requested["begin"], requested["days"]
     try:
         ask(
             cast,
-            requested_units=wish["requested_units"],
+            requested_units=requested["requested_units"],
             begin_at=None if begin is None else day(begin),
             end_at=None if days is None else day((begin or 0) + days),
-            user=cast.carol if wish["is_for_carol"] else None,
-            model_group=wish["model_group"],
+            user=cast.carol if requested["is_for_carol"] else None,
+            model_group=requested["model_group"],
         )
     except (QuotaRequestNothingMoreError, QuotaRequestWithoutLimitError):
         return
@@ -258,7 +258,7 @@ def test_a_preview_routes_by_the_projects_total_too(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("units", "burst", "wish"),
+    ("units", "burst", "requested"),
     [
         (8, 0, {"requested_units": 0}),
         (8, 0, {"requested_units": 7}),
@@ -268,12 +268,12 @@ def test_a_preview_routes_by_the_projects_total_too(cast: Cast) -> None:
     ids=["to none", "to less", "from unlimited", "burst"],
 )
 def test_the_policy_takes_nothing_away(
-    cast: Cast, units: int | None, burst: int, wish: dict[str, Any]
+    cast: Cast, units: int | None, burst: int, requested: dict[str, Any]
 ) -> None:
     make_policy(automatic_units={"large": 40})
     limit = make_limit(cast.acme, cast.llm, cast.carol, units=units, burst_units=burst)
 
-    request = ask(cast, user=cast.carol, **wish)
+    request = ask(cast, user=cast.carol, **requested)
 
     assert not is_by_policy(request)
     assert steps(request) == ADMIN
@@ -314,7 +314,7 @@ def test_a_burst_that_was_changed_since_is_not_overwritten(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize("is_unlimited", [True, False])
-def test_unset_and_unlimited_are_told_apart(cast: Cast, is_unlimited: bool) -> None:  # noqa: FBT001 - Parametrized.
+def test_unset_and_unlimited_are_distinguished(cast: Cast, is_unlimited: bool) -> None:  # noqa: FBT001 - Parametrized.
     if is_unlimited:
         make_limit(cast.acme, cast.llm, units=None)
     request = ask(cast)
@@ -331,12 +331,14 @@ def test_unset_and_unlimited_are_told_apart(cast: Cast, is_unlimited: bool) -> N
     assert not QuotaLimit.objects.filter(limit_units=8).exists()
 
 
-@pytest.mark.parametrize("wish", [{"begin_at": day(2), "end_at": day(9)}, {}], ids=["dated", "set"])
+@pytest.mark.parametrize(
+    "requested", [{"begin_at": day(2), "end_at": day(9)}, {}], ids=["dated", "set"]
+)
 def test_a_grant_that_came_since_anywhere_in_the_time_makes_it_another_request(
-    cast: Cast, wish: dict[str, Any]
+    cast: Cast, requested: dict[str, Any]
 ) -> None:
     limit = make_limit(cast.acme, cast.llm, units=4)
-    request = ask(cast, requested_units=8, **wish)
+    request = ask(cast, requested_units=8, **requested)
     make_grant(limit, 9, day(5), day(6))
 
     with pytest.raises(QuotaRequestOutdatedError) as refusal:
@@ -344,7 +346,7 @@ def test_a_grant_that_came_since_anywhere_in_the_time_makes_it_another_request(
 
     assert refusal.value.facts == {
         "peak_before": 8,
-        "peak_now": 13 if wish else 17,
+        "peak_now": 13 if requested else 17,
     }
     assert QuotaGrant.objects.count() == 1
 

@@ -54,7 +54,7 @@ def test_a_submitted_request_waits_and_grants_nothing(cast: Cast) -> None:
     assert audit_actions() == ["quotas:request:submit"]
 
 
-def test_everything_wrong_with_a_request_is_told_at_once(cast: Cast) -> None:
+def test_everything_wrong_with_a_request_is_reported_at_once(cast: Cast) -> None:
     with pytest.raises(QuotaInputError) as refusal:
         submit(cast, size="huge", requested_units=-1, justification=" ")
 
@@ -171,7 +171,7 @@ def test_a_program_does_not_decide(cast: Cast) -> None:
     assert QuotaRequest.objects.get().state == "submitted"
 
 
-def test_an_approval_that_would_break_the_tree_tells_every_violation(cast: Cast) -> None:
+def test_an_approval_that_would_break_the_tree_shows_every_violation(cast: Cast) -> None:
     make_limit(cast.acme, units=6)
     make_limit(cast.acme, cast.vision, units=4)
     make_limit(cast.acme, cast.llm, cast.carol, units=5)
@@ -214,7 +214,7 @@ def test_a_rejected_request_grants_nothing_and_stays_rejected(cast: Cast) -> Non
     assert audit_actions() == ["quotas:request:submit", "quotas:request:reject"]
 
 
-def test_whoever_may_ask_may_withdraw(cast: Cast) -> None:
+def test_anyone_who_may_ask_may_withdraw(cast: Cast) -> None:
     request = submit(cast)
 
     cancelled = cancel_request(request_id=request.pk, actor=actor_of(cast.bob), at=AT)

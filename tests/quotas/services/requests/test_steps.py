@@ -20,7 +20,7 @@ from tenants.domain.errors import ForbiddenError
 from tenants.domain.identity.roles import Role
 from tests.support.builders import AT, grant, make_user
 from tests.support.cast import Cast
-from tests.support.quotas.asking import FixedEstimator, ask, make_policy, steps_of, told
+from tests.support.quotas.asking import FixedEstimator, ask, make_policy, reported, steps_of
 from tests.support.quotas.builders import actor_of, audit_actions, make_limit
 
 TICK = system_actor("tests")
@@ -40,16 +40,16 @@ def test_without_a_policy_one_administrator_of_the_organization_decides(cast: Ca
     request = ask(cast)
 
     assert steps_of(request) == [("organization_admin", "open")]
-    assert told() == [("request:submitted", "alice")]
+    assert reported() == [("request:submitted", "alice")]
     assert request.expires_at == AT + timedelta(days=30)
 
     approve(request, cast, "alice")
 
     assert steps_of(request) == [("organization_admin", "approved")]
-    assert told() == [("request:submitted", "alice"), ("request:approved", "bob")]
+    assert reported() == [("request:submitted", "alice"), ("request:approved", "bob")]
 
 
-def test_size_and_cost_name_further_levels_and_each_is_told_in_its_turn(cast: Cast) -> None:
+def test_size_and_cost_name_further_levels_and_each_is_reported_in_its_turn(cast: Cast) -> None:
     make_policy(currency="EUR", steps=THREE)
     request = ask(cast, requested_units=16, estimator=FixedEstimator())
 
@@ -67,7 +67,7 @@ def test_size_and_cost_name_further_levels_and_each_is_told_in_its_turn(cast: Ca
         ("platform", cast.frank.pk, "By frank."),
         ("finance", cast.dora.pk, "By dora."),
     ]
-    assert told() == [
+    assert reported() == [
         ("request:submitted", "alice"),
         ("request:submitted", "frank"),
         ("request:submitted", "dora"),
@@ -123,7 +123,7 @@ def test_only_who_stands_at_a_level_or_above_decides_its_step(
         assert steps_of(request) == [(level, "open")]
 
 
-def test_a_lead_does_not_nod_to_their_own_wish(cast: Cast) -> None:
+def test_a_lead_does_not_nod_to_their_own_request(cast: Cast) -> None:
     make_policy(steps=[{"level": "project_lead"}, {"level": "organization_admin"}])
 
     request = ask(cast)
@@ -157,7 +157,7 @@ def test_a_rejection_at_any_step_ends_the_request(cast: Cast) -> None:
         ("finance", "closed"),
     ]
     assert not QuotaLimit.objects.exists()
-    assert told()[-1] == ("request:rejected", "bob")
+    assert reported()[-1] == ("request:rejected", "bob")
 
 
 def test_a_withdrawn_request_waits_for_nobody(cast: Cast) -> None:
@@ -166,7 +166,7 @@ def test_a_withdrawn_request_waits_for_nobody(cast: Cast) -> None:
     cancel_request(request_id=request.pk, actor=actor_of(cast.bob), at=AT)
 
     assert steps_of(request) == [("organization_admin", "closed")]
-    assert told() == [("request:submitted", "alice")]
+    assert reported() == [("request:submitted", "alice")]
 
 
 def test_an_approval_that_would_break_the_tree_leaves_the_step_open(cast: Cast) -> None:
@@ -209,7 +209,7 @@ def test_what_is_within_the_band_is_approved_by_the_policy_itself(cast: Cast) ->
         "quotas:limit:set",
         "quotas:request:approve",
     ]
-    assert told() == [("request:approved", "bob")]
+    assert reported() == [("request:approved", "bob")]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_who_does_not_answer_in_time_is_followed_by_the_next_level(cast: Cast) -
 
     assert (early, moved, again, nobody_above) == (0, 1, 0, 0)
     assert steps_of(request) == [("platform", "open")]
-    assert told() == [("request:submitted", "alice"), ("request:escalated", "frank")]
+    assert reported() == [("request:submitted", "alice"), ("request:escalated", "frank")]
     assert audit_actions() == ["quotas:request:submit", "quotas:request:escalate"]
     with pytest.raises(ForbiddenError):
         approve(request, cast, "alice")
@@ -307,7 +307,7 @@ def test_what_nobody_decides_expires_once_and_stays_expired(cast: Cast) -> None:
     assert (early, first, again) == (0, 1, 0)
     assert (request.state, request.decided_by, request.decided_at) == ("expired", None, end)
     assert steps_of(request) == [("organization_admin", "closed")]
-    assert told() == [("request:submitted", "alice"), ("request:expired", "bob")]
+    assert reported() == [("request:submitted", "alice"), ("request:expired", "bob")]
     assert audit_actions() == ["quotas:request:submit", "quotas:request:expire"]
     with pytest.raises(QuotaRequestDecidedError):
         approve(request, cast, "alice")

@@ -24,12 +24,12 @@ from tenants.domain.refusals import StaleVersionError
 from tenants.models import AuditEntry, Notification
 from tests.support.builders import AT
 from tests.support.cast import Cast
-from tests.support.quotas.asking import FRIDAY, FixedEstimator, ask, draft, told
+from tests.support.quotas.asking import FRIDAY, FixedEstimator, ask, draft, reported
 from tests.support.quotas.asking import make_policy as saved_policy
 from tests.support.quotas.builders import actor_of, audit_actions, make_limit
 
 
-def test_a_preview_tells_cost_and_deciders_and_writes_nothing(cast: Cast) -> None:
+def test_a_preview_shows_cost_and_deciders_and_writes_nothing(cast: Cast) -> None:
     make_limit(cast.acme, cast.llm, units=5)
 
     preview = preview_request(
@@ -41,10 +41,10 @@ def test_a_preview_tells_cost_and_deciders_and_writes_nothing(cast: Cast) -> Non
     assert not QuotaRequest.objects.exists()
     assert QuotaLimit.objects.get().limit_units == 5
     assert audit_actions() == []
-    assert told() == []
+    assert reported() == []
 
 
-def test_a_preview_tells_what_stands_against_it(cast: Cast) -> None:
+def test_a_preview_shows_what_stands_against_it(cast: Cast) -> None:
     make_limit(cast.acme, units=6)
     make_limit(cast.acme, cast.llm, units=5)
     saved_policy(automatic_units={"large": 8})
@@ -128,7 +128,7 @@ def test_who_asks_or_decides_may_comment_and_is_heard(cast: Cast, name: str) -> 
 
     assert RequestComment.objects.get() == comment
     assert (comment.author, comment.text) == (getattr(cast, name), "How long?")
-    assert told()[1:] == [("request:commented", "alice"), ("request:commented", "bob")]
+    assert reported()[1:] == [("request:commented", "alice"), ("request:commented", "bob")]
     assert Notification.objects.latest("pk").text == f"{name} writes:\n\nHow long?"
     assert audit_actions() == ["quotas:request:submit", "quotas:request:comment"]
 

@@ -25,7 +25,7 @@ from tenants.domain.refusals import ClusterClosedError
 from tenants.models import Notification
 from tests.support.builders import AT, make_cluster
 from tests.support.cast import Cast
-from tests.support.quotas.asking import FRIDAY, LATER, FixedEstimator, ask, make_policy, told
+from tests.support.quotas.asking import FRIDAY, LATER, FixedEstimator, ask, make_policy, reported
 from tests.support.quotas.builders import actor_of, audit_actions, make_limit
 
 TICK = system_actor("tests")
@@ -212,7 +212,7 @@ def test_a_closed_cluster_takes_nothing_new(cast: Cast) -> None:
     assert not QuotaRequest.objects.exists()
 
 
-def test_the_cost_is_kept_as_it_was_told(cast: Cast) -> None:
+def test_the_cost_is_kept_as_it_was_reported(cast: Cast) -> None:
     estimator = FixedEstimator()
 
     request = ask(cast, requested_units=8, burst_units=2, estimator=estimator)
@@ -266,11 +266,11 @@ def test_what_is_decided_or_of_another_project_is_not_withdrawn_so(cast: Cast) -
     assert (foreign.state, QuotaRequest.objects.count()) == ("submitted", 2)
 
 
-def test_who_asked_is_told_once_that_a_grant_ends_soon(cast: Cast) -> None:
+def test_who_asked_is_reported_once_that_a_grant_ends_soon(cast: Cast) -> None:
     make_policy(remind_days=2)
     make_limit(cast.acme, cast.llm, units=5)
     approve(ask(cast, end_at=FRIDAY), cast)
-    before = told()
+    before = reported()
 
     early = remind_of_ends(actor=TICK, at=FRIDAY - timedelta(days=2, seconds=1))
     first = remind_of_ends(actor=TICK, at=FRIDAY - timedelta(days=2))
@@ -278,7 +278,7 @@ def test_who_asked_is_told_once_that_a_grant_ends_soon(cast: Cast) -> None:
     over = remind_of_ends(actor=TICK, at=FRIDAY)
 
     assert (early, first, again, over) == (0, 1, 0, 0)
-    assert told() == [*before, ("grant:ending", "bob")]
+    assert reported() == [*before, ("grant:ending", "bob")]
     text = Notification.objects.get(event="quotas:grant:ending").text
     assert text.startswith("LLM holds 3 more large than its limit until 6 November 2026")
 

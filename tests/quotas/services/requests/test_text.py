@@ -22,7 +22,7 @@ DAY = timedelta(days=1)
         (None, "unknown"),
     ],
 )
-def test_money_is_told_with_its_currency_and_thousands(
+def test_money_is_reported_with_its_currency_and_thousands(
     amount: Decimal | str | None, expected: str
 ) -> None:
     assert money_text(amount, "EUR") == expected
@@ -31,7 +31,7 @@ def test_money_is_told_with_its_currency_and_thousands(
 @pytest.mark.parametrize(
     ("amount", "expected"), [("5840.00", "+5,840.00 EUR"), ("0.00", "0.00 EUR"), (None, "unknown")]
 )
-def test_a_change_of_money_is_told_with_its_sign(amount: str | None, expected: str) -> None:
+def test_a_change_of_money_is_reported_with_its_sign(amount: str | None, expected: str) -> None:
     assert money_text(amount, "EUR", is_change=True) == expected
 
 
@@ -43,7 +43,7 @@ def test_the_price_of_any_group_is_the_general_one() -> None:
     ]
 
 
-def test_deeds_are_told_in_words() -> None:
+def test_calls_are_reported_in_words() -> None:
     assert action_text("quotas:request:approve_step") == "approved a step"
     assert action_text("quotas:request:burn") == "quotas:request:burn"
 
@@ -52,7 +52,7 @@ def test_deeds_are_told_in_words() -> None:
     ("units_before", "is_unlimited", "expected"),
     [(5, False, "now 5"), (None, True, "now unlimited"), (None, False, "no number is set")],
 )
-def test_a_wish_tells_what_holds_without_it(
+def test_a_request_shows_what_holds_without_it(
     units_before: int | None, *, is_unlimited: bool, expected: str
 ) -> None:
     words = RequestFigures("LLM", "large", 8, units_before, is_unlimited_before=is_unlimited)
@@ -70,7 +70,7 @@ def test_a_wish_tells_what_holds_without_it(
         (None, False, "no number was set"),
     ],
 )
-def test_an_approved_wish_tells_what_held_until_then(
+def test_an_approved_request_shows_what_held_until_then(
     units_before: int | None, *, is_unlimited: bool, expected: str
 ) -> None:
     words = RequestFigures("LLM", "large", 8, units_before, is_unlimited_before=is_unlimited)
@@ -92,7 +92,7 @@ def test_an_approved_wish_tells_what_held_until_then(
         (Allowed(None, 2, is_unlimited=True), "unlimited and 2 burst"),
     ],
 )
-def test_what_may_be_held_is_told_in_words(allowed: Allowed, expected: str) -> None:
+def test_what_may_be_held_is_reported_in_words(allowed: Allowed, expected: str) -> None:
     assert str(allowed) == expected
 
 
@@ -105,7 +105,7 @@ def test_what_may_be_held_is_told_in_words(allowed: Allowed, expected: str) -> N
         (Allowed(None, is_unlimited=True), "it is unlimited now"),
     ],
 )
-def test_an_open_wish_tells_what_would_be_and_what_is_now(now: Allowed, expected: str) -> None:
+def test_an_open_request_shows_what_would_be_and_what_is_now(now: Allowed, expected: str) -> None:
     words = RequestFigures("LLM", "large", 8, 5, end_at=AT)
 
     assert words.would_be(now=now) == (
@@ -118,20 +118,20 @@ def test_an_open_wish_tells_what_would_be_and_what_is_now(now: Allowed, expected
     ("begin_at", "expected"),
     [(None, "2 November 2026, 09:00 UTC"), (AT + DAY, "3 November 2026, 09:00 UTC")],
 )
-def test_an_approved_wish_tells_what_was_and_what_is_now(
+def test_an_approved_request_shows_what_was_and_what_is_now(
     begin_at: datetime | None, expected: str
 ) -> None:
     words = RequestFigures("LLM", "large", 8, 2, begin_at=begin_at)
 
-    told = words.was_approved(before=Allowed(2), now=Allowed(6), decided_at=AT)
+    reported = words.was_approved(before=Allowed(2), now=Allowed(6), decided_at=AT)
 
-    assert told == (
+    assert reported == (
         f"LLM was allowed 8 large in all, from {expected}, without end "
         "(was 2 when it was approved; now 6)."
     )
 
 
-def test_a_wish_in_vain_tells_what_would_have_been_and_no_number_of_now() -> None:
+def test_a_request_in_vain_shows_what_would_have_been_and_no_number_of_now() -> None:
     assert RequestFigures("LLM", "large", 8, 5).sentence_in_vain == (
         "LLM would have been allowed 8 large in all, from the approval on, without end."
     )

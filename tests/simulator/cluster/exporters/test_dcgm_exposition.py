@@ -161,7 +161,7 @@ def test_floats_have_six_decimals_and_integers_none(
     assert all(re.fullmatch(shape, line.value) for line in lines)
 
 
-def test_every_family_is_told_once_with_its_type(hopper_text: str) -> None:
+def test_every_family_is_reported_once_with_its_type(hopper_text: str) -> None:
     types = re.findall(r"^# TYPE (\S+) (\S+)$", hopper_text, re.MULTILINE)
     helps = re.findall(r"^# HELP (\S+) \S.*$", hopper_text, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""kube-state-metrics' text tells every stage of a pod's life as the real one does."""
+"""kube-state-metrics' text shows every stage of a pod's life as the real one does."""
 
 from collections import Counter
 from dataclasses import replace
@@ -73,7 +73,7 @@ def test_before_the_bind_the_node_is_empty_and_nothing_is_scheduled() -> None:
     assert named(text, "kube_pod_start_time") == []
 
 
-def test_from_the_bind_the_node_is_told() -> None:
+def test_from_the_bind_the_node_is_reported() -> None:
     text = text_of(make_pod(containers=asking()), 10)
 
     (info,) = named(text, "kube_pod_info")
@@ -101,7 +101,7 @@ def test_times_are_the_objects_own(name: str, second: int) -> None:
     assert line.keys == ("namespace", "pod", "uid")
 
 
-def test_requests_are_told_for_the_finished_too_sanitised() -> None:
+def test_requests_are_reported_for_the_finished_too_sanitised() -> None:
     pod = make_pod(containers=asking(3, "nvidia.com/mig-1g.10gb"))
 
     (line,) = named(text_of(pod, 150), "kube_pod_container_resource_requests")
@@ -146,7 +146,7 @@ def test_a_helper_that_ended_gives_a_running_pod_a_completion_time() -> None:
     assert (early.value, final.value) == (epoch(after(40)), epoch(after(100)))
 
 
-def test_a_deletion_is_told_with_its_grace_while_the_pod_is_there() -> None:
+def test_a_deletion_is_reported_with_its_grace_while_the_pod_is_there() -> None:
     pod = make_pod(finished_at=None, end_phase=PodPhase.RUNNING, deletion_requested_at=after(140))
 
     assert named(text_of(pod, 139), "kube_pod_deletion_timestamp") == []
@@ -209,7 +209,7 @@ def test_quotas_are_not_sanitised(hopper: SimulatedCluster) -> None:
     assert lines[0]["resource"] == "requests.nvidia.com/gpu"
 
 
-def test_the_scenario_tells_one_set_of_series_per_object(hopper: SimulatedCluster) -> None:
+def test_the_scenario_shows_one_set_of_series_per_object(hopper: SimulatedCluster) -> None:
     at = MONTH + timedelta(days=6)
     text = ClusterExposition(hopper).kube_state_metrics_text(at)
 

@@ -242,7 +242,7 @@ def test_energy_never_falls(lines: list[Line]) -> None:
         assert ordered == sorted(ordered)
 
 
-def test_a_prometheus_is_told_to_scrape_in_the_same_shape(world: Scenario, text: str) -> None:
+def test_a_prometheus_is_reported_to_scrape_in_the_same_shape(world: Scenario, text: str) -> None:
     configs = scrape_configs(world.clusters, "127.0.0.1:9400")
 
     by_job = {str(one["job_name"]): one for one in configs}

@@ -27,7 +27,7 @@ def test_history_and_live_scrapes_are_the_same_series(state: Path, programs: Pat
     until = now - timedelta(minutes=1)
     scenario = demo_scenario(3, month, until + timedelta(days=1), scrape_interval_seconds=60)
     growing = GrowingScenario(lambda horizon: demo_scenario(3, month, horizon))
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     with LiveExporter(growing, clock=wall_clock) as exporter:
         server = EmbeddedPrometheus(
             state / "prometheus",
@@ -39,7 +39,7 @@ def test_history_and_live_scrapes_are_the_same_series(state: Path, programs: Pat
             scenario,
             begin_at=until - timedelta(hours=1),
             until=until,
-            on_progress=lambda done, total: told.append((done, total)),
+            on_progress=lambda done, total: reported.append((done, total)),
         )
         server.start()
         is_continued = wait_until(
@@ -48,8 +48,8 @@ def test_history_and_live_scrapes_are_the_same_series(state: Path, programs: Pat
         server.stop()
 
     assert figures.samples > 10_000
-    assert told[0][0] == 0
-    assert told[-1][0] == told[-1][1]
+    assert reported[0][0] == 0
+    assert reported[-1][0] == reported[-1][1]
     assert is_continued
 
 

@@ -1,4 +1,4 @@
-"""A small HTTPS server that answers as told, byte by byte, and the objects it tells of."""
+"""A small HTTPS server that answers as reported, byte by byte, and the objects it shows of."""
 
 import json
 import threading
@@ -41,7 +41,7 @@ class Answer:
 
 
 @dataclass
-class Told:
+class Reported:
     """What the server answers, first answer first and the last one for ever; what it was asked."""
 
     answers: list[Answer] = field(default_factory=list)
@@ -67,22 +67,22 @@ class Told:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
-def _handler(told: Told) -> type[BaseHTTPRequestHandler]:
+def _handler(reported: Reported) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             authorization = self.headers.get("Authorization", "")
-            told.asked.append((parts.path, dict(parse_qsl(parts.query)), authorization))
-            answer = told.next_answer()
+            reported.asked.append((parts.path, dict(parse_qsl(parts.query)), authorization))
+            answer = reported.next_answer()
             self.send_response(answer.code)
             self.send_header("Content-Type", answer.content_type)
             for name, text in answer.headers:
                 self.send_header(name, text)
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
-            self.close_connection = not told.write(answer, self.wfile)
+            self.close_connection = not reported.write(answer, self.wfile)
 
         def handle(self) -> None:
             try:
@@ -97,11 +97,11 @@ def _handler(told: Told) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def canned_api(folder: Path) -> Iterator[Told]:
-    """Run a server; yield what it is told and was asked."""
-    told = Told()
+def canned_api(folder: Path) -> Iterator[Reported]:
+    """Run a server; yield what it is reported and was asked."""
+    reported = Reported()
     identity = make_identity(folder)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(told))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(reported))
     server.daemon_threads = True
     server.socket = identity.server_context().wrap_socket(
         server.socket, server_side=True, do_handshake_on_connect=False
@@ -109,14 +109,14 @@ def canned_api(folder: Path) -> Iterator[Told]:
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     (folder / "ca.pem").write_text(identity.authority_pem)
-    told.kubeconfig = write_kubeconfig(
+    reported.kubeconfig = write_kubeconfig(
         folder / "kubeconfig",
         url=f"https://127.0.0.1:{server.server_address[1]}",
         authority_pem=identity.authority_pem,
         token="sesame",
     )
-    yield told
-    told.release.set()
+    yield reported
+    reported.release.set()
     server.shutdown()
     server.server_close()
     thread.join()

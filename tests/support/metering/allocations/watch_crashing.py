@@ -2,8 +2,8 @@
 
     python -m tests.support.metering.allocations.watch_crashing watch.list.before_commit 1
 
-dies at the first time it comes to that point, as by SIGKILL. Whoever goes on afterwards looks at
-the kept versions, as the driver does: what they cover is not told again, everything after is.
+dies at the first time it comes to that point, as by SIGKILL. Anyone who goes on afterwards looks at
+the kept versions, as the driver does: what they cover is not reported again, everything after is.
 """
 
 import os
@@ -24,15 +24,15 @@ from metering.protocols.watch import ClaimState, NodeState, ObjectState, PodStat
 from metering.selectors.allocations.watch import cursor_of
 from metering.services.allocations.leases import release_lease
 from tests.support.builders import bind, make_cluster, make_organization, make_project
-from tests.support.metering.allocations.told import (
+from tests.support.metering.allocations.states import (
     Watching,
     deleted,
     event,
     lead,
-    told_claim,
-    told_node,
-    told_pod,
-    told_slice,
+    reported_claim,
+    reported_node,
+    reported_pod,
+    reported_slice,
 )
 from tests.support.metering.crashing import DEAD
 from tests.support.metering.seen import HOUR
@@ -61,36 +61,40 @@ def watch(holder: str) -> None:
 def _steps(leading: Watching) -> list[tuple[WatchedKind, int, Callable[[], object]]]:
     """Return the steps in order, each with the version it leaves; heartbeats move none."""
     pods, nodes, claims = WatchedKind.PODS, WatchedKind.NODES, WatchedKind.CLAIMS
-    told = [
-        event(_at(told_pod("a"), 11), 5),
-        deleted(_at(told_pod("b", finished=20), 12), 22),
-        event(_at(told_pod("strange", node="node-2"), 13), 23),
+    reported = [
+        event(_at(reported_pod("a"), 11), 5),
+        deleted(_at(reported_pod("b", finished=20), 12), 22),
+        event(_at(reported_pod("strange", node="node-2"), 13), 23),
     ]
     later = [
-        deleted(_at(told_pod("a"), 14), 40),
-        event(_at(told_pod("c", bound=30), 15), 41),
-        event(_at(told_pod("a"), 16), 42),
+        deleted(_at(reported_pod("a"), 14), 40),
+        event(_at(reported_pod("c", bound=30), 15), 41),
+        event(_at(reported_pod("a"), 16), 42),
     ]
     never = 1_000_000
     return [
-        (nodes, 1, lambda: leading.list(-60, told_node(), version="1")),
-        (WatchedKind.SLICES, 1, lambda: leading.list(-60, told_slice(), version="1")),
+        (nodes, 1, lambda: leading.list(-60, reported_node(), version="1")),
+        (WatchedKind.SLICES, 1, lambda: leading.list(-60, reported_slice(), version="1")),
         (pods, 10, lambda: leading.list(-60, *_first_pods(), version="10")),
-        (claims, 1, lambda: leading.list(-60, told_claim(consumers=["a"]), version="1")),
+        (claims, 1, lambda: leading.list(-60, reported_claim(consumers=["a"]), version="1")),
         (pods, never, lambda: leading.beat(0)),
-        (pods, 13, lambda: leading.tell(*told)),
-        (nodes, 2, lambda: leading.tell(event(_at(told_node("node-2"), 2), 24))),
+        (pods, 13, lambda: leading.tell(*reported)),
+        (nodes, 2, lambda: leading.tell(event(_at(reported_node("node-2"), 2), 24))),
         (pods, never, lambda: leading.beat(30)),
         (pods, 16, lambda: leading.tell(*later)),
-        (claims, 2, lambda: leading.tell(event(_at(told_claim(devices=()), 2), 45))),
-        (pods, 20, lambda: leading.list(3600, told_pod("c", bound=30), version="20")),
+        (claims, 2, lambda: leading.tell(event(_at(reported_claim(devices=()), 2), 45))),
+        (pods, 20, lambda: leading.list(3600, reported_pod("c", bound=30), version="20")),
         (pods, never, lambda: leading.beat(3610)),
     ]
 
 
 def _first_pods() -> list[ObjectState]:
     """Return enough pods for two pages."""
-    return [told_pod("b"), told_pod("d"), told_pod("waiting", bound=None, phase="Pending")]
+    return [
+        reported_pod("b"),
+        reported_pod("d"),
+        reported_pod("waiting", bound=None, phase="Pending"),
+    ]
 
 
 def _at(state: State, version: int) -> State:

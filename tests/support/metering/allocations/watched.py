@@ -72,7 +72,7 @@ def offered(
     end: int | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> NodeRecord:
-    """Let the watch have written what a node offered; eight whole GPUs unless told otherwise."""
+    """Let the watch have written what a node offered; eight whole GPUs unless set otherwise."""
     return NodeRecord.objects.create(
         cluster=cluster,
         node=node,

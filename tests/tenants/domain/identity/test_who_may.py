@@ -9,7 +9,7 @@ PLATFORM = frozenset({RoleScope.PLATFORM})
 
 
 @pytest.mark.parametrize(
-    ("capability", "told"),
+    ("capability", "reported"),
     [
         ("quotas:preemption:write", "a platform admin"),
         ("quotas:suspension:write", "a platform admin or a finance admin"),
@@ -23,8 +23,8 @@ PLATFORM = frozenset({RoleScope.PLATFORM})
         ),
     ],
 )
-def test_every_role_that_carries_a_capability_is_named(capability: str, told: str) -> None:
-    assert who_may(capability) == told
+def test_every_role_that_carries_a_capability_is_named(capability: str, reported: str) -> None:
+    assert who_may(capability) == reported
 
 
 def test_for_an_object_of_the_platform_only_its_roles_are_named() -> None:

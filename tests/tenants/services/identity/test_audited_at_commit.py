@@ -95,17 +95,17 @@ def _change_people(changes: Callable[..., Any]) -> None:
 
 
 def _change_a_person(changes: Callable[..., Any]) -> None:
-    """Every field, and every deed that ends tokens, with a token that it ends."""
+    """Every field, and every call that ends tokens, with a token that it ends."""
     by: dict[str, Any] = {"actor": HOST, "at": AT}
     wanted = {"username": "iris2", "first_name": "I", "last_name": "R", "email": "i@y.test"}
     iris = make_user("iris")
-    deeds: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+    calls: list[tuple[Callable[..., Any], dict[str, Any]]] = [
         (people.change_person, {"changes": {**wanted, "is_staff": True}}),
         (people.change_person, {"changes": {"is_staff": False}}),
         (people.set_password, {"password": "z" * 12, "by": "own"}),
         (people.deactivate_user, {}),
     ]
-    for service, given in deeds:
+    for service, given in calls:
         tokens.issue_token(name="c", expires_at=LATER, user=iris, **by)
         iris = changes(service, user=iris, **given, **by)
     assert [*iris.api_tokens.values_list("revoked_at", flat=True)] == [AT] * 4

@@ -123,7 +123,7 @@ def test_a_superuser_counts_as_platform_admin_where_duties_stay_apart() -> None:
         grant_role(role=Role.FINANCE_ADMIN, user=root, actor=SEED, at=AT)
 
 
-def test_holder_and_scope_must_fit_the_role_and_both_problems_are_told(cast: Cast) -> None:
+def test_holder_and_scope_must_fit_the_role_and_both_problems_are_reported(cast: Cast) -> None:
     with pytest.raises(InvalidInputError) as refusal:
         grant_role(
             role=Role.PROJECT_LEAD,

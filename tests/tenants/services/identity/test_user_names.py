@@ -44,14 +44,14 @@ def test_no_person_gets_a_name_that_looks_like_anothers(name: str) -> None:
     """The attack: a name that reads as the platform admin's in a list or a mail."""
     carol = make_user("carol")
 
-    deeds: list[Callable[[], object]] = [
+    calls: list[Callable[[], object]] = [
         lambda: make(name),
         lambda: create_superuser(
             username=name, email="f@example.test", password="x" * 12, actor=HOST, at=AT
         ),
         lambda: change_person(user=carol, changes={"username": name}, actor=HOST, at=AT),
     ]
-    for refused in deeds:
+    for refused in calls:
         with pytest.raises(InvalidInputError) as refusal:
             refused()
         assert {(p.field, p.code) for p in refusal.value.problems} >= {("username", "not_plain")}

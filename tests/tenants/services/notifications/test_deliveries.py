@@ -30,7 +30,7 @@ HOOK = "https://acme.test/hook"
 
 
 @pytest.fixture(autouse=True)
-def nobody_told() -> Iterator[None]:
+def not_notified() -> Iterator[None]:
     SimulatedSender.purge()
     yield
     SimulatedSender.purge()
@@ -164,9 +164,9 @@ def test_a_mistake_at_one_address_stops_no_other() -> None:
     assert broken.last_error == "unexpected: ValueError"
     assert sorted(breaking.sent) == [f"{HOOK}/1", f"{HOOK}/2"]
     assert NotificationDelivery.objects.filter(state="sent").count() == 2
-    (told,) = [entry for entry in logs if entry["event"] == "tenants.notifications.crashed"]
-    assert (told["log_level"], told["key"]) == ("error", str(broken.pk))
-    assert told["exc_info"] is breaking.mistake
+    (reported,) = [entry for entry in logs if entry["event"] == "tenants.notifications.crashed"]
+    assert (reported["log_level"], reported["key"]) == ("error", str(broken.pk))
+    assert reported["exc_info"] is breaking.mistake
 
 
 @pytest.mark.django_db
@@ -242,7 +242,7 @@ def test_what_was_written_while_its_endpoint_was_closed_is_skipped_at_the_claim(
 
 
 @pytest.mark.django_db
-def test_an_endpoint_that_is_closed_while_others_are_told_hears_nothing() -> None:
+def test_an_endpoint_that_is_closed_while_others_are_reported_hears_nothing() -> None:
     make_hooks()
     claimed = claim()
     NotificationDelivery.objects.update(state="skipped", last_error="Its endpoint was closed.")

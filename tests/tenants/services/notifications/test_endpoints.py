@@ -74,7 +74,7 @@ def test_nobody_else_does(cast: Cast, name: str, fields: dict[str, Any]) -> None
     assert not NotificationEndpoint.objects.exists()
 
 
-def test_everything_wrong_with_an_endpoint_is_told_at_once(cast: Cast) -> None:
+def test_everything_wrong_with_an_endpoint_is_reported_at_once(cast: Cast) -> None:
     with pytest.raises(InvalidInputError) as refusal:
         register(
             cast,
@@ -108,7 +108,7 @@ def test_an_event_that_does_not_exist_is_refused_when_made_and_when_changed(cast
     assert (mail.events, mail.version) == (["quotas:request:*"], 1)
 
 
-def test_an_address_is_told_once(cast: Cast) -> None:
+def test_an_address_is_reported_once(cast: Cast) -> None:
     first = register(cast)
 
     with pytest.raises(EndpointKnownError):
@@ -118,7 +118,7 @@ def test_an_address_is_told_once(cast: Cast) -> None:
     assert register(cast).pk != first.pk
 
 
-def test_a_closed_endpoint_is_told_nothing_that_was_still_on_its_way(cast: Cast) -> None:
+def test_a_closed_endpoint_is_reported_nothing_that_was_still_on_its_way(cast: Cast) -> None:
     mail = register(cast)
     other = register(cast, address="other@acme.test")
     for key in ("sent", "waiting"):

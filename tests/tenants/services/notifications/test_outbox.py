@@ -1,4 +1,4 @@
-"""What happened is written down for everybody who is to be told, once."""
+"""What happened is written down for everybody who is to be reported, once."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def endpoint(
     )
 
 
-def told() -> list[tuple[str, str]]:
+def reported() -> list[tuple[str, str]]:
     rows = NotificationDelivery.objects.order_by("kind", "address")
     return list(rows.values_list("kind", "address"))
 
@@ -61,7 +61,7 @@ def test_it_is_kept_with_everything_that_was_said(cast: Cast) -> None:
     assert (delivery.state, delivery.attempts, delivery.next_at) == ("pending", 0, AT)
 
 
-def test_endpoints_of_the_organization_and_of_the_platform_are_told_when_they_ask(
+def test_endpoints_of_the_organization_and_of_the_platform_are_reported_when_they_ask(
     cast: Cast,
 ) -> None:
     endpoint(cast.acme, "https://acme.test/all")
@@ -73,20 +73,20 @@ def test_endpoints_of_the_organization_and_of_the_platform_are_told_when_they_as
 
     tell(organization_id=cast.acme.pk)
 
-    assert told() == [
+    assert reported() == [
         ("mail", "quota@acme.test"),
         ("webhook", "https://acme.test/all"),
         ("webhook", "https://platform.test/all"),
     ]
 
 
-def test_a_matter_of_the_platform_is_told_to_no_organization(cast: Cast) -> None:
+def test_a_matter_of_the_platform_is_reported_to_no_organization(cast: Cast) -> None:
     endpoint(cast.acme, "https://acme.test/all")
     endpoint(None, "https://platform.test/all")
 
     tell(roles=[Role.ORGANIZATION_ADMIN, Role.PROJECT_LEAD, Role.FINANCE_ADMIN])
 
-    assert told() == [("mail", "dora@example.test"), ("webhook", "https://platform.test/all")]
+    assert reported() == [("mail", "dora@example.test"), ("webhook", "https://platform.test/all")]
 
 
 @pytest.mark.parametrize(
@@ -100,22 +100,22 @@ def test_a_matter_of_the_platform_is_told_to_no_organization(cast: Cast) -> None
         ([], []),
     ],
 )
-def test_people_are_told_by_the_roles_they_hold_over_the_matter(
+def test_people_are_reported_by_the_roles_they_hold_over_the_matter(
     cast: Cast, roles: list[Role], names: list[str]
 ) -> None:
     tell(organization_id=cast.acme.pk, project_ids=[cast.llm.pk], roles=roles)
 
-    assert told() == [("mail", f"{name}@example.test") for name in names]
+    assert reported() == [("mail", f"{name}@example.test") for name in names]
 
 
-def test_leads_of_a_project_are_told_only_where_it_is_about_one(cast: Cast) -> None:
+def test_leads_of_a_project_are_reported_only_where_it_is_about_one(cast: Cast) -> None:
     tell(organization_id=cast.acme.pk, roles=[Role.PROJECT_LEAD, Role.MEMBER])
     tell(organization_id=cast.acme.pk, project_ids=[cast.vision.pk], roles=[Role.PROJECT_LEAD])
 
-    assert told() == []
+    assert reported() == []
 
 
-def test_nobody_is_told_twice(cast: Cast) -> None:
+def test_nobody_is_reported_twice(cast: Cast) -> None:
     grant(cast.bob, Role.ORGANIZATION_ADMIN, organization=cast.acme)
     endpoint(cast.acme, "bob@example.test")
     cast.dora.email = "bob@example.test"
@@ -128,10 +128,10 @@ def test_nobody_is_told_twice(cast: Cast) -> None:
         roles=[Role.PROJECT_LEAD, Role.ORGANIZATION_ADMIN],
     )
 
-    assert told() == [("mail", "alice@example.test"), ("mail", "bob@example.test")]
+    assert reported() == [("mail", "alice@example.test"), ("mail", "bob@example.test")]
 
 
-def test_who_left_or_has_no_address_is_not_told(cast: Cast) -> None:
+def test_who_left_or_has_no_address_is_not_reported(cast: Cast) -> None:
     cast.bob.is_active = False
     cast.bob.save()
     cast.carol.email = ""
@@ -140,15 +140,15 @@ def test_who_left_or_has_no_address_is_not_told(cast: Cast) -> None:
     tell(organization_id=cast.acme.pk, usernames=["bob", "carol", "nobody"])
 
     assert Notification.objects.count() == 1
-    assert told() == []
+    assert reported() == []
 
 
-def test_who_is_named_is_told_only_with_a_role_there_or_on_the_platform(cast: Cast) -> None:
+def test_who_is_named_is_reported_only_with_a_role_there_or_on_the_platform(cast: Cast) -> None:
     everybody = ["alice", "bob", "carol", "dora", "frank", "ann", "mallory"]
     make_user("stranger")
 
     tell(organization_id=cast.acme.pk, usernames=[*everybody, "stranger"])
-    of_acme = told()
+    of_acme = reported()
     NotificationDelivery.objects.all().delete()
     tell(usernames=everybody)
 
@@ -156,10 +156,10 @@ def test_who_is_named_is_told_only_with_a_role_there_or_on_the_platform(cast: Ca
         ("mail", f"{name}@example.test")
         for name in ("alice", "ann", "bob", "carol", "dora", "frank")
     ]
-    assert told() == [("mail", f"{name}@example.test") for name in ("ann", "dora", "frank")]
+    assert reported() == [("mail", f"{name}@example.test") for name in ("ann", "dora", "frank")]
 
 
-def test_each_is_told_their_own_and_no_endpoint_is(cast: Cast) -> None:
+def test_each_is_reported_their_own_and_no_endpoint_is(cast: Cast) -> None:
     endpoint(cast.acme, "https://acme.test/all")
     own = [
         PersonalNews(username=name, subject=f"For {name}", text=f"{name}'s", facts={"pods": 1})
@@ -207,7 +207,7 @@ def test_telling_each_their_own_takes_as_many_statements_for_many(cast: Cast) ->
     assert NotificationDelivery.objects.count() == 21
 
 
-def test_what_has_a_key_is_told_once(cast: Cast) -> None:
+def test_what_has_a_key_is_reported_once(cast: Cast) -> None:
     acme = {"organization_id": cast.acme.pk}
     first = tell(key="reminder:1", usernames=["bob"], **acme)
     second = tell(key="reminder:1", usernames=["bob", "carol"], **acme)
@@ -217,15 +217,15 @@ def test_what_has_a_key_is_told_once(cast: Cast) -> None:
     assert second is None
     assert other is not None
     assert Notification.objects.count() == 2
-    assert told() == [("mail", "bob@example.test")]
+    assert reported() == [("mail", "bob@example.test")]
 
 
-def test_what_has_no_key_is_told_each_time(cast: Cast) -> None:
+def test_what_has_no_key_is_reported_each_time(cast: Cast) -> None:
     tell(organization_id=cast.acme.pk, usernames=["bob"])
     tell(organization_id=cast.acme.pk, usernames=["bob"])
 
     assert Notification.objects.count() == 2
-    assert told() == [("mail", "bob@example.test")] * 2
+    assert reported() == [("mail", "bob@example.test")] * 2
 
 
 @pytest.mark.usefixtures("cast")
@@ -237,7 +237,7 @@ def test_a_subject_is_one_line_that_fits() -> None:
     assert len(subject) == 200
 
 
-def test_statements_do_not_grow_with_those_who_are_told(cast: Cast) -> None:
+def test_statements_do_not_grow_with_those_who_are_reported(cast: Cast) -> None:
     with CaptureQueriesContext(connection) as few:
         tell(organization_id=cast.acme.pk, roles=[Role.PROJECT_LEAD], project_ids=[cast.llm.pk])
     for number in range(20):
@@ -260,7 +260,7 @@ def test_what_is_no_event_is_a_mistake(event: str) -> None:
 
 
 @pytest.mark.usefixtures("committed_db")
-def test_it_is_written_with_what_it_tells_or_not_at_all() -> None:
+def test_it_is_written_with_what_it_shows_or_not_at_all() -> None:
     def roll_back() -> None:
         with transaction.atomic():
             tell()

@@ -26,7 +26,7 @@ binds = st.tuples(
     st.just("bind"), st.sampled_from("ab"), st.sampled_from("xy"), hour, st.none() | hour
 )
 ends = st.tuples(st.just("end"), st.sampled_from("ab"), st.sampled_from("xy"), hour, st.just(0))
-deeds = st.lists(binds | ends, max_size=10)
+calls = st.lists(binds | ends, max_size=10)
 
 
 @dataclass
@@ -64,7 +64,7 @@ def is_endable(span: Span, end: int) -> bool:
 
 
 class Desk:
-    """Does each deed with the product and on paper, and holds one against the other."""
+    """Does each call with the product and on paper, and holds one against the other."""
 
     def __init__(self, projects: int) -> None:
         organization = make_organization()
@@ -94,7 +94,7 @@ class Desk:
         """End the oldest binding of a namespace; without one there is nothing to do."""
         for span, row in zip(self.spans, self.rows, strict=True):
             if (span.cluster, span.namespace) == (cluster, namespace):
-                deed = partial(
+                call = partial(
                     close_binding,
                     binding=row,
                     valid_until=moment(hour),
@@ -102,23 +102,23 @@ class Desk:
                     at=MONTH_START,
                 )
                 is_expected, is_change = is_endable(span, hour), span.end != hour
-                if self.tried(deed, is_expected=is_expected, is_change=is_change) is not None:
+                if self.tried(call, is_expected=is_expected, is_change=is_change) is not None:
                     span.end = hour
                 return
 
     def tried(
-        self, deed: Callable[[], NamespaceBinding], *, is_expected: bool, is_change: bool = True
+        self, call: Callable[[], NamespaceBinding], *, is_expected: bool, is_change: bool = True
     ) -> NamespaceBinding | None:
         """Do it; refused or not as expected, with one audit entry if it changes anything."""
         entries = AuditEntry.objects.count()
         row = None
         with suppress(DomainError), transaction.atomic():
-            row = deed()
+            row = call()
         assert (row is not None) == is_expected
         assert AuditEntry.objects.count() == entries + (is_expected and is_change)
         return row
 
-    def told(self, cluster: str, hour: int) -> list[tuple[str, object]]:
+    def reported(self, cluster: str, hour: int) -> list[tuple[str, object]]:
         facts = namespace_directory(
             self.clusters[cluster].pk, begin_at=moment(hour), end_at=moment(hour + 1)
         )
@@ -140,25 +140,25 @@ def moment(hour: int) -> datetime:
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(deeds=deeds)
+@given(calls=calls)
 def test_a_binding_is_taken_exactly_when_the_naive_list_has_room(
-    deeds: list[tuple[str, str, str, int, int | None]],
+    calls: list[tuple[str, str, str, int, int | None]],
 ) -> None:
     with transaction.atomic():
-        desk = Desk(len(deeds))
-        for number, (verb, cluster, namespace, begin, end) in enumerate(deeds):
+        desk = Desk(len(calls))
+        for number, (verb, cluster, namespace, begin, end) in enumerate(calls):
             if verb == "bind":
                 desk.bind(Span(cluster, namespace, number, begin, end))
             else:
                 desk.end(cluster, namespace, begin)
         for cluster in desk.clusters:
             for hour in range(HOURS + 2):
-                assert desk.told(cluster, hour) == desk.on_paper(cluster, hour)
+                assert desk.reported(cluster, hour) == desk.on_paper(cluster, hour)
         transaction.set_rollback(True)
 
 
 @pytest.mark.django_db
-def test_the_directory_tells_owner_and_range_of_what_holds_within_the_time_asked() -> None:
+def test_the_directory_shows_owner_and_range_of_what_holds_within_the_time_asked() -> None:
     cluster, organization = make_cluster(), make_organization()
     first, second = (make_project(organization, slug) for slug in ("first", "second"))
     for project, begin, end in ((first, 0, 2), (second, 2, None)):

@@ -57,7 +57,7 @@ def test_a_bound_namespace_is_audited_in_the_trail_of_its_organization() -> None
     assert entry.facts["namespace"] == "llm-prod"
 
 
-def test_every_problem_of_a_binding_is_told_at_once() -> None:
+def test_every_problem_of_a_binding_is_reported_at_once() -> None:
     with pytest.raises(InvalidInputError) as refusal:
         bind_namespace(
             cluster=make_cluster(),

@@ -59,7 +59,7 @@ def test_a_new_organization_leaves_one_audit_entry() -> None:
     assert (entry.occurred_at, entry.actor_kind, entry.actor_id) == (AT, "system", "seed")
 
 
-def test_every_problem_of_a_new_organization_is_told_at_once() -> None:
+def test_every_problem_of_a_new_organization_is_reported_at_once() -> None:
     with pytest.raises(InvalidInputError) as refusal:
         create_organization(
             slug="Not a slug",
@@ -102,7 +102,7 @@ def test_a_slug_is_used_once() -> None:
     assert (Organization.objects.count(), AuditEntry.objects.count()) == (1, 0)
 
 
-def test_a_change_tells_old_and_new_and_counts_the_version() -> None:
+def test_a_change_shows_old_and_new_and_counts_the_version() -> None:
     acme = make_organization("acme", cost_center="A1")
 
     changed = update_organization(

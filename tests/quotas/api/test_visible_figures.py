@@ -1,4 +1,4 @@
-"""Over REST the figures of a limit are told only to who may read it, wherever they would stand."""
+"""The figures of a limit over REST: only for those who may read it, in every answer."""
 
 import re
 from typing import Any
@@ -60,7 +60,7 @@ def preview(caller: Caller, name: str, cast: Cast, **further: object) -> list[di
         ("ann", ACME_FULL),
     ],
 )
-def test_a_refusal_by_the_organization_tells_figures_to_who_reads_its_limit(
+def test_a_refusal_by_the_organization_shows_figures_to_who_reads_its_limit(
     cast: Cast, caller: Caller, name: str, expected: str
 ) -> None:
     refusal = refuse(cast, ACME_FULL)
@@ -71,27 +71,27 @@ def test_a_refusal_by_the_organization_tells_figures_to_who_reads_its_limit(
 
 
 @pytest.mark.parametrize("name", ["carol", "bob", "alice", "ann"])
-def test_a_refusal_by_the_project_tells_its_figures_to_everybody_in_it(
+def test_a_refusal_by_the_project_shows_its_figures_to_everybody_in_it(
     cast: Cast, caller: Caller, name: str
 ) -> None:
     assert messages(caller(name), refuse(cast, LLM_FULL)) == {LLM_FULL}
 
 
-def test_a_lead_is_told_what_is_in_the_way_without_the_organizations_numbers(
+def test_a_lead_is_reported_what_is_in_the_way_without_the_organizations_numbers(
     cast: Cast, caller: Caller
 ) -> None:
     make_limit(cast.acme, units=6)
 
-    told = {name: preview(caller, name, cast) for name in ("bob", "alice")}
+    reported = {name: preview(caller, name, cast) for name in ("bob", "alice")}
 
-    assert told["bob"] == [
+    assert reported["bob"] == [
         {
             "field": "requested_units",
             "code": "above_organization_limit",
             "message": "The organization's large limit does not allow as many.",
         }
     ]
-    assert told["alice"] == [
+    assert reported["alice"] == [
         {
             "field": "requested_units",
             "code": "project_exceeds_organization",
@@ -108,12 +108,14 @@ def test_a_lead_learns_nothing_of_other_projects_from_a_preview(cast: Cast, call
         make_limit(cast.acme, cast.vision, getattr(cast, name), units=15)
     QuotaLimit.objects.filter(project=cast.vision, user=None).update(limit_units=14)
 
-    told = preview(caller, "bob", cast)
+    reported = preview(caller, "bob", cast)
 
-    assert told[0]["code"] == "above_organization_limit"
-    assert len({problem["message"] for problem in told}) == 2 < len(preview(caller, "alice", cast))
-    assert not any(NUMBERS.search(problem["message"]) for problem in told)
-    assert "vision" not in str(told)
+    assert reported[0]["code"] == "above_organization_limit"
+    assert (
+        len({problem["message"] for problem in reported}) == 2 < len(preview(caller, "alice", cast))
+    )
+    assert not any(NUMBERS.search(problem["message"]) for problem in reported)
+    assert "vision" not in str(reported)
 
 
 def test_a_lead_cannot_tell_the_organizations_limit_from_what_others_hold_of_it(
@@ -137,7 +139,7 @@ def test_a_lead_cannot_tell_the_organizations_limit_from_what_others_hold_of_it(
     ]
 
 
-def test_asking_for_a_user_tells_a_lead_no_more_of_the_organization(
+def test_asking_for_a_user_shows_a_lead_no_more_of_the_organization(
     cast: Cast, caller: Caller
 ) -> None:
     make_limit(cast.acme, units=20)
@@ -154,12 +156,12 @@ def test_asking_for_a_user_tells_a_lead_no_more_of_the_organization(
     }
 
 
-def test_a_lead_is_told_the_numbers_of_the_own_project(cast: Cast, caller: Caller) -> None:
+def test_a_lead_is_reported_the_numbers_of_the_own_project(cast: Cast, caller: Caller) -> None:
     make_limit(cast.acme, cast.llm, units=5)
 
-    (told,) = preview(caller, "bob", cast, user="carol")
+    (reported,) = preview(caller, "bob", cast, user="carol")
 
-    assert told["message"] == (
+    assert reported["message"] == (
         "User carol would have 9 large in project llm, the project's limit is 5: 4 too many."
     )
 
@@ -180,7 +182,7 @@ def test_a_lead_who_decides_is_refused_without_the_organizations_numbers(
     assert not QuotaLimit.objects.filter(project=cast.llm).exists()
 
 
-def test_an_administrator_who_decides_is_told_every_number(cast: Cast, caller: Caller) -> None:
+def test_an_administrator_who_decides_is_reported_every_number(cast: Cast, caller: Caller) -> None:
     make_limit(cast.acme, units=6)
     request = ask(cast, at=AT)
 

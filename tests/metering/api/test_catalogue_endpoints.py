@@ -7,7 +7,7 @@ import pytest
 from metering.domain.catalogue.sizing import DEFAULT_RULES, rule_to_json
 from metering.models import CatalogueVersion
 from tests.support.cast import Cast
-from tests.support.metering.doors import API, Door, results
+from tests.support.metering.clients import API, ClientFor, results
 
 DEFAULTS = [rule_to_json(rule) for rule in DEFAULT_RULES]
 MEDIUM_WHOLE: list[dict[str, Any]] = [
@@ -23,16 +23,16 @@ def versions() -> list[int]:
     return list(CatalogueVersion.objects.values_list("version", flat=True))
 
 
-def test_a_member_reads_the_rules(cast: Cast, door: Door) -> None:
-    (one,) = results(door(cast.carol), "catalogue-versions")
+def test_a_member_reads_the_rules(cast: Cast, client_for: ClientFor) -> None:
+    (one,) = results(client_for(cast.carol), "catalogue-versions")
 
     assert (one["version"], one["rules"]) == (1, DEFAULTS)
-    answer = door(cast.carol).get(f"{PATH}1/")
+    answer = client_for(cast.carol).get(f"{PATH}1/")
     assert (answer.status_code, answer["ETag"]) == (200, '"1"')
 
 
-def test_a_platform_admin_stores_the_next_version_once(cast: Cast, door: Door) -> None:
-    client = door(cast.frank)
+def test_a_platform_admin_stores_the_next_version_once(cast: Cast, client_for: ClientFor) -> None:
+    client = client_for(cast.frank)
 
     first = client.post(PATH, PROPOSED, headers=KEY)
     again = client.post(PATH, PROPOSED, headers=KEY)
@@ -43,8 +43,8 @@ def test_a_platform_admin_stores_the_next_version_once(cast: Cast, door: Door) -
     assert versions() == [2, 1]
 
 
-def test_a_preview_answers_with_the_differences(cast: Cast, door: Door) -> None:
-    answer = door(cast.frank).post(f"{PATH}preview/", {"rules": MEDIUM_WHOLE})
+def test_a_preview_answers_with_the_differences(cast: Cast, client_for: ClientFor) -> None:
+    answer = client_for(cast.frank).post(f"{PATH}preview/", {"rules": MEDIUM_WHOLE})
 
     assert answer.status_code == 200
     assert answer.json() == [
@@ -62,8 +62,8 @@ def test_a_preview_answers_with_the_differences(cast: Cast, door: Door) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "preview/"])
-def test_a_tenant_does_not_edit(path: str, cast: Cast, door: Door) -> None:
-    answer = door(cast.carol).post(f"{PATH}{path}", PROPOSED, headers=KEY)
+def test_a_tenant_does_not_edit(path: str, cast: Cast, client_for: ClientFor) -> None:
+    answer = client_for(cast.carol).post(f"{PATH}{path}", PROPOSED, headers=KEY)
 
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
     assert versions() == [1]
@@ -81,13 +81,13 @@ def test_a_tenant_does_not_edit(path: str, cast: Cast, door: Door) -> None:
     ],
 )
 def test_bad_rules_are_refused_and_nothing_is_stored(
-    change: dict[str, Any], status: int, code: str, cast: Cast, door: Door
+    change: dict[str, Any], status: int, code: str, cast: Cast, client_for: ClientFor
 ) -> None:
-    answer = door(cast.frank).post(PATH, {**PROPOSED, **change}, headers=KEY)
+    answer = client_for(cast.frank).post(PATH, {**PROPOSED, **change}, headers=KEY)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert versions() == [1]
 
 
-def test_a_version_that_is_not_there_is_not_found(cast: Cast, door: Door) -> None:
-    assert door(cast.frank).get(f"{PATH}9/").status_code == 404
+def test_a_version_that_is_not_there_is_not_found(cast: Cast, client_for: ClientFor) -> None:
+    assert client_for(cast.frank).get(f"{PATH}9/").status_code == 404

@@ -21,7 +21,7 @@ from bench import admission_stage
 from bench.harness import ROOT
 
 WORKERS, THREADS = 2, 8
-"""As `serve_admission` has them unless told otherwise."""
+"""As `serve_admission` has them unless set otherwise."""
 READY_SECONDS: Final = 30
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 BARE: Final = "bench.bare:make_application()"
@@ -272,9 +272,10 @@ def _cpu_seconds(pid: int) -> float:
 
 def _fields(pid: int) -> list[int]:
     """Return the fields of /proc/<pid>/stat after the name; the second is the parent's pid."""
-    told = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    reported = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     return [
-        int(word) if word.lstrip("-").isdigit() else 0 for word in told.rpartition(")")[2].split()
+        int(word) if word.lstrip("-").isdigit() else 0
+        for word in reported.rpartition(")")[2].split()
     ]
 
 

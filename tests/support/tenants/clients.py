@@ -1,4 +1,4 @@
-"""Doors: a client for each caller, signed in by a real API token, and what refusals look like."""
+"""A client for each caller, signed in by a real API token, and what refusals look like."""
 
 import json
 from datetime import timedelta
@@ -14,7 +14,7 @@ from tenants.models import ServiceAccount
 from tenants.services.identity.tokens import issue_token
 
 
-def open_door(
+def api_client(
     holder: User | ServiceAccount | None = None, *, scopes: tuple[str, ...] = ()
 ) -> APIClient:
     """Return a client that calls as a holder, or as nobody."""

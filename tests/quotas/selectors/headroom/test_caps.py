@@ -23,7 +23,7 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit, see_size
 from tests.support.quotas.fair_use import give, suspend
-from tests.support.quotas.fair_use_walls import GPU, make_wall
+from tests.support.quotas.fair_use_caps import GPU, make_wall
 
 BURST = ["gpu-ledger-burst"]
 HOUR_SECONDS = 3600
@@ -47,7 +47,7 @@ def ask(cast: Cast, *, units: int = 2, **fields: Any) -> StartAnswer:  # noqa: A
 
 
 @pytest.mark.parametrize("named", ["", "hopper"])
-def test_a_quota_that_pending_pods_fill_is_told_as_full(
+def test_a_quota_that_pending_pods_fill_is_reported_as_full(
     hopper: Cluster, cast: Cast, named: str
 ) -> None:
     make_wall(hopper, cast.llm, hard=12, used=16)
@@ -105,7 +105,7 @@ def test_an_old_reading_without_a_number_is_nothing_to_tell(hopper: Cluster, cas
     assert (ask(cast).verdict.free_units, ask(cast).unread) == (6, ())
 
 
-def test_who_may_not_start_anyhow_is_told_nothing_of_old_readings(
+def test_who_may_not_start_anyhow_is_reported_nothing_of_old_readings(
     hopper: Cluster, cast: Cast
 ) -> None:
     make_wall(hopper, cast.llm, hard=12, used=16, read_at=AT - timedelta(hours=9))
@@ -127,7 +127,7 @@ def test_a_cluster_whose_quota_was_read_comes_before_one_nobody_reads(
     assert (ask(cast, units=4).cluster, ask(cast, units=4).verdict.free_units) == ("hopper", 6)
 
 
-def test_when_is_told_of_the_cluster_in_which_no_quota_stands_in_the_way(
+def test_when_is_reported_of_the_cluster_in_which_no_quota_stands_in_the_way(
     hopper: Cluster, cast: Cast
 ) -> None:
     give(QuotaLimit.objects.get(), 4, begin_at=AT + timedelta(hours=5), end_at=None)

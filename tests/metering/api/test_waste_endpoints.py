@@ -46,7 +46,7 @@ class Stage:
         return found
 
     def rows(self, name: str, path: str) -> list[dict[str, Any]]:
-        """Return what somebody is told."""
+        """Return what somebody is reported."""
         answer = self.open(name).get(f"{API}/{path}")
         assert answer.status_code == 200, answer.content
         found: list[dict[str, Any]] = answer.json()["results"]
@@ -91,7 +91,7 @@ def test_each_list_is_seen_by_those_it_concerns(stage: Stage, path: str, seen_by
     assert {name for name in EVERYBODY if stage.rows(name, path)} == seen_by
 
 
-def test_a_finding_tells_what_is_held_and_what_would_serve(stage: Stage) -> None:
+def test_a_finding_shows_what_is_held_and_what_would_serve(stage: Stage) -> None:
     (found,) = stage.rows("carol", "waste-findings/?state=open&rule=idle")
 
     assert (found["rule"], found["state"], found["owner"]) == ("idle", "open", "carol")
@@ -125,14 +125,14 @@ def test_a_proposal_carries_its_failure_as_evidence(stage: Stage) -> None:
     assert found["event_begin_at"] == "2026-10-05T00:10:00Z"
 
 
-def test_an_event_tells_before_and_after(stage: Stage) -> None:
+def test_an_event_shows_before_and_after(stage: Stage) -> None:
     (found,) = stage.rows("frank", "device-events/?is_open=true&severity=fail")
 
     assert (found["kind"], found["code"], found["end_at"]) == ("xid", "79", None)
     assert (found["value_before"], found["value_after"]) == (None, "79.000000")
 
 
-def test_health_tells_availability_and_nulls(stage: Stage) -> None:
+def test_health_shows_availability_and_nulls(stage: Stage) -> None:
     (found,) = stage.rows("ann", "cluster-health/")
 
     assert (found["availability"], found["queued_pods"]) == (None, None)
@@ -224,7 +224,7 @@ def test_a_credit_without_usage_is_withdrawn_and_decided_by_nobody(stage: Stage,
     assert row["reason"] == "Corrections took back the usage that would have been credited."
 
 
-def test_an_accepted_credit_tells_what_was_taken_back_since(stage: Stage) -> None:
+def test_an_accepted_credit_shows_what_was_taken_back_since(stage: Stage) -> None:
     proposal = CreditProposal.objects.get()
     stage.post("dora", f"credit-proposals/{proposal.pk}/accept/", {"reason": "XID 79."})
     correct(proposal.window, stage.world.held[0], -1600)
@@ -268,7 +268,7 @@ def test_an_unknown_filter_is_refused(stage: Stage, path: str) -> None:
     assert stage.open("frank").get(f"{API}/{path}/?colour=red").status_code == 422
 
 
-def test_one_of_each_is_told_by_its_number(stage: Stage) -> None:
+def test_one_of_each_is_reported_by_its_number(stage: Stage) -> None:
     found = {
         "waste-findings": WasteFinding.objects.get().pk,
         "credit-proposals": CreditProposal.objects.get().pk,

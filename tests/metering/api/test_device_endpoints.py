@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 
 from metering.models import DeviceUsage, MeteringWindow
 from tests.support.cast import Cast
-from tests.support.metering.doors import API, RANGE, Door, results
+from tests.support.metering.clients import API, RANGE, ClientFor, results
 from tests.support.metering.seen import HOUR, moment
 
 
@@ -36,13 +36,13 @@ def rows(cast: Cast) -> None:
         DeviceUsage.objects.create(**common, uuid=f"GPU-{attribution}", attribution=attribution)
 
 
-def seen(door: Door, user: User, **query: str) -> list[str]:
-    found = results(door(user), "device-usage", **query)
+def seen(client_for: ClientFor, user: User, **query: str) -> list[str]:
+    found = results(client_for(user), "device-usage", **query)
     return sorted(row["uuid"] for row in found if not row["uuid"].startswith("GPU-seen"))
 
 
 @pytest.mark.usefixtures("rows")
-def test_the_platform_sees_every_device(cast: Cast, door: Door) -> None:
+def test_the_platform_sees_every_device(cast: Cast, client_for: ClientFor) -> None:
     everything = [
         "GPU-idle",
         "GPU-llm",
@@ -53,14 +53,16 @@ def test_the_platform_sees_every_device(cast: Cast, door: Door) -> None:
         "GPU-vision",
     ]
 
-    assert seen(door, cast.frank) == everything
+    assert seen(client_for, cast.frank) == everything
 
 
 @pytest.mark.usefixtures("rows")
-def test_tenants_see_only_devices_that_served_their_own_pods_alone(cast: Cast, door: Door) -> None:
-    assert seen(door, cast.alice) == ["GPU-llm", "GPU-vision"]
-    assert seen(door, cast.bob) == ["GPU-llm"]
-    assert seen(door, cast.mallory) == ["GPU-virus"]
+def test_tenants_see_only_devices_that_served_their_own_pods_alone(
+    cast: Cast, client_for: ClientFor
+) -> None:
+    assert seen(client_for, cast.alice) == ["GPU-llm", "GPU-vision"]
+    assert seen(client_for, cast.bob) == ["GPU-llm"]
+    assert seen(client_for, cast.mallory) == ["GPU-virus"]
 
 
 @pytest.mark.usefixtures("rows")
@@ -74,22 +76,22 @@ def test_tenants_see_only_devices_that_served_their_own_pods_alone(cast: Cast, d
     ],
 )
 def test_devices_are_filtered(
-    cast: Cast, door: Door, query: dict[str, str], expected: list[str]
+    cast: Cast, client_for: ClientFor, query: dict[str, str], expected: list[str]
 ) -> None:
-    assert seen(door, cast.frank, **query, **RANGE) == expected
+    assert seen(client_for, cast.frank, **query, **RANGE) == expected
 
 
 @pytest.mark.usefixtures("rows")
-def test_an_attribution_nobody_knows_is_refused(cast: Cast, door: Door) -> None:
-    answer = door(cast.frank).get(f"{API}/device-usage/", {"attribution": "stolen"})
+def test_an_attribution_nobody_knows_is_refused(cast: Cast, client_for: ClientFor) -> None:
+    answer = client_for(cast.frank).get(f"{API}/device-usage/", {"attribution": "stolen"})
 
     assert answer.status_code == 422
     assert "attribution" in str(answer.json())
 
 
 @pytest.mark.usefixtures("rows")
-def test_a_figure_without_data_is_null(cast: Cast, door: Door) -> None:
-    [row] = results(door(cast.frank), "device-usage", uuid="GPU-llm")
+def test_a_figure_without_data_is_null(cast: Cast, client_for: ClientFor) -> None:
+    [row] = results(client_for(cast.frank), "device-usage", uuid="GPU-llm")
 
     assert row["busy_ratio"] is None
     assert row["memory_total_mebibytes"] is None
@@ -100,8 +102,8 @@ def test_a_figure_without_data_is_null(cast: Cast, door: Door) -> None:
 
 
 @pytest.mark.usefixtures("rows")
-def test_nothing_can_be_written(cast: Cast, door: Door) -> None:
+def test_nothing_can_be_written(cast: Cast, client_for: ClientFor) -> None:
     before = DeviceUsage.objects.count()
 
-    assert door(cast.frank).post(f"{API}/device-usage/", {}).status_code == 405
+    assert client_for(cast.frank).post(f"{API}/device-usage/", {}).status_code == 405
     assert DeviceUsage.objects.count() == before

@@ -1,4 +1,4 @@
-"""Every deed of preemption: who does it, how, and the entries it leaves."""
+"""Every call of preemption: who does it, how, and the entries it leaves."""
 
 from datetime import timedelta
 from typing import Any

@@ -19,7 +19,7 @@ def make_wall(
     is_read: bool = True,
     read_at: datetime = AT,
 ) -> EnforcementTarget:
-    """Return a namespace's quota of whole GPUs, read back from the cluster unless told otherwise.
+    """Return a namespace's quota of whole GPUs, read back from the cluster unless set otherwise.
 
     A cluster that offers nothing yet offers whole GPUs from then on.
     """

@@ -1,11 +1,11 @@
-"""Usage over REST: whoever reads a project reads its usage, and nobody else does."""
+"""Usage over REST: anyone who reads a project reads its usage, and nobody else does."""
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.support.cast import Cast
-from tests.support.metering.doors import API, RANGE, Door, results
+from tests.support.metering.clients import API, RANGE, ClientFor, results
 
 # ---------------------------------------------------------------- usage
 
@@ -23,9 +23,9 @@ from tests.support.metering.doors import API, RANGE, Door, results
     ],
 )
 def test_everybody_sees_the_usage_of_their_own_projects(
-    cast: Cast, door: Door, name: str, pods: set[str]
+    cast: Cast, client_for: ClientFor, name: str, pods: set[str]
 ) -> None:
-    client = door(getattr(cast, name))
+    client = client_for(getattr(cast, name))
 
     assert {row["pod_uid"] for row in results(client, "usage-records")} == pods
     answer = client.get(f"{API}/usage-summary/", {**RANGE, "group_by": "project"})
@@ -34,20 +34,20 @@ def test_everybody_sees_the_usage_of_their_own_projects(
     assert sum(row["unit_seconds"] for row in totals) == sum(seconds[uid] for uid in pods)
 
 
-def test_a_usage_record_tells_whole_numbers(cast: Cast, door: Door) -> None:
-    [record] = results(door(cast.bob), "usage-records")
+def test_a_usage_record_shows_whole_numbers(cast: Cast, client_for: ClientFor) -> None:
+    [record] = results(client_for(cast.bob), "usage-records")
 
     assert (record["units"], record["seconds"], record["unit_seconds"]) == (2, 3600, 7200)
     assert (record["owner"], record["price_group"]) == ("carol", "H100/whole")
     assert record["window_start"] == "2026-10-05T13:00:00Z"
-    one = door(cast.bob).get(f"{API}/usage-records/{record['id']}/")
+    one = client_for(cast.bob).get(f"{API}/usage-records/{record['id']}/")
     assert one.json() == record
 
 
-def test_somebody_elses_record_does_not_exist(cast: Cast, door: Door) -> None:
-    [record] = results(door(cast.mallory), "usage-records")
+def test_somebody_elses_record_does_not_exist(cast: Cast, client_for: ClientFor) -> None:
+    [record] = results(client_for(cast.mallory), "usage-records")
 
-    answer = door(cast.alice).get(f"{API}/usage-records/{record['id']}/")
+    answer = client_for(cast.alice).get(f"{API}/usage-records/{record['id']}/")
 
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
@@ -64,14 +64,16 @@ def test_somebody_elses_record_does_not_exist(cast: Cast, door: Door) -> None:
         ({"window_start_before": "2026-10-05T14:00:00Z"}, {"a", "b", "c"}),
     ],
 )
-def test_usage_is_filtered(cast: Cast, door: Door, query: dict[str, str], pods: set[str]) -> None:
-    found = results(door(cast.frank), "usage-records", **query)
+def test_usage_is_filtered(
+    cast: Cast, client_for: ClientFor, query: dict[str, str], pods: set[str]
+) -> None:
+    found = results(client_for(cast.frank), "usage-records", **query)
 
     assert {row["pod_uid"] for row in found} == pods
 
 
-def test_usage_is_filtered_by_project_and_organization(cast: Cast, door: Door) -> None:
-    client = door(cast.frank)
+def test_usage_is_filtered_by_project_and_organization(cast: Cast, client_for: ClientFor) -> None:
+    client = client_for(cast.frank)
 
     by_project = results(client, "usage-records", project=str(cast.vision.pk))
     by_organization = results(client, "usage-records", organization=str(cast.umbrella.pk))
@@ -80,15 +82,15 @@ def test_usage_is_filtered_by_project_and_organization(cast: Cast, door: Door) -
     assert [row["pod_uid"] for row in by_organization] == ["c"]
 
 
-def test_a_misspelt_filter_is_refused(cast: Cast, door: Door) -> None:
-    answer = door(cast.frank).get(f"{API}/usage-records/", {"sizes": "small"})
+def test_a_misspelt_filter_is_refused(cast: Cast, client_for: ClientFor) -> None:
+    answer = client_for(cast.frank).get(f"{API}/usage-records/", {"sizes": "small"})
 
     assert answer.status_code == 422
     assert answer.json()["problems"][0]["code"] == "unknown_filter"
 
 
-def test_usage_comes_in_pages(cast: Cast, door: Door) -> None:
-    client = door(cast.frank)
+def test_usage_comes_in_pages(cast: Cast, client_for: ClientFor) -> None:
+    client = client_for(cast.frank)
     first = client.get(f"{API}/usage-records/", {"page_size": "2"}).json()
     second = client.get(first["next"]).json()
 
@@ -97,8 +99,8 @@ def test_usage_comes_in_pages(cast: Cast, door: Door) -> None:
     assert second["next"] is None
 
 
-def test_a_list_takes_a_fixed_number_of_statements(cast: Cast, door: Door) -> None:
-    client = door(cast.frank)
+def test_a_list_takes_a_fixed_number_of_statements(cast: Cast, client_for: ClientFor) -> None:
+    client = client_for(cast.frank)
     client.get(f"{API}/usage-records/")
     for path, statements in (
         ("usage-records", 4),
@@ -114,8 +116,8 @@ def test_a_list_takes_a_fixed_number_of_statements(cast: Cast, door: Door) -> No
 # ---------------------------------------------------------------- summary
 
 
-def test_the_summary_adds_up_by_what_is_asked(cast: Cast, door: Door) -> None:
-    answer = door(cast.frank).get(
+def test_the_summary_adds_up_by_what_is_asked(cast: Cast, client_for: ClientFor) -> None:
+    answer = client_for(cast.frank).get(
         f"{API}/usage-summary/", {**RANGE, "group_by": "organization,size,hour"}
     )
 
@@ -134,10 +136,10 @@ def test_the_summary_adds_up_by_what_is_asked(cast: Cast, door: Door) -> None:
     assert answer.json()["totals"][0]["project"] is None
 
 
-def test_the_summary_is_narrowed_to_a_project(cast: Cast, door: Door) -> None:
+def test_the_summary_is_narrowed_to_a_project(cast: Cast, client_for: ClientFor) -> None:
     query = {**RANGE, "group_by": "size", "project": str(cast.vision.pk)}
 
-    [total] = door(cast.frank).get(f"{API}/usage-summary/", query).json()["totals"]
+    [total] = client_for(cast.frank).get(f"{API}/usage-summary/", query).json()["totals"]
 
     assert (total["size"], total["unit_seconds"], total["busy_ratio"]) == ("small", 3600, None)
 
@@ -161,8 +163,8 @@ def test_the_summary_is_narrowed_to_a_project(cast: Cast, door: Door) -> None:
     ],
 )
 def test_a_summary_that_cannot_be_is_refused(
-    cast: Cast, door: Door, query: dict[str, str], status: int, code: str
+    cast: Cast, client_for: ClientFor, query: dict[str, str], status: int, code: str
 ) -> None:
-    answer = door(cast.frank).get(f"{API}/usage-summary/", query)
+    answer = client_for(cast.frank).get(f"{API}/usage-summary/", query)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)

@@ -26,43 +26,43 @@ def post(client: APIClient, path: str, body: dict[str, Any], **headers: str) -> 
     return answer
 
 
-def wish(cast: Cast, **further: object) -> dict[str, Any]:
+def requested(cast: Cast, **further: object) -> dict[str, Any]:
     body = {"project": str(cast.llm.pk), "size": "large", "requested_units": 8}
     return {**body, "justification": "A bigger model.", **further}
 
 
-def test_a_preview_is_told_and_nothing_is_written(cast: Cast, caller: Caller) -> None:
+def test_a_preview_is_reported_and_nothing_is_written(cast: Cast, caller: Caller) -> None:
     make_limit(cast.acme, units=4)
-    body = wish(cast)
+    body = requested(cast)
     del body["justification"]
 
-    told = post(caller("bob"), "preview/", body)
+    reported = post(caller("bob"), "preview/", body)
 
-    assert told.status_code == 200
-    assert told.json()["units_before"] is None
-    assert told.json()["cost"] == {
+    assert reported.status_code == 200
+    assert reported.json()["units_before"] is None
+    assert reported.json()["cost"] == {
         "currency": "",
         "at_full_use": None,
         "at_last_use": None,
         "price_group": "",
         "note": "The organization has no price book today.",
     }
-    assert told.json()["decided_by"] == ["organization_admin"]
-    assert [problem["field"] for problem in told.json()["problems"]] == ["requested_units"]
+    assert reported.json()["decided_by"] == ["organization_admin"]
+    assert [problem["field"] for problem in reported.json()["problems"]] == ["requested_units"]
     assert not QuotaRequest.objects.exists()
     assert audit_actions() == []
 
 
-def test_what_held_before_and_the_most_it_comes_to_are_told(cast: Cast, caller: Caller) -> None:
+def test_what_held_before_and_the_most_it_comes_to_are_reported(cast: Cast, caller: Caller) -> None:
     limit = make_limit(cast.acme, cast.llm, units=4, burst_units=3)
     make_grant(limit, 2, begin_at=timezone.now() + timedelta(days=1))
     before = {"units_before": 4, "burst_before": 3, "is_unlimited_before": False, "peak_units": 10}
 
-    preview = post(caller("bob"), "preview/", wish(cast)).json()
-    asked = post(caller("bob"), "", wish(cast)).json()
+    preview = post(caller("bob"), "preview/", requested(cast)).json()
+    asked = post(caller("bob"), "", requested(cast)).json()
     QuotaLimit.objects.update(limit_units=None)
-    unlimited = post(caller("bob"), "", wish(cast)).json()
-    unset = post(caller("bob"), "preview/", wish(cast, size="small")).json()
+    unlimited = post(caller("bob"), "", requested(cast)).json()
+    unset = post(caller("bob"), "preview/", requested(cast, size="small")).json()
 
     assert {name: preview[name] for name in before} == before
     assert {name: asked[name] for name in before} == before
@@ -71,7 +71,7 @@ def test_what_held_before_and_the_most_it_comes_to_are_told(cast: Cast, caller: 
     assert [step["position"] for step in asked["steps"]] == [0]
 
 
-def test_every_column_of_a_request_and_its_steps_is_told() -> None:
+def test_every_column_of_a_request_and_its_steps_is_reported() -> None:
     columns = {field.name for field in QuotaRequest._meta.fields}  # noqa: SLF001 - Model meta.
     steps = {field.name for field in RequestStep._meta.fields}  # noqa: SLF001 - As above.
 
@@ -86,10 +86,10 @@ def test_everything_a_request_can_name_comes_back(cast: Cast, caller: Caller) ->
     end_at = (timezone.now() + timedelta(days=3)).isoformat()
 
     asked = post(
-        caller("bob"), "", wish(cast, user="carol", model_group="H100", cluster="hopper")
+        caller("bob"), "", requested(cast, user="carol", model_group="H100", cluster="hopper")
     ).json()
-    dated = post(caller("bob"), "", wish(cast, end_at=end_at)).json()
-    replaced = post(caller("bob"), "", wish(cast, supersedes=dated["id"])).json()
+    dated = post(caller("bob"), "", requested(cast, end_at=end_at)).json()
+    replaced = post(caller("bob"), "", requested(cast, supersedes=dated["id"])).json()
 
     assert (asked["user"], asked["model_group"], asked["cluster"]) == ("carol", "H100", "hopper")
     assert [(step["level"], step["outcome"]) for step in asked["steps"]] == [
@@ -117,20 +117,22 @@ def test_everything_a_request_can_name_comes_back(cast: Cast, caller: Caller) ->
 def test_bad_input_is_refused_with_its_field_and_nothing_is_made(
     cast: Cast, caller: Caller, further: dict[str, object], status: int, field: str
 ) -> None:
-    answer = post(caller("bob"), "", wish(cast, **further))
+    answer = post(caller("bob"), "", requested(cast, **further))
 
-    told = answer.json()
-    fields = [problem["field"] for problem in told.get("problems", [])] or [told.get("field", "")]
+    reported = answer.json()
+    fields = [problem["field"] for problem in reported.get("problems", [])] or [
+        reported.get("field", "")
+    ]
     assert answer.status_code == status
     assert fields == [field]
     assert not QuotaRequest.objects.exists()
 
 
 def test_a_bulk_is_made_whole_or_not_at_all(cast: Cast, caller: Caller) -> None:
-    good, bad = wish(cast), wish(cast, end_at="2020-01-01T00:00:00Z")
+    good, bad = requested(cast), requested(cast, end_at="2020-01-01T00:00:00Z")
 
     refused = post(caller("bob"), "bulk/", {"requests": [good, bad]})
-    made = post(caller("bob"), "bulk/", {"requests": [good, wish(cast, size="small")]})
+    made = post(caller("bob"), "bulk/", {"requests": [good, requested(cast, size="small")]})
 
     assert (refused.status_code, refused.json()["code"]) == (422, "quota_bulk_refused")
     assert [p["field"] for p in refused.json()["problems"]] == ["requests.1.end_at"]
@@ -141,9 +143,9 @@ def test_a_bulk_is_made_whole_or_not_at_all(cast: Cast, caller: Caller) -> None:
 
 def test_a_key_used_for_another_body_makes_nothing(cast: Cast, caller: Caller) -> None:
     key = {"Idempotency-Key": "once"}
-    first = post(caller("bob"), "bulk/", {"requests": [wish(cast)]}, **key)
-    other = post(caller("bob"), "bulk/", {"requests": [wish(cast, size="small")]}, **key)
-    again = post(caller("bob"), "bulk/", {"requests": [wish(cast)]}, **key)
+    first = post(caller("bob"), "bulk/", {"requests": [requested(cast)]}, **key)
+    other = post(caller("bob"), "bulk/", {"requests": [requested(cast, size="small")]}, **key)
+    again = post(caller("bob"), "bulk/", {"requests": [requested(cast)]}, **key)
 
     assert (first.status_code, other.status_code, again.status_code) == (201, 422, 201)
     assert other.json()["code"] == "idempotency_key_reused"
@@ -151,7 +153,7 @@ def test_a_key_used_for_another_body_makes_nothing(cast: Cast, caller: Caller) -
 
 
 def test_comments_are_read_by_everybody_who_reads_the_request(cast: Cast, caller: Caller) -> None:
-    pk = post(caller("bob"), "", wish(cast)).json()["id"]
+    pk = post(caller("bob"), "", requested(cast)).json()["id"]
 
     said = post(caller("alice"), f"{pk}/comments/", {"text": "How long?"})
     refused = post(caller("carol"), f"{pk}/comments/", {"text": "Me too."})
@@ -165,7 +167,7 @@ def test_comments_are_read_by_everybody_who_reads_the_request(cast: Cast, caller
 def test_a_grant_is_renewed_where_it_ends(cast: Cast, caller: Caller) -> None:
     make_limit(cast.acme, cast.llm, units=4)
     soon, later = (timezone.now() + timedelta(days=days) for days in (3, 9))
-    pk = post(caller("bob"), "", wish(cast, end_at=soon.isoformat())).json()["id"]
+    pk = post(caller("bob"), "", requested(cast, end_at=soon.isoformat())).json()["id"]
     early = post(caller("bob"), "renew/", {"renews": pk, "end_at": None, "justification": "x"})
     post(caller("alice"), f"{pk}/approve/", {})
 
@@ -185,7 +187,7 @@ def test_a_grant_is_renewed_where_it_ends(cast: Cast, caller: Caller) -> None:
 
 def test_finance_decides_its_step_over_rest(cast: Cast, caller: Caller) -> None:
     make_policy(steps=[{"level": "organization_admin"}, {"level": "finance"}])
-    pk = post(caller("bob"), "", wish(cast)).json()["id"]
+    pk = post(caller("bob"), "", requested(cast)).json()["id"]
 
     too_soon = post(caller("dora"), f"{pk}/approve/", {})
     first = post(caller("alice"), f"{pk}/approve/", {})

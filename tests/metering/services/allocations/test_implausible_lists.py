@@ -1,4 +1,4 @@
-"""A list in which most of what is open is missing ends nothing until it was told twice."""
+"""A list in which most of what is open is missing ends nothing until it was reported twice."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,19 +18,19 @@ from metering.protocols.watch import (
 from metering.services.allocations.batches import OPEN_MIN, ImplausibleListError
 from tenants.models import Cluster
 from tests.support.metering.allocations.stage import Stage, turn_until
-from tests.support.metering.allocations.told import (
+from tests.support.metering.allocations.states import (
     Watching,
     ends,
     event,
+    reported_claim,
+    reported_node,
+    reported_pod,
+    reported_slice,
     second_of,
-    told_claim,
-    told_node,
-    told_pod,
-    told_slice,
 )
 from tests.support.metering.seen import moment
 
-PODS = tuple(told_pod(f"uid-{number:02}") for number in range(OPEN_MIN))
+PODS = tuple(reported_pod(f"uid-{number:02}") for number in range(OPEN_MIN))
 
 
 def open_rows() -> int:
@@ -41,11 +41,11 @@ def open_rows() -> int:
 def test_a_list_that_lacks_more_than_half_ends_nothing(watching: Watching, left: int) -> None:
     watching.list(5, *PODS)
 
-    with pytest.raises(ImplausibleListError) as told:
+    with pytest.raises(ImplausibleListError) as reported:
         watching.list(600, *PODS[:left], version="200")
 
-    assert told.value.reason == "doubtful_list"
-    assert str(told.value).startswith(f"{20 - left} of 20 open rows are missing in a list;")
+    assert reported.value.reason == "doubtful_list"
+    assert str(reported.value).startswith(f"{20 - left} of 20 open rows are missing in a list;")
     assert open_rows() == 20
 
 
@@ -60,7 +60,7 @@ def test_pods_of_another_cluster_do_not_outvote_ours(watching: Watching) -> None
     watching.list(5, *PODS)
 
     with pytest.raises(ImplausibleListError):
-        watching.list(600, *(told_pod(f"strange-{number}") for number in range(40)))
+        watching.list(600, *(reported_pod(f"strange-{number}") for number in range(40)))
 
     assert open_rows() == 20
     assert not PodAllocation.objects.filter(pod_uid__startswith="strange").exists()
@@ -81,9 +81,9 @@ def test_a_list_that_is_sure_is_believed(watching: Watching) -> None:
 
 
 def test_nodes_and_claims_are_doubted_alike(watching: Watching) -> None:
-    watching.list(4, told_slice())
-    watching.list(5, *(told_claim(f"claim-{number}") for number in range(OPEN_MIN)))
-    watching.list(6, *(told_node(f"node-{number}") for number in range(OPEN_MIN)))
+    watching.list(4, reported_slice())
+    watching.list(5, *(reported_claim(f"claim-{number}") for number in range(OPEN_MIN)))
+    watching.list(6, *(reported_node(f"node-{number}") for number in range(OPEN_MIN)))
 
     for kind in (WatchedKind.CLAIMS, WatchedKind.NODES):
         with pytest.raises(ImplausibleListError):
@@ -94,21 +94,21 @@ def test_nodes_and_claims_are_doubted_alike(watching: Watching) -> None:
 
 
 def test_a_prompt_event_brings_back_whom_a_list_did_not_show(watching: Watching) -> None:
-    watching.list(5, told_pod())
+    watching.list(5, reported_pod())
     watching.list(600)
     watching.beat(690)
     assert second_of(QueuedPod.objects.get().gone_at) == 5
 
-    watching.tell(event(told_pod(), 700))
+    watching.tell(event(reported_pod(), 700))
 
     assert ends() == [("uid-1", 0, None, "open", 0)]
     assert QueuedPod.objects.get().gone_at is None
 
 
 def test_an_event_that_piled_up_brings_nobody_back(watching: Watching) -> None:
-    watching.list(5, told_pod())
+    watching.list(5, reported_pod())
     watching.list(600)
-    watching.tell(event(told_pod(), 700))
+    watching.tell(event(reported_pod(), 700))
 
     assert ends() == [("uid-1", 0, 5, "vanished_in_gap", 595)]
 

@@ -1,4 +1,4 @@
-"""Usage corrections over REST: who asks and decides, what is refused, and what is then told."""
+"""Usage corrections over REST: who asks and decides, what is refused, and what is then reported."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from metering.models import MeteringWindow, UsageCorrection, UsageRecord, Window
 from tenants.domain.identity.roles import Role
 from tests.support.builders import grant, make_user
 from tests.support.cast import Cast
-from tests.support.metering.doors import API, RANGE, Door, results
-from tests.support.tenants.doors import problem
+from tests.support.metering.clients import API, RANGE, ClientFor, results
+from tests.support.tenants.clients import problem
 
 
 def record_of(slug: str) -> UsageRecord:
@@ -19,7 +19,7 @@ def record_of(slug: str) -> UsageRecord:
 
 
 @pytest.fixture
-def ask(cast: Cast, door: Door) -> Any:  # noqa: ANN401 - A function with keywords.
+def ask(cast: Cast, client_for: ClientFor) -> Any:  # noqa: ANN401 - A function with keywords.
     """Return a function that posts a correction of LLM's record as somebody."""
 
     def post(name: str = "frank", key: str = "k1", **body: object) -> HttpResponse:
@@ -29,7 +29,7 @@ def ask(cast: Cast, door: Door) -> Any:  # noqa: ANN401 - A function with keywor
             "reason": "The node was broken.",
             **body,
         }
-        return door(getattr(cast, name)).post(
+        return client_for(getattr(cast, name)).post(
             f"{API}/usage-corrections/",
             {name: value for name, value in given.items() if value is not None},
             headers={"Idempotency-Key": key} if key else {},
@@ -42,7 +42,11 @@ def nothing_changed() -> bool:
     return not UsageCorrection.objects.exists() and not UsageRecord.objects.filter(revision=1)
 
 
-def test_a_platform_admin_asks_and_another_one_approves(cast: Cast, door: Door, ask: Any) -> None:  # noqa: ANN401
+def test_a_platform_admin_asks_and_another_one_approves(
+    cast: Cast,
+    client_for: ClientFor,
+    ask: Any,  # noqa: ANN401 - A fixture.
+) -> None:
     asked = ask()
 
     body = asked.json()
@@ -62,7 +66,7 @@ def test_a_platform_admin_asks_and_another_one_approves(cast: Cast, door: Door, 
     ]
     grant(second := make_user("faye"), Role.PLATFORM_ADMIN)
 
-    approved = door(second).post(
+    approved = client_for(second).post(
         f"{API}/usage-corrections/{body['id']}/approve/",
         {"note": "Seen."},
         headers={"Idempotency-Key": "k2"},
@@ -70,22 +74,22 @@ def test_a_platform_admin_asks_and_another_one_approves(cast: Cast, door: Door, 
 
     assert (approved.status_code, approved.json()["state"]) == (200, "posted")
     assert (approved.json()["decided_by"], approved["ETag"]) == ("faye", '"2"')
-    records = results(door(cast.alice), "usage-records", **RANGE, pod_uid="a")
+    records = results(client_for(cast.alice), "usage-records", **RANGE, pod_uid="a")
     assert [(r["revision"], r["unit_seconds"], r["correction"]) for r in records] == [
         (1, -600, body["id"]),
         (0, 7200, None),
     ]
-    listed = results(door(cast.alice), "usage-records", **RANGE, correction=body["id"])
+    listed = results(client_for(cast.alice), "usage-records", **RANGE, correction=body["id"])
     assert [r["revision"] for r in listed] == [1]
-    summary = door(cast.alice).get(f"{API}/usage-summary/", {**RANGE, "group_by": "project"})
+    summary = client_for(cast.alice).get(f"{API}/usage-summary/", {**RANGE, "group_by": "project"})
     sums = {row["project"]: row["unit_seconds"] for row in summary.json()["totals"]}
     assert sums[str(cast.llm.pk)] == 6600
 
 
-def test_who_asked_does_not_approve(cast: Cast, door: Door, ask: Any) -> None:  # noqa: ANN401
+def test_who_asked_does_not_approve(cast: Cast, client_for: ClientFor, ask: Any) -> None:  # noqa: ANN401
     made = ask().json()["id"]
 
-    answer = door(cast.frank).post(
+    answer = client_for(cast.frank).post(
         f"{API}/usage-corrections/{made}/approve/", {}, headers={"Idempotency-Key": "k2"}
     )
 
@@ -190,9 +194,13 @@ def _unsealed(record: UsageRecord, window: MeteringWindow) -> UsageRecord:
     return record
 
 
-def test_a_rejection_needs_a_reason_and_is_final(cast: Cast, door: Door, ask: Any) -> None:  # noqa: ANN401
+def test_a_rejection_needs_a_reason_and_is_final(
+    cast: Cast,
+    client_for: ClientFor,
+    ask: Any,  # noqa: ANN401 - A fixture.
+) -> None:
     address = f"{API}/usage-corrections/{ask().json()['id']}/reject/"
-    frank = door(cast.frank)
+    frank = client_for(cast.frank)
 
     assert problem(frank.post(address, {})) == (422, "invalid_input")
     assert frank.post(address, {"note": "It was not."}).json()["state"] == "rejected"
@@ -200,18 +208,22 @@ def test_a_rejection_needs_a_reason_and_is_final(cast: Cast, door: Door, ask: An
     assert problem(frank.post(address, {"note": "No."})) == (409, "usage_correction_decided")
 
 
-def test_corrections_are_seen_by_who_sees_the_usage(cast: Cast, door: Door, ask: Any) -> None:  # noqa: ANN401
+def test_corrections_are_seen_by_who_sees_the_usage(
+    cast: Cast,
+    client_for: ClientFor,
+    ask: Any,  # noqa: ANN401 - A fixture.
+) -> None:
     ask()
 
     for name, count in (("carol", 1), ("alice", 1), ("ann", 1), ("mallory", 0)):
-        seen = results(door(getattr(cast, name)), "usage-corrections", state="proposed")
+        seen = results(client_for(getattr(cast, name)), "usage-corrections", state="proposed")
         assert len(seen) == count, name
-    assert results(door(cast.ann), "usage-corrections", cause="late_data") == []
+    assert results(client_for(cast.ann), "usage-corrections", cause="late_data") == []
 
 
-def test_a_sealed_hour_is_looked_at_again_on_demand(cast: Cast, door: Door) -> None:
+def test_a_sealed_hour_is_looked_at_again_on_demand(cast: Cast, client_for: ClientFor) -> None:
     sealed = MeteringWindow.objects.get(state="sealed")
-    frank = door(cast.frank)
+    frank = client_for(cast.frank)
 
     with override_settings(RECHECK_RETENTION_SECONDS=86_400):
         answer = frank.post(f"{API}/metering-windows/{sealed.pk}/recheck/", {"note": "Late."})

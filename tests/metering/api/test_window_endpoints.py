@@ -11,23 +11,23 @@ from metering.models import (
 from tenants.models import AuditEntry
 from tests.support.cast import Cast
 from tests.support.metering.alike import excepted
-from tests.support.metering.doors import API, Door, results
+from tests.support.metering.clients import API, ClientFor, results
 
 # ---------------------------------------------------------------- windows and capacity
 
 
 @pytest.mark.parametrize(("name", "count"), [("frank", 2), ("ann", 2), ("alice", 0), ("bob", 0)])
 def test_windows_and_capacity_are_the_platforms(
-    cast: Cast, door: Door, name: str, count: int
+    cast: Cast, client_for: ClientFor, name: str, count: int
 ) -> None:
-    client = door(getattr(cast, name))
+    client = client_for(getattr(cast, name))
 
     assert len(results(client, "metering-windows")) == count
     assert len(results(client, "capacity-records")) == (3 if count else 0)
 
 
-def test_a_window_tells_how_well_it_was_seen(cast: Cast, door: Door) -> None:
-    second, first = results(door(cast.frank), "metering-windows")
+def test_a_window_shows_how_well_it_was_seen(cast: Cast, client_for: ClientFor) -> None:
+    second, first = results(client_for(cast.frank), "metering-windows")
 
     assert (first["state"], first["coverage"], first["record_count"]) == ("sealed", "1.00000", 3)
     assert (second["state"], second["coverage"]) == ("open", "0.50000")
@@ -37,16 +37,18 @@ def test_a_window_tells_how_well_it_was_seen(cast: Cast, door: Door) -> None:
     assert [second[name] for name in fields] == [1777, 1777, None]
 
 
-def test_capacity_adds_up(cast: Cast, door: Door) -> None:
-    for row in results(door(cast.frank), "capacity-records"):
+def test_capacity_adds_up(cast: Cast, client_for: ClientFor) -> None:
+    for row in results(client_for(cast.frank), "capacity-records"):
         parts = ("billed_unit_seconds", "held_unit_seconds", "idle_unit_seconds")
         assert row["capacity_unit_seconds"] == sum(row[part] for part in parts)
 
 
-def test_a_platform_admin_meters_a_window_again(cast: Cast, door: Door) -> None:
+def test_a_platform_admin_meters_a_window_again(cast: Cast, client_for: ClientFor) -> None:
     window = MeteringWindow.objects.get(state="open")
 
-    answer = door(cast.frank).post(f"{API}/metering-windows/{window.pk}/retry/", {"note": "Up."})
+    answer = client_for(cast.frank).post(
+        f"{API}/metering-windows/{window.pk}/retry/", {"note": "Up."}
+    )
 
     assert answer.status_code == 200
     assert (answer.json()["state"], answer.json()["failures"]) == ("open", 0)
@@ -58,10 +60,10 @@ def test_a_platform_admin_meters_a_window_again(cast: Cast, door: Door) -> None:
     [("ann", 403, "forbidden"), ("alice", 404, "not_found"), ("mallory", 404, "not_found")],
 )
 def test_others_decide_nothing_about_windows(
-    cast: Cast, door: Door, name: str, status: int, code: str
+    cast: Cast, client_for: ClientFor, name: str, status: int, code: str
 ) -> None:
     window = MeteringWindow.objects.get(state="open")
-    client = door(getattr(cast, name))
+    client = client_for(getattr(cast, name))
 
     for verb, body in (("retry", {}), ("decide", {"decision": "waive", "note": "x"})):
         answer = client.post(f"{API}/metering-windows/{window.pk}/{verb}/", body)
@@ -71,21 +73,21 @@ def test_others_decide_nothing_about_windows(
     assert (window.state, window.failures) == ("open", 1)
 
 
-def test_a_gap_is_waived_over_rest(cast: Cast, door: Door) -> None:
+def test_a_gap_is_waived_over_rest(cast: Cast, client_for: ClientFor) -> None:
     window = MeteringWindow.objects.get(state="open")
     MeteringWindow.objects.filter(pk=window.pk).update(state="gap")
 
-    answer = door(cast.frank).post(
+    answer = client_for(cast.frank).post(
         f"{API}/metering-windows/{window.pk}/decide/", {"decision": "waive", "note": "Outage."}
     )
 
     assert (answer.status_code, answer.json()["state"]) == (200, "reconciled")
 
 
-def test_a_sealed_window_is_not_retried(cast: Cast, door: Door) -> None:
+def test_a_sealed_window_is_not_retried(cast: Cast, client_for: ClientFor) -> None:
     window = MeteringWindow.objects.get(state="sealed")
 
-    answer = door(cast.frank).post(f"{API}/metering-windows/{window.pk}/retry/", {})
+    answer = client_for(cast.frank).post(f"{API}/metering-windows/{window.pk}/retry/", {})
 
     assert (answer.status_code, answer.json()["code"]) == (409, "metering_window_sealed")
     window.refresh_from_db()
@@ -105,15 +107,17 @@ def test_a_sealed_window_is_not_retried(cast: Cast, door: Door) -> None:
     ],
 )
 def test_a_tenant_sees_the_exceptions_about_its_own_namespaces(
-    cast: Cast, door: Door, name: str, kinds: list[str]
+    cast: Cast, client_for: ClientFor, name: str, kinds: list[str]
 ) -> None:
-    found = results(door(getattr(cast, name)), "metering-exceptions")
+    found = results(client_for(getattr(cast, name)), "metering-exceptions")
 
     assert sorted(row["kind"] for row in found) == kinds
 
 
-def test_an_exception_tells_cause_and_remedy_and_is_resolved_once(cast: Cast, door: Door) -> None:
-    client = door(cast.frank)
+def test_an_exception_shows_cause_and_remedy_and_is_resolved_once(
+    cast: Cast, client_for: ClientFor
+) -> None:
+    client = client_for(cast.frank)
     [found] = results(client, "metering-exceptions", kind="unbound_namespace", state="open")
     assert found["summary"] == "Namespace stray belongs to no project at that time."
     assert found["remedy"].startswith("Bind the namespace to a project")
@@ -129,31 +133,33 @@ def test_an_exception_tells_cause_and_remedy_and_is_resolved_once(cast: Cast, do
     assert AuditEntry.objects.filter(action="metering:exception:resolve").count() == 1
 
 
-def test_a_reason_is_asked_for(cast: Cast, door: Door) -> None:
+def test_a_reason_is_asked_for(cast: Cast, client_for: ClientFor) -> None:
     found = MeteringException.objects.get(kind="unbound_namespace")
     path = f"{API}/metering-exceptions/{found.pk}/resolve/"
 
     for body in ({}, {"note": ""}, {"note": "x", "state": "resolved"}):
-        assert door(cast.frank).post(path, body).status_code == 422
+        assert client_for(cast.frank).post(path, body).status_code == 422
 
     found.refresh_from_db()
     assert found.state == ExceptionState.OPEN
 
 
-def test_a_tenant_resolves_nothing(cast: Cast, door: Door) -> None:
+def test_a_tenant_resolves_nothing(cast: Cast, client_for: ClientFor) -> None:
     found = MeteringException.objects.get(kind="unknown_node", namespace="llm")
     path = f"{API}/metering-exceptions/{found.pk}/resolve/"
 
-    seen = door(cast.bob).post(path, {"note": "Mine."})
-    unseen = door(cast.mallory).post(path, {"note": "Mine."})
+    seen = client_for(cast.bob).post(path, {"note": "Mine."})
+    unseen = client_for(cast.mallory).post(path, {"note": "Mine."})
 
     assert (seen.status_code, unseen.status_code) == (403, 404)
     found.refresh_from_db()
     assert found.state == ExceptionState.OPEN
 
 
-def test_the_evidence_of_one_source_is_accepted_over_rest(cast: Cast, door: Door) -> None:
-    client = door(cast.frank)
+def test_the_evidence_of_one_source_is_accepted_over_rest(
+    cast: Cast, client_for: ClientFor
+) -> None:
+    client = client_for(cast.frank)
     [found] = results(client, "metering-exceptions", kind="low_coverage", state="open")
     path = f"{API}/metering-exceptions/{found['id']}/accept-evidence/"
     asked = {"side": "prometheus", "note": "The job's log says so."}

@@ -1,4 +1,4 @@
-"""Every deed of tenants: who does it, how, and the entries it leaves."""
+"""Every call of tenants: who does it, how, and the entries it leaves."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -82,7 +82,7 @@ def ask(estate: Estate, who: Any) -> object:  # noqa: ANN401 - Keyword arguments
 
 
 def open_binding(estate: Estate) -> NamespaceBinding:
-    """Return a binding without end, which nobody has told the trail of."""
+    """Return a binding without end, which nobody has reported the trail of."""
     binding = NamespaceBinding.objects.get(project=estate.cast.llm)
     binding.pk, binding.namespace = None, "open"
     binding.valid = type(binding.valid)(SOON, None)

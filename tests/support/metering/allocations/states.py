@@ -1,6 +1,6 @@
-"""What an API may have told: plain builders of states and events, and a watch to ledger them.
+"""What an API may have reported: plain builders of states and events, and a watch to ledger them.
 
-Times are told in seconds from `HOUR`.
+Times are reported in seconds from `HOUR`.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.repli
 LEASE_SECONDS = 60
 
 
-def told_pod(
+def reported_pod(
     uid: str = "uid-1",
     *,
     units: int = 1,
@@ -67,7 +67,7 @@ def told_pod(
     return PodState(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
-def told_node(name: str = "node-1", **fields: object) -> NodeState:
+def reported_node(name: str = "node-1", **fields: object) -> NodeState:
     """Return a ready node with eight whole GPUs."""
     defaults: dict[str, object] = {
         "uid": f"uid-of-{name}",
@@ -79,7 +79,7 @@ def told_node(name: str = "node-1", **fields: object) -> NodeState:
     return NodeState(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
-def told_slice(name: str = "slice-1", **fields: object) -> SliceState:
+def reported_slice(name: str = "slice-1", **fields: object) -> SliceState:
     """Return a slice that offers one whole H100 and one MIG instance of another."""
     product = "NVIDIA H100 80GB HBM3"
     defaults: dict[str, object] = {
@@ -97,7 +97,7 @@ def told_slice(name: str = "slice-1", **fields: object) -> SliceState:
     return SliceState(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
-def told_claim(
+def reported_claim(
     uid: str = "claim-1",
     *,
     devices: Sequence[str] = ("gpu-0",),
@@ -157,11 +157,11 @@ class Watching:
         is_afresh: bool = True,
         is_sure: bool = False,
     ) -> Ledgered:
-        """Ledger a complete list of one kind, pods unless told otherwise."""
-        told = kind or (KINDS[type(states[0])] if states else WatchedKind.PODS)
+        """Ledger a complete list of one kind, pods unless set otherwise."""
+        reported = kind or (KINDS[type(states[0])] if states else WatchedKind.PODS)
         return ledger_list(
             lease=self.lease,
-            kind=told,
+            kind=reported,
             pages=iter(pages(states, version=version)),
             at=moment(second),
             actor=ACTOR,

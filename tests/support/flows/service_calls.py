@@ -1,4 +1,4 @@
-"""Every deed of every service: who does it, how, and the entries it leaves."""
+"""Every call of every service: who does it, how, and the entries it leaves."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -25,10 +25,10 @@ from tenants.selectors.actors import actor_of_user
 from tests.support.builders import AT, MONTH_END
 from tests.support.flows.estate import Estate
 from tests.support.flows.fair_use import LOAN_DEEDS
-from tests.support.flows.isolation_deeds import ISOLATION_DEEDS
-from tests.support.flows.preemption_deeds import PREEMPTION_DEEDS
-from tests.support.flows.request_deeds import REQUEST_DEEDS
-from tests.support.flows.tenants_deeds import TENANTS_DEEDS
+from tests.support.flows.isolation_calls import ISOLATION_DEEDS
+from tests.support.flows.preemption_calls import PREEMPTION_DEEDS
+from tests.support.flows.request_calls import REQUEST_DEEDS
+from tests.support.flows.tenants_calls import TENANTS_DEEDS
 
 Does = Callable[[Estate, Any], object]
 SOON = AT.replace(minute=0) + timedelta(days=40)
@@ -152,7 +152,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("quotas:suspension:resume", "umbrella")],
     ),
-    **{name: (frank, deed, entries) for name, (deed, entries) in LOAN_DEEDS.items()},
+    **{name: (frank, call, entries) for name, (call, entries) in LOAN_DEEDS.items()},
     "quotas.enforcement.applying.apply_again": (
         frank,
         lambda e, who: enforcement_by_hand.apply_again(

@@ -1,4 +1,4 @@
-"""Our own door behind an API server: what it lets in, refuses, stamps and leaves unwritten."""
+"""Our own endpoint behind an API server: what it lets in, refuses, stamps and leaves unwritten."""
 
 import base64
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ from tenants.models import Cluster
 from tests.contract.kubernetes.conftest import GPU, new_name, pod_body
 from tests.contract.kubernetes.test_mutating_webhooks import job_body
 from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
-from tests.support.kubernetes.door import Door
 from tests.support.kubernetes.registering import GROUP, HOOK, MUTATING, OWN, POD_RULE, Hooks
 from tests.support.kubernetes.server import WEBHOOKS, Server
 from tests.support.kubernetes.webhook_server import WebhookServer
+from tests.support.kubernetes.webhook_view import WebhookView
 from tests.support.kubernetes.wire import Wire
 from tests.support.quotas.builders import make_limit
 from tests.support.quotas.connecting import connected_as_admission, is_given_up
@@ -66,11 +66,11 @@ def hooks(
     ledger: Cluster,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Hooks]:
-    """Register our door for new pods of the namespace."""
+    """Register our endpoint for new pods of the namespace."""
     assert ledger.slug == "contract"
-    answering = WebhookServer(tmp_path_factory.mktemp("door"), server.webhook_host)
+    answering = WebhookServer(tmp_path_factory.mktemp("client_for"), server.webhook_host)
     wire.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {OWN: namespace}}})
-    answering.rule = Door("/admit/contract/pods")
+    answering.rule = WebhookView("/admit/contract/pods")
     made = Hooks(wire, namespace, answering)
     yield made
     made.remove()
@@ -83,7 +83,7 @@ def stamping(
 ) -> Iterator[Hooks]:
     """Register our stamp for new pods and Jobs of the namespace."""
     answering = WebhookServer(tmp_path_factory.mktemp("stamp"), server.webhook_host)
-    answering.rule = Door("/stamp/contract")
+    answering.rule = WebhookView("/stamp/contract")
     made = Hooks(hooks.wire, hooks.namespace, answering)
     yield made
     made.remove()
@@ -99,9 +99,9 @@ def names(hooks: Hooks) -> list[str]:
 
 
 def asker(hooks: Hooks) -> str:
-    """Return our name of whoever runs this suite; "" when the API server calls them a machine."""
+    """Return our name of the user of this suite; "" when the API server calls it a machine."""
     rule = hooks.server.rule
-    assert isinstance(rule, Door)
+    assert isinstance(rule, WebhookView)
     name = rule.users[-1]
     return "" if name.startswith("system:") else name
 
@@ -217,7 +217,7 @@ def test_the_template_of_a_job_is_stamped(hooks: Hooks, stamping: Hooks) -> None
 def test_a_job_whose_pods_could_never_start_is_refused(hooks: Hooks) -> None:
     hooks.start()
     hooks.remove()
-    hooks.server.rule = Door("/warn/contract")
+    hooks.server.rule = WebhookView("/warn/contract")
     hooks.start(rules=[POD_RULE, JOB_RULE])
     body = job_body("huge")
     body["spec"]["template"]["spec"]["containers"] = pod_body("x", gpus=3)["spec"]["containers"]

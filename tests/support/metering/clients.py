@@ -1,4 +1,4 @@
-"""Asking metering's doors."""
+"""Asking metering's endpoints."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ RANGE = {
     "window_start_from": "2026-10-05T00:00:00Z",
     "window_start_before": "2026-10-06T00:00:00Z",
 }
-Door = Callable[[User], APIClient]
+ClientFor = Callable[[User], APIClient]
 
 
 def results(client: APIClient, path: str, **query: str) -> list[dict[str, Any]]:

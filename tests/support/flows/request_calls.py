@@ -1,4 +1,4 @@
-"""Every deed of asking and of being told: who does it, how, and the entries it leaves."""
+"""Every call of asking and of being reported: who does it, how, and the entries it leaves."""
 
 from collections.abc import Callable
 from typing import Any

@@ -40,7 +40,7 @@ def violations(*limits: TreeLimit) -> tuple[Violation, ...]:
     return find_violations({one.key: one for one in limits}, from_at=AT)
 
 
-def told(sight: LimitVisibility, *limits: TreeLimit) -> list[str]:
+def reported(sight: LimitVisibility, *limits: TreeLimit) -> list[str]:
     return [visible_violation(one, sight).message for one in violations(*limits)]
 
 
@@ -80,10 +80,10 @@ GAINED = GrantSpan(1_000_000, AT + timedelta(hours=1))
         ((limit(3, "vision", "", LOST),), OTHERS),
     ],
 )
-def test_a_lead_is_told_who_and_what_of_a_level_above_and_no_number(
+def test_a_lead_is_reported_who_and_what_of_a_level_above_and_no_number(
     limits: tuple[TreeLimit, ...], message: str
 ) -> None:
-    assert told(LEAD, *limits) == [message]
+    assert reported(LEAD, *limits) == [message]
     assert not re.search(r"\d", message)
     (hidden,) = (visible_violation(one, LEAD) for one in violations(*limits))
     (full,) = violations(*limits)
@@ -100,7 +100,7 @@ def test_a_lead_is_told_who_and_what_of_a_level_above_and_no_number(
         (limit(3, "llm", "", LOST),),
     ],
 )
-def test_a_lead_is_told_every_number_of_the_own_project(limits: tuple[TreeLimit, ...]) -> None:
+def test_a_lead_is_reported_every_number_of_the_own_project(limits: tuple[TreeLimit, ...]) -> None:
     (full,) = violations(*limits)
 
     assert visible_violation(full, LEAD) == full
@@ -108,7 +108,7 @@ def test_a_lead_is_told_every_number_of_the_own_project(limits: tuple[TreeLimit,
     assert visible_violation(full, NOBODY).message == OTHERS
 
 
-def test_what_is_alike_is_told_once_and_what_is_answered_below_not_again() -> None:
+def test_what_is_alike_is_reported_once_and_what_is_answered_below_not_again() -> None:
     sums = (limit(9), limit(10, "llm"), limit(5, "vision"))
     user = (limit(6), limit(4, "llm"), limit(7, "llm", "bob"))
 
@@ -124,7 +124,7 @@ counts = st.none() | st.integers(min_value=0, max_value=20)
 
 
 @given(st.lists(counts, min_size=7, max_size=7))
-def test_who_reads_the_organization_is_told_all_and_a_lead_nothing_of_others(
+def test_who_reads_the_organization_is_reported_all_and_a_lead_nothing_of_others(
     units: list[int | None],
 ) -> None:
     holders = [("", ""), *((p, u) for p in ("llm", "vision") for u in ("", "bob", "eve"))]
@@ -135,6 +135,6 @@ def test_who_reads_the_organization_is_told_all_and_a_lead_nothing_of_others(
 
         assert visible_violation(full, ADMIN) == full
         assert "vision" not in hidden.message
-        is_told = all(key.project == "llm" for key in keys)
-        assert (hidden == full) is is_told
-        assert is_told or not re.search(r"\d", hidden.message)
+        is_reported = all(key.project == "llm" for key in keys)
+        assert (hidden == full) is is_reported
+        assert is_reported or not re.search(r"\d", hidden.message)

@@ -1,4 +1,4 @@
-"""One of our own doors as the rule of a webhook server."""
+"""One of our own endpoints as the rule of a webhook server."""
 
 import json
 
@@ -10,8 +10,8 @@ from django.urls import resolve
 from tests.support.kubernetes.webhook_server import Body
 
 
-class Door:
-    """One of our doors as a rule of a webhook server, and who was seen to ask."""
+class WebhookView:
+    """One of our endpoints as a rule of a webhook server, and who was seen to ask."""
 
     def __init__(self, path: str) -> None:
         self.path = path

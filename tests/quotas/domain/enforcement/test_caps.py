@@ -191,7 +191,7 @@ TIGHT = ClusterConstraints(constrained=(ConstrainedCluster("hopper", 3),))
 
 
 @pytest.mark.parametrize(
-    ("quota_caps", "free_units", "told"),
+    ("quota_caps", "free_units", "reported"),
     [
         ([ROOMY], 4, TIGHT),
         ([ROOMY], None, TIGHT),
@@ -204,11 +204,12 @@ TIGHT = ClusterConstraints(constrained=(ConstrainedCluster("hopper", 3),))
         ([], 4, ClusterConstraints()),
     ],
 )
-def test_a_cluster_is_told_as_full_or_tight_or_unread(
-    quota_caps: list[NamespaceCap], free_units: int | None, told: ClusterConstraints
+def test_a_cluster_is_reported_as_full_or_tight_or_unread(
+    quota_caps: list[NamespaceCap], free_units: int | None, reported: ClusterConstraints
 ) -> None:
     assert (
-        cluster_constraints({"hopper": quota_caps}, is_limited=True, free_units=free_units) == told
+        cluster_constraints({"hopper": quota_caps}, is_limited=True, free_units=free_units)
+        == reported
     )
 
 

@@ -1,4 +1,4 @@
-"""Every deed of isolation: who does it, how, and the entries it leaves."""
+"""Every call of isolation: who does it, how, and the entries it leaves."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What quota would cost is told over REST to who may read the project's prices, and else null."""
+"""The cost of a request over REST: for readers of the project's prices, else null."""
 
 from typing import Any
 from uuid import uuid4
@@ -14,7 +14,7 @@ from tenants.models import NotificationDelivery
 from tests.quotas.api.conftest import Answer, Caller
 from tests.support.cast import Cast
 from tests.support.quotas.asking import FixedEstimator, ask
-from tests.support.tenants.doors import open_door
+from tests.support.tenants.clients import api_client
 
 URL = "/api/v1/quota-requests/"
 COST = {
@@ -43,12 +43,12 @@ def post(client: APIClient, path: str, body: dict[str, Any]) -> Answer:
     return answer
 
 
-def wish(cast: Cast) -> dict[str, Any]:
+def requested(cast: Cast) -> dict[str, Any]:
     return {"project": str(cast.llm.pk), "size": "large", "requested_units": 8}
 
 
 @pytest.mark.parametrize("name", ["bob", "alice", "dora", "frank", "ann"])
-def test_who_reads_prices_is_told_the_cost(
+def test_who_reads_prices_is_reported_the_cost(
     caller: Caller, request_of_bob: QuotaRequest, name: str
 ) -> None:
     assert costs(caller(name), request_of_bob) == [COST, COST]
@@ -58,40 +58,42 @@ def test_a_member_reads_the_request_without_its_cost(
     caller: Caller, request_of_bob: QuotaRequest
 ) -> None:
     assert costs(caller("carol"), request_of_bob) == [None, None]
-    told = caller("carol").get(f"{URL}{request_of_bob.pk}/").json()
-    assert (told["requested_units"], told["justification"]) == (8, "A bigger model.")
+    reported = caller("carol").get(f"{URL}{request_of_bob.pk}/").json()
+    assert (reported["requested_units"], reported["justification"]) == (8, "A bigger model.")
     request_of_bob.refresh_from_db()
     assert request_of_bob.cost == COST
 
 
 @pytest.mark.parametrize("name", ["bob", "alice"])
-def test_whoever_may_ask_is_shown_a_cost_preview(cast: Cast, caller: Caller, name: str) -> None:
-    previewed = post(caller(name), "preview/", wish(cast))
+def test_anyone_who_may_ask_is_shown_a_cost_preview(cast: Cast, caller: Caller, name: str) -> None:
+    previewed = post(caller(name), "preview/", requested(cast))
 
     assert previewed.status_code == 200
     assert previewed.json()["cost"]["note"] == "The organization has no price book today."
 
 
 def test_a_member_is_shown_no_preview(cast: Cast, caller: Caller) -> None:
-    assert post(caller("carol"), "preview/", wish(cast)).status_code == 403
+    assert post(caller("carol"), "preview/", requested(cast)).status_code == 403
 
 
-@pytest.mark.parametrize(("scopes", "is_told"), [((), False), ((READ_PRICE,), True)])
-def test_a_token_is_told_as_much_as_its_scopes(
+@pytest.mark.parametrize(("scopes", "is_reported"), [((), False), ((READ_PRICE,), True)])
+def test_a_token_is_reported_as_much_as_its_scopes(
     cast: Cast,
     request_of_bob: QuotaRequest,
     scopes: tuple[str, ...],
-    is_told: bool,  # noqa: FBT001 - A parameter of the test.
+    is_reported: bool,  # noqa: FBT001 - A parameter of the test.
 ) -> None:
-    door = open_door(cast.bob, scopes=(READ_REQUEST, SUBMIT_REQUEST, *scopes))
+    client_for = api_client(cast.bob, scopes=(READ_REQUEST, SUBMIT_REQUEST, *scopes))
 
-    read = door.get(f"{URL}{request_of_bob.pk}/")
-    previewed = post(door, "preview/", wish(cast))
-    asked = post(door, "", {**wish(cast), "justification": "More."})
+    read = client_for.get(f"{URL}{request_of_bob.pk}/")
+    previewed = post(client_for, "preview/", requested(cast))
+    asked = post(client_for, "", {**requested(cast), "justification": "More."})
 
     assert [one.status_code for one in (read, previewed, asked)] == [200, 200, 201]
-    assert read.json()["cost"] == (COST if is_told else None)
-    assert (previewed.json()["cost"] is None, asked.json()["cost"] is None) == (not is_told,) * 2
+    assert read.json()["cost"] == (COST if is_reported else None)
+    assert (previewed.json()["cost"] is None, asked.json()["cost"] is None) == (
+        not is_reported,
+    ) * 2
     assert previewed.json()["decided_by"] == ["organization_admin"]
 
 
