@@ -46,7 +46,7 @@ def tree_of(*limits: TreeLimit) -> LimitTree:
     return {one.key: one for one in limits}
 
 
-def reported(*limits: TreeLimit) -> list[tuple[str, int | None]]:
+def over(*limits: TreeLimit) -> list[tuple[str, int | None]]:
     return [(v.code, v.over_units) for v in find_violations(tree_of(*limits), from_at=AT)]
 
 
@@ -56,7 +56,7 @@ def message_of(*limits: TreeLimit) -> str:
 
 
 def test_limits_that_fit_have_no_violation() -> None:
-    assert reported(limit(10), limit(6, "llm"), limit(4, "vision"), limit(6, "llm", "bob")) == []
+    assert over(limit(10), limit(6, "llm"), limit(4, "vision"), limit(6, "llm", "bob")) == []
 
 
 def test_a_violation_is_a_problem_of_the_field_the_caller_can_change() -> None:
@@ -162,43 +162,43 @@ def test_a_violation_shows_who_how_many_where_and_since_when(
 
 
 def test_unset_zero_and_unlimited_are_three_things() -> None:
-    assert reported(limit(3, "llm"), limit(9, "vision")) == []
-    assert reported(limit(None), limit(3, "llm"), limit(None, "vision")) == []
-    assert reported(limit(0), limit(3, "llm")) == [("project_exceeds_organization", 3)]
-    assert reported(limit(0), limit(0, "llm"), limit(0, "llm", "bob")) == []
+    assert over(limit(3, "llm"), limit(9, "vision")) == []
+    assert over(limit(None), limit(3, "llm"), limit(None, "vision")) == []
+    assert over(limit(0), limit(3, "llm")) == [("project_exceeds_organization", 3)]
+    assert over(limit(0), limit(0, "llm"), limit(0, "llm", "bob")) == []
 
 
 def test_an_unlimited_project_shields_nobody_from_the_organization() -> None:
-    assert reported(limit(4), limit(5, "llm", "bob")) == [("user_exceeds_organization", 1)]
-    assert reported(limit(None), limit(4, "llm"), limit(5, "llm", "bob")) == [
+    assert over(limit(4), limit(5, "llm", "bob")) == [("user_exceeds_organization", 1)]
+    assert over(limit(None), limit(4, "llm"), limit(5, "llm", "bob")) == [
         ("user_exceeds_project", 1)
     ]
 
 
 def test_an_unlimited_child_is_left_out_of_the_sum() -> None:
-    assert reported(limit(5), limit(3, "a"), limit(3, "b"), limit(None, "c")) == [
+    assert over(limit(5), limit(3, "a"), limit(3, "b"), limit(None, "c")) == [
         ("projects_exceed_organization", 1),
         ("unlimited_under_limit", None),
     ]
 
 
 def test_overcommit_lets_the_sum_above_but_no_single_one() -> None:
-    assert reported(limit(4, percent=300), limit(4, "a"), limit(4, "b"), limit(4, "c")) == []
-    assert reported(limit(4, percent=300), limit(5, "a"), limit(4, "b")) == [
+    assert over(limit(4, percent=300), limit(4, "a"), limit(4, "b"), limit(4, "c")) == []
+    assert over(limit(4, percent=300), limit(5, "a"), limit(4, "b")) == [
         ("project_exceeds_organization", 1)
     ]
 
 
 def test_what_may_be_promised_is_rounded_down() -> None:
-    assert reported(limit(3, percent=150), limit(2, "a"), limit(2, "b")) == []
-    assert reported(limit(3, percent=150), limit(2, "a"), limit(3, "b")) == [
+    assert over(limit(3, percent=150), limit(2, "a"), limit(2, "b")) == []
+    assert over(limit(3, percent=150), limit(2, "a"), limit(3, "b")) == [
         ("projects_exceed_organization", 1)
     ]
 
 
 def test_only_limits_of_the_same_selector_add_up() -> None:
-    assert reported(limit(4), limit(4, "a"), limit(4, "b", selector=H100)) == []
-    assert reported(
+    assert over(limit(4), limit(4, "a"), limit(4, "b", selector=H100)) == []
+    assert over(
         limit(4, selector=H100), limit(3, "a", selector=H100), limit(3, "b", selector=H100)
     ) == [("projects_exceed_organization", 2)]
 
@@ -222,7 +222,7 @@ def test_a_limit_is_held_under_the_wider_ones_above_it(
     below: LimitSelector,
     is_covered: bool,  # noqa: FBT001 - A row of the table.
 ) -> None:
-    found = reported(limit(1, selector=above), limit(2, "llm", selector=below))
+    found = over(limit(1, selector=above), limit(2, "llm", selector=below))
 
     assert found == ([("project_exceeds_organization", 1)] if is_covered else [])
     assert above.covers(below) is is_covered
@@ -254,15 +254,11 @@ def test_every_violation_is_reported_at_once_in_a_fixed_order() -> None:
 def test_a_grant_counts_from_its_begin_up_to_its_end() -> None:
     above = limit(8, "", "", span(4, 2, 6))
 
-    assert reported(above, limit(8, "llm", "", span(4, 2, 6))) == []
-    assert reported(above, limit(8, "llm", "", span(4, 3, 6))) == []
-    assert reported(above, limit(8, "llm", "", span(4, 1, 6))) == [
-        ("project_exceeds_organization", 4)
-    ]
-    assert reported(above, limit(8, "llm", "", span(4, 2, 7))) == [
-        ("project_exceeds_organization", 4)
-    ]
-    assert reported(above, limit(8, "llm", "", span(4, 2))) == [("project_exceeds_organization", 4)]
+    assert over(above, limit(8, "llm", "", span(4, 2, 6))) == []
+    assert over(above, limit(8, "llm", "", span(4, 3, 6))) == []
+    assert over(above, limit(8, "llm", "", span(4, 1, 6))) == [("project_exceeds_organization", 4)]
+    assert over(above, limit(8, "llm", "", span(4, 2, 7))) == [("project_exceeds_organization", 4)]
+    assert over(above, limit(8, "llm", "", span(4, 2))) == [("project_exceeds_organization", 4)]
 
 
 def test_the_worst_instant_is_reported_and_of_equal_ones_the_first() -> None:
@@ -272,15 +268,15 @@ def test_the_worst_instant_is_reported_and_of_equal_ones_the_first() -> None:
 
 
 def test_what_was_before_now_is_not_judged() -> None:
-    assert reported(limit(8), limit(8, "llm", "", span(4, -5, 0))) == []
-    assert reported(limit(8), limit(4, "llm", "", span(4, -5, 5))) == []
-    assert reported(limit(8), limit(5, "llm", "", span(4, -5, 5))) == [
+    assert over(limit(8), limit(8, "llm", "", span(4, -5, 0))) == []
+    assert over(limit(8), limit(4, "llm", "", span(4, -5, 5))) == []
+    assert over(limit(8), limit(5, "llm", "", span(4, -5, 5))) == [
         ("project_exceeds_organization", 1)
     ]
 
 
 def test_grants_on_unlimited_add_nothing() -> None:
-    assert reported(limit(None, "llm", "", span(-9)), limit(5, "llm", "bob")) == []
+    assert over(limit(None, "llm", "", span(-9)), limit(5, "llm", "bob")) == []
 
 
 def test_a_broken_tree_is_mended_one_limit_at_a_time() -> None:
