@@ -1,4 +1,4 @@
-"""Composing lines: charges of a period become lines, each multiplied once and rounded once.
+"""Composing lines: charges of a period become lines, each rounded once (see `price_of_more`).
 
 It allocates no number and touches no ledger: a preview and the real thing are the same function.
 """

@@ -36,7 +36,7 @@ def record(  # noqa: PLR0913 - An entry has this many columns; all are keyword o
         facts: JSON values that say what changed; never a secret.
 
     Raises:
-        RuntimeError: Called outside a transaction: the entry could remain without its change.
+        RuntimeError: Called outside a transaction: an entry could be stored without its change.
     """
     _require_transaction()
     AuditEntry.objects.create(

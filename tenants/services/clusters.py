@@ -253,7 +253,7 @@ def note_credential(
 
     Args:
         cluster: Which one.
-        expires_at: When the token that is in its file ends.
+        expires_at: End of the token in the cluster's file.
         is_renewed: Whether it has just replaced another token.
         actor: A system actor.
         at: When, UTC.

@@ -131,12 +131,12 @@ class Leader:
         """Write a list without losing what happened since a version; return where to continue.
 
         The list is taken first and written last: in between, the stream is read up to the moment of
-        the list. So a pod created and deleted in that time is in the ledger with its own times, and
-        only for one that is open there but not in the list was an event lost.
+        the list. So a pod created and deleted in that time is in the ledger with its own times. A
+        pod that is then open in the ledger but not in the list lost an event.
 
         Args:
             kind: What is listed.
-            version: Where it was left.
+            version: The last version that was read.
             follows: Whether the stream before ended just now, so that all since then is prompt.
 
         Raises:

@@ -75,7 +75,7 @@ class Case:
 
     @property
     def node(self) -> str:
-        """Return the node it was bound to."""
+        """Return the node the pod was bound to."""
         return self.row.fact.node if self.row else self._seen.node
 
     @property

@@ -1,4 +1,4 @@
-"""Exceptions as people close them: looked after, or by accepting one source's evidence."""
+"""Resolving exceptions: by hand, or by accepting one source's evidence."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -170,9 +170,9 @@ def _meter_again(
 def resolve_exception(
     *, exception_id: int, note: str, actor: Actor, at: datetime
 ) -> MeteringException:
-    """Resolve an exception as looked after by a person; held unit-seconds stay unbilled.
+    """Resolve an exception by hand; its held unit-seconds stay unbilled.
 
-    One for which its window waits is resolved by the decision on the window.
+    An exception that blocks its window is resolved by the decision on the window.
 
     Raises:
         NoteMissingError: The note is empty.

@@ -92,7 +92,7 @@ def postpone(*, claimed: ClaimedRecheck, observed: HourObservation, at: datetime
 
 
 def lapse(*, claimed: ClaimedRecheck, at: datetime) -> Outcome:
-    """Give a recheck up for good: sources no longer keep what they saw in the hour.
+    """End a recheck without a result: the sources no longer keep data of the hour.
 
     Raises:
         ClaimLostError: Another worker took the recheck over.

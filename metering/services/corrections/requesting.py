@@ -47,10 +47,10 @@ def ask_correction(
     actor: Actor,
     at: datetime,
 ) -> UsageCorrection:
-    """Request a correction of one pod's use in one sealed hour; without four eyes it is posted.
+    """Request a correction of one pod's use in one sealed hour; posted at once without four eyes.
 
     Args:
-        record: Any revision of what is corrected.
+        record: The usage record to correct; any revision of it.
         unit_seconds: What is added, negative to take away; None retracts all there is.
         reason: Why; goes into the audit trail and stays with the correction.
         is_four_eyes: Whether another person has to approve it.

@@ -33,7 +33,7 @@ WORDS: Final = {
 
 
 def record_loan(loan: QuotaLoan, verb: str, *, actor: Actor, at: datetime) -> None:
-    """Leave the entry of what happened to a loan."""
+    """Write the audit entry of a loan's change."""
     record(
         actor=actor,
         at=at,

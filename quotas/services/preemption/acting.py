@@ -45,11 +45,11 @@ class Turn:
 
 @dataclass(frozen=True)
 class StepAnswer:
-    """What became of one step.
+    """The result of one step.
 
     Attributes:
-        outcome: The cluster's, or `UNANSWERED`.
-        job_uid: Of the Job that was suspended; "" when none was.
+        outcome: The cluster's answer, or `UNANSWERED`.
+        job_uid: Uid of the suspended Job; "" without one.
     """
 
     outcome: str
@@ -140,7 +140,7 @@ def record_turn(
     actor: Actor,
     at: datetime,
 ) -> None:
-    """Write the audit entry of a turn: of its lease, or of its result."""
+    """Write the audit entry of a batch of steps: its lease, or its result."""
     first = turn.steps[0]
     record(
         actor=actor,

@@ -47,7 +47,7 @@ class RequestDraft:
     """A new request.
 
     Attributes:
-        user: The user in the project it is for; None for the whole project.
+        user: The user of the project who gets the units; None for the whole project.
         requested_units: The requested total, never the difference.
     """
 

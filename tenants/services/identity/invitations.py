@@ -268,7 +268,7 @@ def _scope_of(invitation: Invitation) -> Membership:
 
 
 def _count_name(invitation: Invitation, *, actor: Actor, at: datetime) -> None:
-    """Count a user name before it is looked at; beyond the limit the invitation is withdrawn."""
+    """Count an attempt with a user name; beyond the limit the invitation is withdrawn."""
     with transaction.atomic():
         same = Invitation.objects.filter(pk=invitation.pk)
         if same.filter(attempts__lt=NAMES_MAX).update(attempts=F("attempts") + 1):

@@ -227,7 +227,7 @@ def _require_may_give(actor: Actor, membership: Membership) -> None:
 
 
 def _require_may_take(actor: Actor, membership: Membership) -> None:
-    """Refuse taking what one may not give; giving up one's own role is always allowed."""
+    """Refuse to remove a role that the actor may not give; one's own may always be given up."""
     own = actor.kind is ActorKind.PERSON and actor.id == str(membership.user_id)
     if not own:
         _require_may_give(actor, membership)

@@ -301,7 +301,7 @@ def end_credentials(*, person: User, left_address: str = "", actor: Actor, at: d
 
     Args:
         person: Locked, and saved except for the password.
-        left_address: The address before, which gets a mail; "" when it is the same.
+        left_address: The former address, which is mailed too; "" when unchanged.
         actor: The caller.
         at: When, UTC.
     """
