@@ -6,7 +6,7 @@ from tenants.migrations._sql import install
 
 
 class Migration(migrations.Migration):
-    dependencies = [("quotas", "0001_tables")]
+    dependencies = [("metering", "0001_tables"), ("quotas", "0001_tables")]
 
     operations = install(
         "quotas/sql/quotas_counted.v1.sql",

@@ -62,11 +62,14 @@ def test_every_migration_goes_back_and_forth(postgres: EmbeddedPostgres, committ
     make_partitions()
     before = object_lines()
 
-    for app in ("billing", "quotas", "metering", "tenants"):
+    # Functions of quotas read tables of metering, so they go with them, and come after them.
+    for app in ("billing", "metering", "quotas", "tenants"):
         back = migrate(postgres, committed_db, (app, "zero"))
         assert (back.returncode, back.stderr) == (0, "")
     left = object_lines()
-    assert migrate(postgres, committed_db).returncode == 0
+    for app in ("quotas", ""):
+        forth = migrate(postgres, committed_db, (app,) if app else ())
+        assert (forth.returncode, forth.stderr) == (0, "")
     make_partitions()
 
     assert [line for line in left if line.split()[0] in {"function", "trigger", "view"}] == []
