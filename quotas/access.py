@@ -308,7 +308,7 @@ def access_person(organization: Organization, username: str) -> User:
     )
     if person is None:
         raise NotFoundError(
-            "Nobody of that name has a role in the organization.",
+            "No user of that name has a role in the organization.",
             field="user",
             remedy="Give the person a role in the project first.",
         )

@@ -11,7 +11,7 @@ from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.corrections.correction import CorrectionState, RecheckState
 from metering.domain.figures import unit_hours_text
 from metering.models import UsageCorrection, WindowRecheck
-from metering.services.corrections.requesting import approve_correction, reject_correction
+from metering.services.corrections.review import approve_correction, reject_correction
 from tenants.admin.base import LedgerAdmin
 
 CORRECTION_COLORS = {

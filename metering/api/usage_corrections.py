@@ -21,7 +21,7 @@ from metering.access import (
 )
 from metering.domain.corrections.correction import CorrectionCause, CorrectionState
 from metering.models import UsageCorrection
-from metering.services.corrections.requesting import (
+from metering.services.corrections.review import (
     approve_correction,
     ask_correction,
     reject_correction,

@@ -28,7 +28,7 @@ class WindowSealedError(ConflictError):
     """A sealed window is not metered again."""
 
     code = "metering_window_sealed"
-    remedy = "A sealed window never changes; look at it again, or correct its records."
+    remedy = "A sealed window never changes; recheck it, or correct its records."
 
 
 class WindowNotOverdueError(ConflictError):

@@ -27,7 +27,7 @@ class PodAllocation(models.Model):
     pod_name = models.CharField(max_length=253)
     node = models.CharField(max_length=253)
     owner = models.CharField(max_length=150, blank=True, default="")
-    """Whom the pod's label names; a namespace's default owner belongs to the record instead."""
+    """User named by the pod's label; a namespace's default owner is on the usage record only."""
     priority_class = models.CharField(max_length=253, blank=True, default="")
     priority = models.IntegerField(null=True, blank=True)
     controller = models.CharField(max_length=320, blank=True, default="", db_default="")

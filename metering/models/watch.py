@@ -133,7 +133,7 @@ class QueuedPod(models.Model):
     """
     priority_class = models.CharField(max_length=253, blank=True, default="")
     owner = models.CharField(max_length=150, blank=True, default="")
-    """Whom the pod's label names; a consumer of a claim has no allocation that says it."""
+    """User named by the pod's label; the consumer of a claim has no allocation with an owner."""
     created_at = models.DateTimeField()
     bound_at = models.DateTimeField(null=True, blank=True)
     deletion_at = models.DateTimeField(null=True, blank=True)

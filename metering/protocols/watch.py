@@ -22,8 +22,8 @@ class WatchTarget:
         kubernetes_url: Where its API answers, https; "" takes that of the credentials.
         credential_reference: The name of a secret, or "in-cluster"; never the secret.
         user_label: Raw pod label that names the owning user; "" for none.
-        owner_annotation: Pod annotation that admission vouches for, which goes before the label;
-            "" where nobody vouches for it and anybody could write it.
+        owner_annotation: Pod annotation that admission checks, which goes before the label;
+            "" where admission does not check it and any user could write it.
     """
 
     slug: str

@@ -14,7 +14,7 @@ from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
 from quotas.domain.limits.input import GrantState, grant_state
 from quotas.models import QuotaGrant, QuotaSuspension
-from quotas.selectors.limits.limits import with_who_asked
+from quotas.selectors.limits.limits import with_requester
 from quotas.services.limits.grants import end_grant, grant_units
 from quotas.services.limits.suspensions import resume_suspension, suspend_tenant
 from tenants.admin.base import ServiceAdmin, ServiceForm
@@ -207,7 +207,7 @@ class QuotaSuspensionAdmin(ServiceAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[QuotaSuspension]:
         """Return the suspensions with their actors."""
         rows: QuerySet[QuotaSuspension] = super().get_queryset(request)
-        return with_who_asked(rows)
+        return with_requester(rows)
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:  # noqa: ARG002 - Django's signature.
         """Return the form's fields, or those shown of a suspension."""
@@ -227,11 +227,11 @@ class QuotaSuspensionAdmin(ServiceAdmin):
         """Return whether it is in force, coloured by unfold."""
         return "suspended" if suspension.end_at is None else "resumed"
 
-    @display(description="asked by", ordering="source")
+    @display(description="requested by", ordering="source")
     def source_text(self, suspension: Any) -> str:  # noqa: ANN401 - Annotated.
         """Return the rule or actor that set it."""
-        who = suspension.asked_by or "not recorded"
-        return f"{suspension.source} rule ({who})" if suspension.source else who
+        requester = suspension.requested_by or "not recorded"
+        return f"{suspension.source} rule ({requester})" if suspension.source else requester
 
     @display(description="until", ordering="end_at")
     def end_text(self, suspension: QuotaSuspension) -> str:

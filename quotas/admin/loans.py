@@ -13,8 +13,8 @@ from unfold.decorators import display
 from metering.domain.efficiency.rules import thresholds_of
 from quotas.models import LoanPolicy, QuotaLoan
 from quotas.selectors.lending import LendingTerms
-from quotas.services.lending.lending import set_loan_policy
 from quotas.services.lending.loans import approve_loan, decline_loan, recall_loan
+from quotas.services.lending.proposals import set_loan_policy
 from tenants.admin.base import LedgerAdmin, ServiceAdmin
 from tenants.domain.actors import Actor
 

@@ -27,8 +27,8 @@ from quotas.domain.limits.input import LIMIT_UNITS_MAX, NOTE_LENGTH_MAX
 from quotas.models import LoanMode, LoanPolicy, LoanState, QuotaLoan
 from quotas.models.limit import SIZE_CHOICES
 from quotas.selectors.lending import LendingTerms
-from quotas.services.lending.lending import set_loan_policy
 from quotas.services.lending.loans import approve_loan, decline_loan, recall_loan
+from quotas.services.lending.proposals import set_loan_policy
 from tenants.access import access_organization
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent

@@ -9,7 +9,7 @@ from django.conf import settings
 
 from metering.domain.efficiency.rules import thresholds_of
 from quotas.selectors.lending import LendingTerms, due_loan_ids, lending_organization_ids
-from quotas.services.lending import lending, loans
+from quotas.services.lending import loans, proposals
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now
@@ -36,7 +36,7 @@ def share_fairly(at: datetime, actor: Actor = ACTOR) -> int:
         return 1
 
     def refresh(organization_id: UUID) -> int:
-        found = lending.refresh_loans(
+        found = proposals.refresh_loans(
             organization_id=organization_id, terms=terms, actor=actor, at=at
         )
         return found.proposed + found.lapsed

@@ -128,7 +128,7 @@ class ProcessClock(models.Model):
 class SweepCrash(models.Model):
     """How often items of one sweep ended in an unexpected error: one row for each event.
 
-    The log has key and traceback of each; this has the number that grows while nobody looks.
+    The log has key and traceback of each crash; this row has their number, for a metric.
     """
 
     event = models.CharField(max_length=100, primary_key=True)

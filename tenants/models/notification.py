@@ -89,7 +89,7 @@ class Notification(models.Model):
 
 
 class DeliveryState(models.TextChoices):
-    """How far one telling has come."""
+    """State of one delivery."""
 
     PENDING = "pending"
     SENT = "sent"

@@ -16,13 +16,13 @@ from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
 BATCH: Final = 5_000
-"""Rows of one transaction: over well within a second, so nobody waits for its locks.
+"""Rows of one transaction: it takes well under a second, so its locks delay no one.
 
-And so many that the trail is not flooded: an hour in which all is well is one entry.
+Large enough that a usual hour is one batch, and so one audit entry.
 """
 BATCHES_MAX: Final = 400
-"""Two million rows a tick; what is left is found by the next one."""
-FORGET: Final = """
+"""Two million rows a tick; the next tick purges the rest."""
+PURGE: Final = """
 WITH old AS (
   SELECT n.id FROM tenants_notification n
    WHERE n.occurred_at < %(before)s
@@ -39,8 +39,8 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Telling:
-    """How a purged batch is logged and audited.
+class PurgeNames:
+    """Names under which a purged batch is logged and audited.
 
     Attributes:
         event: The log event.
@@ -56,7 +56,7 @@ class Telling:
     since: str
 
 
-NOTIFICATIONS: Final = Telling(
+NOTIFICATIONS: Final = PurgeNames(
     event="tenants.retention.purged",
     action="tenants:notification:purged",
     object_kind="notification",
@@ -92,7 +92,7 @@ def purge_notifications(
     """
     return purge_and_record(
         _purge_batch,
-        telling=NOTIFICATIONS,
+        names=NOTIFICATIONS,
         kept=kept,
         has_time=has_time,
         actor=actor,
@@ -102,14 +102,14 @@ def purge_notifications(
 
 def _purge_batch(before: datetime, most: int) -> int:
     with connection.cursor() as cursor:
-        cursor.execute(FORGET, {"before": before, "most": most})
+        cursor.execute(PURGE, {"before": before, "most": most})
         return int(cursor.rowcount)
 
 
 def purge_and_record(
     purge_batch: Callable[[datetime, int], int],
     *,
-    telling: Telling,
+    names: PurgeNames,
     kept: timedelta,
     has_time: Callable[[], bool],
     actor: Actor,
@@ -123,7 +123,7 @@ def purge_and_record(
     Args:
         purge_batch: Takes a time and a limit, deletes at most so many older rows and returns
             their number.
-        telling: Names for log and audit trail.
+        names: Of the log event and the audit entry.
         kept: Retention period.
         has_time: Called before each batch; whether another may begin.
         actor: A system actor.
@@ -135,21 +135,21 @@ def purge_and_record(
     require_service(actor=actor)
     before = at - kept
 
-    def purge_delivered(most: int) -> int:
+    def purge_audited(most: int) -> int:
         count = purge_batch(before, most)
         if count:
             record(
                 actor=actor,
                 at=at,
-                action=telling.action,
-                object_kind=telling.object_kind,
+                action=names.action,
+                object_kind=names.object_kind,
                 object_id=at.isoformat(),
-                facts={telling.counted: count, telling.since: before.isoformat()},
+                facts={names.counted: count, names.since: before.isoformat()},
             )
-            log.info(telling.event, **{telling.counted: count})
+            log.info(names.event, **{names.counted: count})
         return count
 
-    return in_batches(purge_delivered, has_time=has_time)
+    return in_batches(purge_audited, has_time=has_time)
 
 
 def in_batches(purge_batch: Callable[[int], int], *, has_time: Callable[[], bool]) -> int:
@@ -179,4 +179,4 @@ def require_service(*, actor: Actor) -> None:
         ValueError: The actor is not a system actor.
     """
     if not actor.is_system:
-        raise ValueError("only the service itself forgets")
+        raise ValueError("only the service itself purges")

@@ -14,7 +14,7 @@ from billing.tasks import accrue_late, accrue_pending
 from metering.models import MeteringException, MeteringWindow, UsageCorrection
 from metering.services.collection.sweeping import Worker, meter_due
 from metering.services.corrections.rechecking import recheck_due
-from metering.services.corrections.requesting import approve_correction, ask_correction
+from metering.services.corrections.review import approve_correction, ask_correction
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Cluster, Project
 from tenants.services.namespaces import bind_namespace

@@ -138,7 +138,7 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
         "hour."
     ),
     ExceptionKind.HELD_HOUR: (
-        "Once the hour's evidence is back, meter it again, or look at it again if it is sealed: "
+        "Once the hour's evidence is back, meter it again, or recheck it if it is sealed: "
         "what is known then is billed. Or resolve this with a reason to leave it off the bill."
     ),
     ExceptionKind.DEVICES_UNAVAILABLE: (

@@ -150,13 +150,19 @@ def hidden_beside(ways: Sequence[str]) -> str:
 
 def forged_owner(named: str, person: str) -> str:
     """Return the denial of an owner that the requester may not name."""
-    who = f"{person} may not create pods of {named}" if person else f"nobody vouches for {named}"
-    return f"The annotation gpu-ledger.io/owner is forged: {who}. Leave it out; it is set for you."
+    reason = (
+        f"{person} may not create pods of {named}"
+        if person
+        else f"no user or controller may set {named}"
+    )
+    return (
+        f"The annotation gpu-ledger.io/owner is forged: {reason}. Leave it out; it is set for you."
+    )
 
 
 OWNER_CHANGED: Final = (
     "The annotation gpu-ledger.io/owner of a pod cannot be changed: delete the pod and create it "
-    "anew in the name of whom it shall belong to."
+    "again as the user to whom it shall belong."
 )
 CLAIM_IS_NOMINAL: Final = (
     "A resource claim has no priority class: it counts against nominal units, also where "

@@ -85,14 +85,14 @@ class RequestedQuota:
 
     Attributes:
         units: Nominal and burst units wanted in all, or what the project then holds of the size.
-        asked_by: The requester's highest level; None for none.
+        requested_by: The requester's highest level; None for none.
         is_lowering: Whether it lowers any limit, which needs a person's decision.
     """
 
     size: GPUSize
     units: int
     cost: Cost = Cost()
-    asked_by: RequestLevel | None = None
+    requested_by: RequestLevel | None = None
     is_lowering: bool = False
 
 
@@ -105,11 +105,11 @@ def route_of(rules: RoutingRules, requested_quota: RequestedQuota) -> tuple[Requ
     levels = _once(rule.level for rule in rules.steps if _takes_part(rule, rules, requested_quota))
     if not levels:
         levels = (RequestLevel.ORGANIZATION_ADMIN,)
-    asked_by = requested_quota.asked_by
+    requested_by = requested_quota.requested_by
     return tuple(
         level
         for position, level in enumerate(levels)
-        if position == len(levels) - 1 or asked_by is None or not outranks(asked_by, level)
+        if position == len(levels) - 1 or requested_by is None or not outranks(requested_by, level)
     )
 
 

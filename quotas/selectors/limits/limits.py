@@ -120,11 +120,11 @@ def unknown_group_problems(
 SUSPEND: Final = "quotas:suspension:suspend"
 
 
-def with_who_asked(suspensions: QuerySet[QuotaSuspension]) -> QuerySet[QuotaSuspension]:
-    """Return suspensions with `asked_by`: the user in the audit trail; None without one."""
+def with_requester(suspensions: QuerySet[QuotaSuspension]) -> QuerySet[QuotaSuspension]:
+    """Return suspensions with `requested_by`: the user in the audit trail; None without one."""
     entries = AuditEntry.objects.filter(
         object_kind="quota_suspension",
         object_id=Cast(OuterRef("pk"), CharField()),
         action=SUSPEND,
     ).order_by("-id")
-    return suspensions.annotate(asked_by=Subquery(entries.values("actor_label")[:1]))
+    return suspensions.annotate(requested_by=Subquery(entries.values("actor_label")[:1]))

@@ -1,6 +1,6 @@
 """Retention: purge released reservations, and aggregate old refusals.
 
-Both are admission's trail: each batch that forgot or added up anything leaves one audit entry.
+Each batch that deletes or aggregates rows writes one audit entry.
 """
 
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from typing import Final
 from django.db import connection
 
 from tenants.domain.actors import Actor
-from tenants.services.retention import Telling, purge_and_record
+from tenants.services.retention import PurgeNames, purge_and_record
 
-RESERVATIONS: Final = Telling(
+RESERVATIONS: Final = PurgeNames(
     event="quotas.retention.purged",
     action="quotas:reservation:purged",
     object_kind="reservation",
     counted="reservations",
     since="released_before",
 )
-REFUSALS: Final = Telling(
+REFUSALS: Final = PurgeNames(
     event="quotas.retention.aggregated",
     action="quotas:refusal:folded",
     object_kind="admission_refusal",
@@ -32,7 +32,7 @@ REFUSALS: Final = Telling(
 
 @dataclass(frozen=True)
 class PurgedReservations:
-    """How much a tick forgot: reservations, and refusals that were added up."""
+    """How much a tick removed: purged reservations and aggregated refusals."""
 
     reservations: int = 0
     refusals: int = 0
@@ -47,9 +47,9 @@ def purge_reservations(
     to a device claim, or whose namespace has no project for now.
 
     Args:
-        kept: How long they are kept after their release.
-        has_time: Asked before each batch, whether another may begin.
-        actor: The account that cleans up; a system actor.
+        kept: Retention period after the release.
+        has_time: Called before each batch; whether another may begin.
+        actor: A system actor.
         at: When, UTC.
 
     Raises:
@@ -57,7 +57,7 @@ def purge_reservations(
     """
     return purge_and_record(
         partial(_answer, "SELECT quotas_purge_reservations(%s, %s)"),
-        telling=RESERVATIONS,
+        names=RESERVATIONS,
         kept=kept,
         has_time=has_time,
         actor=actor,
@@ -73,9 +73,9 @@ def fold_refusals(
     The total number of refused pods does not change.
 
     Args:
-        kept: How long they are kept one by one after their last try.
-        has_time: Asked before each batch, whether another may begin.
-        actor: The account that cleans up; a system actor.
+        kept: Retention period of single rows after their last try.
+        has_time: Called before each batch; whether another may begin.
+        actor: A system actor.
         at: When, UTC.
 
     Raises:
@@ -83,7 +83,7 @@ def fold_refusals(
     """
     return purge_and_record(
         partial(_answer, "SELECT quotas_fold_refusals(%s, %s)"),
-        telling=REFUSALS,
+        names=REFUSALS,
         kept=kept,
         has_time=has_time,
         actor=actor,

@@ -74,7 +74,7 @@ def requested_quota_of(
         size=GPUSize(request.size),
         units=max(own_units, found.reach.units),
         cost=Cost(cost.at_full_use, cost.currency),
-        asked_by=highest_level(actor=actor, request=request),
+        requested_by=highest_level(actor=actor, request=request),
         is_lowering=found.is_lowering,
     )
 

@@ -5,7 +5,7 @@ import pytest
 from django.db import connection
 
 from metering.models import UsageRecord
-from metering.services.corrections.requesting import ask_correction
+from metering.services.corrections.review import ask_correction
 from tenants.models import Verification
 from tests.support.billing.ledger import DORA
 from tests.support.builders import AT

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
 from metering.models import MeteringWindow, UsageCorrection, UsageRecord, WindowRecheck
-from metering.services.corrections.requesting import ask_correction
+from metering.services.corrections.review import ask_correction
 from tenants.domain.identity.roles import Role
 from tenants.selectors.actors import actor_of_user
 from tests.support.builders import (

@@ -235,7 +235,7 @@ def test_who_or_which_rule_suspended_is_named(cast: Cast) -> None:
     assert "Arrears. arrears rule (billing) 2026-11-02 09:00 UTC until resumed" in listed
     assert "Mining. dora 2026-11-02 09:00 UTC until resumed" in listed
     assert "Old. not recorded 2026-11-02 09:00 UTC until resumed" in listed
-    assert "Asked by arrears rule (billing)" in shown
+    assert "Requested by arrears rule (billing)" in shown
     assert "a person" not in listed
 
 

@@ -7,8 +7,8 @@ import pytest
 from quotas.domain.errors import QuotaLoanOutdatedError
 from quotas.models import AdmissionRefusal, LoanMode, LoanPolicy, QuotaLimit, QuotaRequest
 from quotas.selectors.lending import lending_organization_ids
-from quotas.services.lending.lending import LendingDone
 from quotas.services.lending.loans import approve_loan
+from quotas.services.lending.proposals import LendingDone
 from tenants.models import Cluster
 from tests.support.builders import AT, make_cluster
 from tests.support.cast import Cast

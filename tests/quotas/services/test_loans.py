@@ -10,8 +10,8 @@ from quotas.domain.errors import (
     QuotaLoanOutdatedError,
 )
 from quotas.models import AdmissionRefusal, LoanMode, QuotaGrant, QuotaLimit, QuotaLoan
-from quotas.services.lending.lending import LendingDone, set_loan_policy
 from quotas.services.lending.loans import approve_loan, decline_loan, end_loan, recall_loan
+from quotas.services.lending.proposals import LendingDone, set_loan_policy
 from tenants.domain.errors import ForbiddenError, NotFoundError
 from tenants.domain.identity.roles import Role
 from tenants.models import Notification, NotificationDelivery, NotificationEndpoint

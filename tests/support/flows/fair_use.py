@@ -8,7 +8,7 @@ from uuid import UUID
 from metering.domain.efficiency.rules import WasteThresholds
 from quotas.models import LoanPolicy, QuotaLimit, QuotaLoan
 from quotas.selectors.lending import LendingTerms
-from quotas.services.lending import lending, loans
+from quotas.services.lending import loans, proposals
 from tenants.models import Organization, Project
 from tests.support.builders import AT, MONTH_START, make_project
 from tests.support.quotas.builders import make_limit
@@ -47,7 +47,7 @@ def loan_of(estate: Any, **state: Any) -> Any:  # noqa: ANN401 - The estate impo
 
 
 def _agree(estate: Any, who: Any) -> object:  # noqa: ANN401 - As above.
-    return lending.set_loan_policy(
+    return proposals.set_loan_policy(
         organization=estate.cast.acme,
         mode="off",
         max_units=1,
@@ -82,6 +82,6 @@ LOAN_DEEDS: Final[dict[str, tuple[Callable[[Any, Any], object], list[tuple[str, 
         ),
         [("quotas:loan:end", "acme")],
     ),
-    "quotas.lending.lending.set_loan_policy": (_agree, [("quotas:loan_policy:set", "acme")]),
+    "quotas.lending.proposals.set_loan_policy": (_agree, [("quotas:loan_policy:set", "acme")]),
 }
 """What administrators do: each call, and the entries it leaves."""

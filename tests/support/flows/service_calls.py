@@ -11,7 +11,7 @@ from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
 from metering.services import catalogue as catalogue_editing
 from metering.services.collection import hour_decisions
-from metering.services.corrections import exceptions, rechecks, requesting
+from metering.services.corrections import exceptions, rechecks, review
 from metering.services.devices import credits as crediting
 from metering.services.devices import events as device_events
 from metering.services.efficiency import waste
@@ -227,9 +227,9 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("metering:window:ask_recheck", None)],
     ),
-    "metering.corrections.requesting.ask_correction": (
+    "metering.corrections.review.ask_correction": (
         frank,
-        lambda e, who: requesting.ask_correction(
+        lambda e, who: review.ask_correction(
             record=UsageRecord.objects.get(pk=e.places["own"]["usage-records"]),
             unit_seconds=-1,
             reason="Broken.",
@@ -238,16 +238,16 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("metering:correction:ask", "acme")],
     ),
-    "metering.corrections.requesting.approve_correction": (
+    "metering.corrections.review.approve_correction": (
         frank,
-        lambda e, who: requesting.approve_correction(
+        lambda e, who: review.approve_correction(
             correction_id=e.places["own"]["usage-corrections"], is_four_eyes=True, **who
         ),
         [("metering:correction:post", "acme")],
     ),
-    "metering.corrections.requesting.reject_correction": (
+    "metering.corrections.review.reject_correction": (
         frank,
-        lambda e, who: requesting.reject_correction(
+        lambda e, who: review.reject_correction(
             correction_id=e.places["other"]["usage-corrections"], note="No.", **who
         ),
         [("metering:correction:reject", "umbrella")],

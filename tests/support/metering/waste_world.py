@@ -23,7 +23,7 @@ from metering.models import (
     UsageRecord,
 )
 from metering.services.corrections.posting import Draft, write_drafts
-from metering.services.corrections.requesting import ask_correction
+from metering.services.corrections.review import ask_correction
 from metering.services.efficiency.deriving import Derived, derive_windows
 from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.models import Cluster, Organization, Project

@@ -7,7 +7,7 @@ from metering.domain.efficiency.rules import WasteThresholds
 from quotas.models import LoanMode, LoanPolicy, QuotaGrant, QuotaLimit, QuotaLoan
 from quotas.selectors.lending import LendingTerms
 from quotas.selectors.limits.in_force import limits_in_force
-from quotas.services.lending.lending import LendingDone, refresh_loans
+from quotas.services.lending.proposals import LendingDone, refresh_loans
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.support.builders import AT, MONTH_START, bind, make_cluster

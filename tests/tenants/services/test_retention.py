@@ -154,7 +154,7 @@ def test_nothing_is_reported_where_nothing_is_purged(counts: list[int], entries:
     with capture_logs() as lines:
         purge_and_record(
             lambda _before, _most: counts.pop(0),
-            telling=NOTIFICATIONS,
+            names=NOTIFICATIONS,
             kept=KEPT,
             has_time=lambda: has_time,
             actor=ACTOR,
@@ -195,7 +195,7 @@ def test_a_batch_whose_entry_cannot_be_written_is_not_purged(cast: Cast) -> None
     with pytest.raises(DataError):
         purge_and_record(
             purge_batch,
-            telling=unwritable,
+            names=unwritable,
             kept=KEPT,
             has_time=lambda: True,
             actor=ACTOR,
@@ -218,7 +218,7 @@ def test_old_notifications_are_found_by_index(cast: Cast) -> None:
     tell(cast, "old", "sent", at=AT - KEPT - SECOND)
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("EXPLAIN " + retention.FORGET, {"before": AT - KEPT, "most": 10})
+        cursor.execute("EXPLAIN " + retention.PURGE, {"before": AT - KEPT, "most": 10})
         plan = "\n".join(row[0] for row in cursor.fetchall())
 
     assert "notification_occurred" in plan

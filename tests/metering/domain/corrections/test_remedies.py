@@ -25,5 +25,5 @@ def test_what_does_not_block_the_seal_never_sends_people_to_a_sealed_window(
 
 def test_a_sealed_window_sends_people_to_what_can_be_done_about_it() -> None:
     assert WindowSealedError.remedy == (
-        "A sealed window never changes; look at it again, or correct its records."
+        "A sealed window never changes; recheck it, or correct its records."
     )

@@ -14,7 +14,7 @@ from metering.models import (
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.sweeping import meter_due
 from metering.services.corrections.exceptions import resolve_exception
-from metering.services.corrections.requesting import ask_correction
+from metering.services.corrections.review import ask_correction
 from tenants.models import Cluster, Project
 from tests.support.metering.allocations.watched import (
     LARGE_H100,

@@ -19,7 +19,7 @@ from metering.domain.errors import (
 )
 from metering.models import CapacityRecord, MeteringWindow, UsageCorrection, UsageRecord
 from metering.services.collection.sweeping import Worker
-from metering.services.corrections.requesting import (
+from metering.services.corrections.review import (
     approve_correction,
     ask_correction,
     reject_correction,

@@ -103,6 +103,6 @@ def test_a_held_hour_that_is_not_sealed_is_billed_when_it_is_metered_again() -> 
 
 def test_the_remedy_says_what_works() -> None:
     assert REMEDIES[ExceptionKind.HELD_HOUR] == (
-        "Once the hour's evidence is back, meter it again, or look at it again if it is sealed: "
+        "Once the hour's evidence is back, meter it again, or recheck it if it is sealed: "
         "what is known then is billed. Or resolve this with a reason to leave it off the bill."
     )

@@ -16,7 +16,7 @@ from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.sweeping import Worker
 from metering.services.corrections.exceptions import accept_side, resolve_exception
 from metering.services.corrections.recheck_ends import LAPSED_SENTENCE
-from metering.services.corrections.requesting import ask_correction
+from metering.services.corrections.review import ask_correction
 from tenants.models import Cluster, Project
 from tests.support.metering.allocations.watched import ledgered, offered, watched
 from tests.support.metering.collecting import exceptions

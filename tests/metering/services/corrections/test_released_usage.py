@@ -28,7 +28,7 @@ from metering.services.collection.sweeping import meter_due
 from metering.services.corrections.exceptions import accept_side, resolve_exception
 from metering.services.corrections.rechecking import RecheckSweep, recheck_next
 from metering.services.corrections.rechecks import ask_recheck, make_due_rechecks
-from metering.services.corrections.requesting import approve_correction
+from metering.services.corrections.review import approve_correction
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import AuditEntry, Cluster, Project
 from tests.support.builders import bind, make_project

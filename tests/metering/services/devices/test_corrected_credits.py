@@ -15,7 +15,7 @@ from metering.models import (
     PodAllocation,
     UsageCorrection,
 )
-from metering.services.corrections.requesting import ask_correction
+from metering.services.corrections.review import ask_correction
 from metering.services.devices.credits import WITHDRAWN, decide_credit, propose_credits
 from metering.services.efficiency.deriving import Derived
 from tenants.models import AuditEntry

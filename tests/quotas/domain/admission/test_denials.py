@@ -128,7 +128,7 @@ def test_other_refusals_say_what_to_do() -> None:
     assert "request nvidia.com/gpu" in denials.hidden_gpus(["container main sets X"])
     assert "(container main sets X)" in denials.hidden_beside(["container main sets X"])
     assert "alice may not create pods of bob" in denials.forged_owner("bob", "alice")
-    assert "nobody vouches for bob" in denials.forged_owner("bob", "")
+    assert "no user or controller may set bob" in denials.forged_owner("bob", "")
     assert "lets the pod in" in denials.undecided(is_allowed=True)
     assert "try again" in denials.undecided(is_allowed=False)
     assert "The label team/user of a pod" in denials.label_changed("team/user")

@@ -43,10 +43,10 @@ def requested_quota(
     amount: int | None = 0,
     *,
     currency: str = "EUR",
-    asked_by: RequestLevel | None = None,
+    requested_by: RequestLevel | None = None,
 ) -> RequestedQuota:
     cost = Cost(None if amount is None else Decimal(amount), currency)
-    return RequestedQuota(size=LARGE, units=units, cost=cost, asked_by=asked_by)
+    return RequestedQuota(size=LARGE, units=units, cost=cost, requested_by=requested_by)
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def requested_quota(
         (requested_quota(16, 10_000), (LEAD, ADMIN, PLATFORM, FINANCE)),
         (requested_quota(3, None), (LEAD, FINANCE)),
         (requested_quota(3, 1, currency="USD"), (LEAD, FINANCE)),
-        (requested_quota(16, asked_by=LEAD), (ADMIN, PLATFORM)),
-        (requested_quota(16, asked_by=ADMIN), (PLATFORM,)),
-        (requested_quota(16, asked_by=PLATFORM), (PLATFORM,)),
-        (requested_quota(3, asked_by=ADMIN), (LEAD,)),
-        (requested_quota(3, 10_000, asked_by=FINANCE), (LEAD, FINANCE)),
-        (requested_quota(3, 10_000, asked_by=PLATFORM), (FINANCE,)),
+        (requested_quota(16, requested_by=LEAD), (ADMIN, PLATFORM)),
+        (requested_quota(16, requested_by=ADMIN), (PLATFORM,)),
+        (requested_quota(16, requested_by=PLATFORM), (PLATFORM,)),
+        (requested_quota(3, requested_by=ADMIN), (LEAD,)),
+        (requested_quota(3, 10_000, requested_by=FINANCE), (LEAD, FINANCE)),
+        (requested_quota(3, 10_000, requested_by=PLATFORM), (FINANCE,)),
     ],
 )
 def test_a_request_goes_to_those_whom_size_and_cost_name(
@@ -154,7 +154,7 @@ WISHES = st.builds(
     size=st.sampled_from(GPUSize),
     units=st.integers(0, 60),
     cost=st.builds(Cost, AMOUNTS, st.sampled_from(["EUR", "USD", ""])),
-    asked_by=st.one_of(st.none(), LEVELS),
+    requested_by=st.one_of(st.none(), LEVELS),
 )
 
 

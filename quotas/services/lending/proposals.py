@@ -1,4 +1,4 @@
-"""Lending: propose loans for projects that wait, and store the lending policy."""
+"""Proposals of loans for projects that wait, and the lending policy that they follow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

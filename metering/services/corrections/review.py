@@ -1,4 +1,4 @@
-"""Corrections that people request, approve or reject.
+"""Review of corrections: a person requests one; people approve or reject it.
 
 Where the site requires four eyes, a second person approves what the first requested; proposals of
 rechecks always need approval.
@@ -33,7 +33,7 @@ from metering.services.corrections.posting import (
     write_records,
 )
 from tenants.domain.actors import Actor
-from tenants.services.audit import record as tell
+from tenants.services.audit import record as record_entry
 
 WINDOW_SECONDS = int(WINDOW.total_seconds())
 
@@ -84,7 +84,7 @@ def ask_correction(
         )
         state = CorrectionState.PROPOSED if is_four_eyes else CorrectionState.POSTED
         (made,) = write_drafts([draft], state=state, actor=actor, at=at)
-        _tell(made, verb="ask" if is_four_eyes else "post", actor=actor, at=at)
+        _audit(made, verb="ask" if is_four_eyes else "post", actor=actor, at=at)
     return made
 
 
@@ -130,7 +130,7 @@ def approve_correction(
         correction = _lock_proposed(correction_id)
         if is_four_eyes and correction.requested_by_id == actor.id:
             raise CorrectionFourEyesError(
-                "Who asked for a correction may not approve it.",
+                "The requester of a correction may not approve it.",
                 facts={"requested_by": correction.requested_by},
             )
         ledger = ledger_of_window(correction.window_id, start_at=correction.window_start)
@@ -139,7 +139,7 @@ def approve_correction(
         _decide(correction, state=CorrectionState.POSTED, note=note.strip(), actor=actor, at=at)
         write_records([correction.pk])
         resolve_released(correction.window_id, corrections=[correction], at=at)
-        _tell(correction, verb="post", actor=actor, at=at)
+        _audit(correction, verb="post", actor=actor, at=at)
     return correction
 
 
@@ -157,7 +157,7 @@ def reject_correction(
     with transaction.atomic():
         correction = _lock_proposed(correction_id)
         _decide(correction, state=CorrectionState.REJECTED, note=text, actor=actor, at=at)
-        _tell(correction, verb="reject", actor=actor, at=at)
+        _audit(correction, verb="reject", actor=actor, at=at)
     return correction
 
 
@@ -200,7 +200,7 @@ def _decide(
     )
 
 
-def _tell(correction: UsageCorrection, *, verb: str, actor: Actor, at: datetime) -> None:
+def _audit(correction: UsageCorrection, *, verb: str, actor: Actor, at: datetime) -> None:
     facts = {
         **facts_of(correction),
         "reason": correction.reason,
@@ -208,7 +208,7 @@ def _tell(correction: UsageCorrection, *, verb: str, actor: Actor, at: datetime)
     }
     if correction.state == CorrectionState.POSTED:
         facts["capacity_digest"] = capacity_digest(correction.window_id)
-    tell(
+    record_entry(
         actor=actor,
         at=at,
         action=f"metering:correction:{verb}",
