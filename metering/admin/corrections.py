@@ -109,7 +109,7 @@ class UsageCorrectionAdmin(LedgerAdmin):
 
 @admin.register(WindowRecheck)
 class WindowRecheckAdmin(LedgerAdmin):
-    """When sealed hours are looked at again, and what came of it."""
+    """When sealed hours are rechecked, and the results."""
 
     view_capability = READ_WINDOW
     hint = (

@@ -148,7 +148,7 @@ def _settle(
         )
         return (
             f"{found.namespace} belongs to {project.name} from that hour on. Sealed hours are "
-            "looked at again with the next tick."
+            "rechecked with the next tick."
         )
     side = _side_of(pressed)
     accept_side(

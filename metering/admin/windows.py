@@ -338,7 +338,7 @@ class MeteringWindowAdmin(LedgerAdmin):
                 actor=actor,
                 at=at,
             ),
-            done="is looked at again soon",
+            done="is rechecked soon",
         )
 
     @admin.action(description="Accept what was observed", permissions=["write"])

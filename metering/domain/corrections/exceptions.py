@@ -70,72 +70,72 @@ SIDED_KINDS: Final = frozenset(
 REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ExceptionKind.UNKNOWN_DEVICE: (
         "Check the node's GPU labels and sharing settings, and add a catalogue version if the "
-        "device is new. Unsealed hours are then billed, and sealed ones are looked at again and "
+        "device is new. Unsealed hours are then billed, and sealed ones are rechecked and "
         "corrected."
     ),
     ExceptionKind.UNBOUND_NAMESPACE: (
         "Bind the namespace to a project from this hour on. Unsealed hours are then billed, and "
-        "sealed ones are looked at again and corrected."
+        "sealed ones are rechecked and corrected."
     ),
     ExceptionKind.UNKNOWN_NODE: (
         "Let kube-state-metrics export the node's allocatable devices and GPU labels "
         "(--metric-labels-allowlist=nodes=[nvidia.com/gpu.product,...]). Unsealed hours are then "
-        "billed; sealed ones when they are looked at again."
+        "billed; sealed ones when they are rechecked."
     ),
     ExceptionKind.INVALID_REQUEST: (
-        "Look at the pod's specification; a request for a GPU is a whole number and never changes."
+        "Check the pod's specification; a request for a GPU is a whole number and never changes."
     ),
     ExceptionKind.INCONSISTENT_METRICS: (
         "Compare the series about it: several exporters, or copies of Prometheus, may report "
         "different objects under one name. Unsealed hours are billed once the series agree, and "
-        "sealed ones when they are looked at again; correct by hand what they no longer show."
+        "sealed ones when they are rechecked; correct by hand what they no longer show."
     ),
     ExceptionKind.UNCERTAIN_END: (
-        "Nothing has to be done; look for the pod's true end if the tenant disputes the bill."
+        "No action is needed; find the pod's true end if the tenant disputes the bill."
     ),
     ExceptionKind.OVER_CAPACITY: (
         "Compare the node's pods with its allocatable devices. Resolve this to accept the usage "
         "as metered, or meter the window again once the cause is gone."
     ),
     ExceptionKind.LOW_COVERAGE: (
-        "Accept what was seen, or waive the hour, once nothing more can be learned about it."
+        "Accept what was observed, or waive the hour, if no more data is to come."
     ),
     ExceptionKind.SOURCE_UNAVAILABLE: (
-        "Look at the cluster's Prometheus; metering goes on by itself when it answers. If it never "
+        "Check the cluster's Prometheus; metering continues when it answers. If it never "
         "will, decide on the hour once it is a day old, or set the hour until which the cluster is "
         "metered."
     ),
     ExceptionKind.QUARANTINED: (
-        "Look for the workers' errors in the log, then meter the window again; waive the hour if "
+        "Find the workers' errors in the log, then meter the window again; waive the hour if "
         "it can never be metered."
     ),
     ExceptionKind.OVERDUE: (
-        "Look at the workers and their log. If the hour can never be metered, decide on it, or set "
+        "Check the workers and their log. If the hour can never be metered, decide on it, or set "
         "the hour until which the cluster is metered."
     ),
     ExceptionKind.DIFFERS: (
         "Compare both sources' times in the details and accept the evidence of one. Until then "
-        "only the time that both tell is billed."
+        "only the time that both report is billed."
     ),
     ExceptionKind.KUBERNETES_ONLY: (
-        "It is billed as the Kubernetes API reported it. Find out why Prometheus never saw the "
-        "pod; accept Prometheus' evidence to bill nothing."
+        "It is billed as the Kubernetes API reported it. Find out why Prometheus did not report "
+        "the pod; accept Prometheus' evidence to bill nothing."
     ),
     ExceptionKind.PROMETHEUS_ONLY: (
-        "Nothing is billed for it. Accept Prometheus' evidence to bill what it saw, or the "
-        "Kubernetes API's to say that it held nothing."
+        "Nothing is billed for it. Accept Prometheus' evidence to bill what it reported, or the "
+        "Kubernetes API's if the pod held nothing."
     ),
     ExceptionKind.REQUEST_DIFFERS: (
-        "The Kubernetes API's request is billed, because it is exact. Look at the metrics of "
+        "The Kubernetes API's request is billed, because it is exact. Check the metrics of "
         "kube-state-metrics; a pod's request never changes."
     ),
     ExceptionKind.RECOVERED: (
-        "Nothing has to be done: it is billed as Prometheus saw it, because the watch was away. "
-        "Accept the Kubernetes API's evidence to bill only what the watch knew."
+        "No action is needed: it is billed as Prometheus reported it, because the watch was down. "
+        "Accept the Kubernetes API's evidence to bill only what the watch reported."
     ),
     ExceptionKind.SINGLE_SOURCE: (
-        "Nothing has to be done; look why the other source was away, since nothing checked this "
-        "hour."
+        "No action is needed; find out why the other source was down, since only one source "
+        "reported this hour."
     ),
     ExceptionKind.HELD_HOUR: (
         "Once the hour's evidence is back, meter it again, or recheck it if it is sealed: "
@@ -143,7 +143,7 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ),
     ExceptionKind.DEVICES_UNAVAILABLE: (
         "Nothing billed is affected. The hour has no activity, energy or device events, and no "
-        "waste or credit follows from it; resolve this once that is known."
+        "waste or credit follows from it; resolve this once you have read it."
     ),
 }
 
@@ -165,10 +165,10 @@ QUARANTINED_SENTENCE: Final = "No worker that claimed this window ever reported 
 _UNSIZED_SENTENCES: Final[Mapping[UnsizedCause, str]] = {
     UnsizedCause.UNKNOWN_RESOURCE: "No rule knows the resource.",
     UnsizedCause.NO_LABELS: "The node had no GPU product label.",
-    UnsizedCause.MIXED_MODELS: "The node has GPUs of several models, and its labels tell one.",
+    UnsizedCause.MIXED_MODELS: "The node has GPUs of several models, and its labels name one.",
     UnsizedCause.MIG_INVALID: "The node's MIG devices are not uniform (MIG-INVALID).",
     UnsizedCause.NO_REPLICAS: "The node reports 0 replicas: MIG is on, but its strategy is none.",
-    UnsizedCause.SHARE_UNKNOWN: "The device is shared, but the node does not tell among how many.",
+    UnsizedCause.SHARE_UNKNOWN: "The device is shared, but the node reports no number of shares.",
     UnsizedCause.UNKNOWN_MODEL: "The GPU model is not known to have MIG.",
     UnsizedCause.UNKNOWN_PROFILE: "The GPU model does not have this MIG profile.",
     UnsizedCause.UNMAPPED: "No catalogue rule gives it a size.",

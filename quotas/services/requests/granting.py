@@ -266,7 +266,7 @@ def _refuse_other_units(request: QuotaRequest, current: TreeLimit | None, *, at:
         now = _units_label(units_now, is_unlimited=is_unlimited)
         then = _units_label(request.units_before, is_unlimited=request.is_unlimited_before)
         raise QuotaRequestOutdatedError(
-            f"The limit is {now} now; it was {then} when this was asked.",
+            f"The limit is {now} now; it was {then} when this was requested.",
             facts={"units_before": request.units_before, "units_now": units_now},
         )
 
@@ -277,7 +277,7 @@ def _refuse_other_burst(request: QuotaRequest, current: TreeLimit | None) -> Non
     if request.burst_units is not None and burst_now != request.burst_before:
         now, then = _units_label(burst_now), _units_label(request.burst_before)
         raise QuotaRequestOutdatedError(
-            f"Burst units are {now} now; they were {then} when this was asked.",
+            f"Burst units are {now} now; they were {then} when this was requested.",
             facts={"burst_before": request.burst_before, "burst_now": burst_now},
         )
 

@@ -114,7 +114,7 @@ def test_a_sealed_hour_is_looked_at_again_by_a_button(frank: User) -> None:
         refused = press(frank, WINDOWS, "recheck_windows", window.pk)
     assert "no longer tell of the hour" in refused
     with override_settings(RECHECK_RETENTION_SECONDS=10**9):
-        assert "is looked at again soon" in press(frank, WINDOWS, "recheck_windows", window.pk)
+        assert "is rechecked soon" in press(frank, WINDOWS, "recheck_windows", window.pk)
 
     asked = WindowRecheck.objects.get(reason="person")
     assert (asked.requested_by, asked.note) == ("frank", "Because.")

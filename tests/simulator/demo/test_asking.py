@@ -200,7 +200,7 @@ def test_an_approval_that_a_changed_limit_refuses_is_reported_in_one_line(demo: 
     asked = demo.start()
 
     assert asked.state == "submitted"
-    assert asked.note == f"{LEFT}: The limit is 10 now; it was 12 when this was asked."
+    assert asked.note == f"{LEFT}: The limit is 10 now; it was 12 when this was requested."
     assert demo.start() == asked
     assert (demo.own().state, demo.limit("large")) == ("submitted", 10)
 
