@@ -46,11 +46,13 @@ def audited() -> Iterator[None]:
 
     Only at commit; a test that is rolled back leaves none, see `django_db_setup`.
     """
-    commits = not connection.in_atomic_block
-    with transaction.atomic():
-        before = _people() if commits else {}
+    if connection.in_atomic_block:
         yield
-        for person in _people().values() if commits else ():
+        return
+    with transaction.atomic():
+        before = _people()
+        yield
+        for person in _people().values():
             _audit(before.get(person["id"], {}), person)
 
 
@@ -99,27 +101,47 @@ def _entry(
 
 def make_user(username: str = "alice", **fields: object) -> User:
     """Return a person who can sign in with the password "correct horse battery"."""
-    user = User(username=username, email=f"{username}@example.test", **fields)
-    user.set_password("correct horse battery")
+    user = new_user(username, **fields)
     with audited():
         user.save()
     return user
 
 
+def new_user(username: str, **fields: object) -> User:
+    """Return a person as `make_user` does, not saved yet."""
+    user = User(username=username, email=f"{username}@example.test", **fields)
+    user.set_password("correct horse battery")
+    return user
+
+
 def make_organization(slug: str = "acme", **fields: object) -> Organization:
     """Return an organization billed in euros for UTC months."""
+    made = new_organization(slug, **fields)
+    made.save(force_insert=True)
+    return made
+
+
+def new_organization(slug: str, **fields: object) -> Organization:
+    """Return an organization as `make_organization` does, not saved yet."""
     defaults: dict[str, object] = {
         "name": slug.capitalize(),
         "billing_currency": "EUR",
         "created_at": AT,
     }
-    return Organization.objects.create(slug=slug, **{**defaults, **fields})
+    return Organization(slug=slug, **{**defaults, **fields})
 
 
 def make_project(organization: Organization, slug: str = "llm", **fields: object) -> Project:
     """Return a project of an organization."""
+    made = new_project(organization, slug, **fields)
+    made.save(force_insert=True)
+    return made
+
+
+def new_project(organization: Organization, slug: str, **fields: object) -> Project:
+    """Return a project as `make_project` does, not saved yet."""
     defaults: dict[str, object] = {"name": slug.upper(), "created_at": AT}
-    return Project.objects.create(organization=organization, slug=slug, **{**defaults, **fields})
+    return Project(organization=organization, slug=slug, **{**defaults, **fields})
 
 
 def make_cluster(slug: str = "hopper", **fields: object) -> Cluster:
@@ -176,7 +198,20 @@ def grant(
     project: Project | None = None,
 ) -> Membership:
     """Return a role given to a person."""
+    made = new_membership(user, role, organization=organization, project=project)
     with audited():
-        return Membership.objects.create(
-            user=user, role=role.value, organization=organization, project=project, created_at=AT
-        )
+        made.save(force_insert=True)
+    return made
+
+
+def new_membership(
+    user: User,
+    role: Role,
+    *,
+    organization: Organization | None = None,
+    project: Project | None = None,
+) -> Membership:
+    """Return a role as `grant` gives it, not saved yet."""
+    return Membership(
+        user=user, role=role.value, organization=organization, project=project, created_at=AT
+    )
