@@ -4,6 +4,7 @@
 the migrated database, for what must really commit: locks, workers, triggers at commit.
 """
 
+import gc
 import hashlib
 import os
 import shutil
@@ -12,12 +13,18 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import wait
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.db import connections
+from django.test.client import Client, ClientMixin
+from django.utils.crypto import get_random_string
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
@@ -30,12 +37,21 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("any-machine")
 
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
 ROOT = Path(__file__).resolve().parent.parent
 MIGRATED = ROOT / ".tools" / "migrated"
 """Data of migrated servers, by what made them: migrating takes longer than most tests."""
 MIGRATED_KEPT = 4
 TEMPLATE = "gpu_ledger_template"
 TEST_DATABASE = "gpu_ledger_test"
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over modules and 10,000 collected tests: they stay anyway."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -141,6 +157,7 @@ def django_db_setup(postgres: EmbeddedPostgres) -> Iterator[None]:
     """Replace pytest-django's own database: ours is migrated by its owner, used by the app role."""
     use_database(postgres, TEST_DATABASE)
     connections["default"].check_constraints = _check_constraints  # type: ignore[method-assign]
+    Client.force_login = _force_login  # type: ignore[method-assign]
     yield
     connections.close_all()
 
@@ -148,13 +165,32 @@ def django_db_setup(postgres: EmbeddedPostgres) -> Iterator[None]:
 def _check_constraints(table_names: object = None) -> None:  # noqa: ARG001 - Django's signature.
     """Check at the end of a test what a commit would, but for audit entries of builders' rows."""
     with connections["default"].cursor() as cursor:
+        cursor.execute(f"SET CONSTRAINTS {_constraints_of_commit()} IMMEDIATE")
+
+
+@cache
+def _constraints_of_commit() -> str:
+    with connections["default"].cursor() as cursor:
         cursor.execute(
             "SELECT string_agg(quote_ident(conname), ', ') FROM pg_constraint"
             " WHERE condeferrable AND conname NOT LIKE '%%is_audited'"
         )
         (names,) = cursor.fetchone()
-        cursor.execute(f"SET CONSTRAINTS {names} IMMEDIATE")
-        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    return str(names)
+
+
+def _force_login(self: ClientMixin, user: "User", backend: str | None = None) -> None:
+    """Begin a person's session by one statement, where Django's test client takes thirteen."""
+    data = {
+        SESSION_KEY: str(user.pk),
+        BACKEND_SESSION_KEY: backend or settings.AUTHENTICATION_BACKENDS[0],
+        HASH_SESSION_KEY: user.get_session_auth_hash(),
+    }
+    store = import_module(settings.SESSION_ENGINE).SessionStore()
+    store.update(data)
+    store._session_key = get_random_string(32)  # noqa: SLF001 - Django would ask whether it is taken.
+    store.create_model_instance(data).save(force_insert=True)
+    self.cookies[settings.SESSION_COOKIE_NAME] = store.session_key  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)
@@ -175,8 +211,15 @@ def quiet_end() -> Iterator[None]:
 
 
 @pytest.fixture
+def database_template() -> str:
+    """Return the name of the database that `committed_db` copies; folders may have their own."""
+    return TEMPLATE
+
+
+@pytest.fixture
 def committed_db(
     postgres: EmbeddedPostgres,
+    database_template: str,
     django_db_setup: None,  # noqa: ARG001 - The template comes first.
     django_db_blocker: pytest.FixtureRequest,
     request: pytest.FixtureRequest,
@@ -185,7 +228,7 @@ def committed_db(
     name = "committed_" + "".join(c if c.isalnum() else "_" for c in request.node.name.lower())[:40]
     with psycopg.connect(_superuser_url(postgres), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        postgres.create_database(connection, name, template=TEMPLATE)
+        postgres.create_database(connection, name, template=database_template)
     use_database(postgres, name)
     with django_db_blocker.unblock():  # type: ignore[attr-defined]
         yield name
