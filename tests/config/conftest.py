@@ -5,9 +5,14 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from django.db import connections
 
 from embedded.postgres import OWNER, EmbeddedPostgres
+from embedded.postgres_data import SUPERUSER
+from tests.conftest import TEMPLATE, TEST_DATABASE, use_database
 from tests.support.config.planted import make_world
+
+WORLD_TEMPLATE = "world_template"
 
 
 @pytest.fixture
@@ -16,9 +21,35 @@ def listener() -> Iterator[socket.socket]:
         yield made
 
 
+@pytest.fixture(scope="session")
+def world_template(
+    postgres: EmbeddedPostgres,
+    django_db_setup: None,  # noqa: ARG001 - The server's own template comes first.
+    django_db_blocker: pytest.FixtureRequest,
+) -> str:
+    """Make the world once in a database that tests copy."""
+    superuser = postgres.url(role=SUPERUSER, database="postgres")
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        postgres.create_database(connection, WORLD_TEMPLATE, template=TEMPLATE)
+    use_database(postgres, WORLD_TEMPLATE)
+    with django_db_blocker.unblock():  # type: ignore[attr-defined]
+        make_world()
+        connections.close_all()
+    use_database(postgres, TEST_DATABASE)
+    return WORLD_TEMPLATE
+
+
 @pytest.fixture
-def world(committed_db: str) -> None:  # noqa: ARG001 - What is made here commits.
-    make_world()
+def database_template(request: pytest.FixtureRequest) -> str:
+    """Return what a test's database is a copy of: the world for tests that ask for it."""
+    if "world" in request.fixturenames:
+        return str(request.getfixturevalue("world_template"))
+    return TEMPLATE
+
+
+@pytest.fixture
+def world(committed_db: str) -> None:
+    """Two sealed hours and an invoice, committed in a database of the test's own."""
 
 
 @pytest.fixture
