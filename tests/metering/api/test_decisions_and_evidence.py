@@ -13,6 +13,7 @@ from tenants.models import AuditEntry, Cluster
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.clients import API, ClientFor
+from tests.support.metering.collecting import seal_empty_hours
 from tests.support.metering.deciding import (
     LATE,
     RefusedSource,
@@ -51,7 +52,7 @@ def frank(cast: Cast, client_for: ClientFor) -> APIClient:
 def cluster(cast: Cast) -> Cluster:
     made = make_cluster(metered_from=HOUR)
     bind(made, "team-nlp", cast.llm)
-    return made
+    return seal_empty_hours(made, until=LATE)
 
 
 @pytest.fixture

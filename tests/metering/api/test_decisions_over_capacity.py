@@ -11,6 +11,7 @@ from tenants.models import AuditEntry
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.clients import ClientFor
+from tests.support.metering.collecting import seal_empty_hours
 from tests.support.metering.deciding import LATE, gap, meter, post, source
 from tests.support.metering.seen import HOUR, node, observation, pod, worker
 
@@ -32,7 +33,8 @@ def frank(cast: Cast, client_for: ClientFor) -> APIClient:
 @pytest.fixture
 def crowded(cast: Cast) -> Worker:
     """A worker that metered 12 units on a node of 8, and whose Prometheus lost them since."""
-    bind(make_cluster(metered_from=HOUR), "team-nlp", cast.llm)
+    cluster = seal_empty_hours(make_cluster(metered_from=HOUR), until=LATE)
+    bind(cluster, "team-nlp", cast.llm)
     metering = worker(SIXES)
     meter_due(worker=metering, at=LATE)
     assert (gap().state, gap().record_count) == ("collected", 2)

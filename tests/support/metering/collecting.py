@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from metering.domain.collection.windows import GapPolicy
+from metering.domain.collection.windows import WINDOW, GapPolicy
 from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
 from metering.protocols import Observation
 from metering.services.collection.collecting import Collection, collect_window
@@ -10,9 +10,27 @@ from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.sealing import seal_window
 from metering.services.collection.windows import ClaimedWindow, claim_windows
 from metering.services.devices.collection import DeviceSweep, collect_due_devices
+from tenants.models import Cluster
 from tests.support.metering.seen import ACTOR, HOUR, LATER, moment, worker
 
 DUE = moment(3600 + LATER)
+
+
+def seal_empty_hours(cluster: Cluster, *, until: datetime) -> Cluster:
+    """Seal all but the first two and the last two hours without usage; a worker takes seconds."""
+    hours = (until - HOUR) // WINDOW
+    MeteringWindow.objects.bulk_create(
+        MeteringWindow(
+            cluster=cluster,
+            start_at=HOUR + WINDOW * number,
+            state="sealed",
+            not_before=HOUR + WINDOW * (number + 1),
+            as_of=HOUR + WINDOW * (number + 1),
+            sealed_at=HOUR + WINDOW * (number + 1),
+        )
+        for number in range(2, hours - 2)
+    )
+    return cluster
 
 
 def claim() -> ClaimedWindow:

@@ -27,6 +27,7 @@ from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.errors import DomainError
 from tenants.models import AuditEntry
 from tests.support.builders import bind, make_cluster, make_organization, make_project, make_user
+from tests.support.metering.collecting import seal_empty_hours
 from tests.support.metering.seen import HOUR, LATER, observation, pod, ticks, worker
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +46,8 @@ def frank() -> Actor:
 def blinking() -> Worker:
     """A worker whose source saw half of HOUR, and whose other hours were empty."""
     project = make_project(make_organization())
-    bind(make_cluster(metered_from=HOUR), "team-nlp", project)
+    cluster = seal_empty_hours(make_cluster(metered_from=HOUR), until=OLD)
+    bind(cluster, "team-nlp", project)
     half = observation(pod("a"), ticks=ticks(begin=1800))
     metering = worker(half)
     meter_due(worker=metering, at=OLD)
@@ -136,7 +138,7 @@ def quarantine() -> None:
 def test_a_quarantine_is_an_exception_until_it_is_decided_on_or_metered(
     decision: GapPolicy | None, frank: Actor
 ) -> None:
-    make_cluster(metered_from=HOUR)
+    seal_empty_hours(make_cluster(metered_from=HOUR), until=OLD)
     open_due_windows(at=HOUR + timedelta(seconds=3600 + LATER))
     quarantine()
 
@@ -153,7 +155,7 @@ def test_a_quarantine_is_an_exception_until_it_is_decided_on_or_metered(
 
 
 def test_a_window_quarantined_again_is_an_open_exception_again(frank: Actor) -> None:
-    make_cluster(metered_from=HOUR)
+    seal_empty_hours(make_cluster(metered_from=HOUR), until=OLD)
     open_due_windows(at=HOUR + timedelta(seconds=3600 + LATER))
     for _ in range(2):
         quarantine()
