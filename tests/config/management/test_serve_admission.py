@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -25,7 +25,9 @@ from simulator.kubernetes_api.access import (
     ServerCertificates,
     make_identity,
 )
+from tests.support.sampling import sampled
 
+NAMES = (f"hopper=x|{CLIENT_NAME}", f"hopper=x|{CLIENT_NAME},ampere=another")
 READY_SECONDS = 60
 
 
@@ -84,16 +86,29 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> ServerCertificates:
     return made
 
 
-@pytest.fixture(params=[f"hopper=x|{CLIENT_NAME}", f"hopper=x|{CLIENT_NAME},ampere=another"])
+@pytest.fixture(scope="module", params=NAMES)
 def running(request: pytest.FixtureRequest, identity: ServerCertificates) -> Iterator[Running]:
     """Run the real server for API servers of some common names."""
+    with served(request.param, identity) as server:
+        yield server
+
+
+@pytest.fixture(params=sampled(NAMES, every=len(NAMES)))
+def ending(request: pytest.FixtureRequest, identity: ServerCertificates) -> Iterator[Running]:
+    """Run a server of the test's own, which the test ends."""
+    with served(request.param, identity) as server:
+        yield server
+
+
+@contextmanager
+def served(names: str, identity: ServerCertificates) -> Iterator[Running]:
     port, probe_port = free_port(), free_port()
     process = subprocess.Popen(
         command(identity, port, probe_port),
         env={
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "config.settings.test",
-            "ADMISSION_CLIENT_NAMES": request.param,
+            "ADMISSION_CLIENT_NAMES": names,
         },
         stderr=subprocess.DEVNULL,
     )
@@ -146,26 +161,26 @@ def test_what_is_no_review_is_reported_so_over_the_wire(running: Running) -> Non
 
 
 def test_a_server_that_is_reported_to_end_waits_for_no_idle_connection(
-    running: Running,
+    ending: Running,
 ) -> None:
-    tls = ssl.create_default_context(cadata=running.identity.authority_pem)
-    tls.load_cert_chain(running.identity.client_certificate_path, running.identity.client_key_path)
-    connection = http.client.HTTPSConnection("127.0.0.1", running.port, context=tls, timeout=20)
+    tls = ssl.create_default_context(cadata=ending.identity.authority_pem)
+    tls.load_cert_chain(ending.identity.client_certificate_path, ending.identity.client_key_path)
+    connection = http.client.HTTPSConnection("127.0.0.1", ending.port, context=tls, timeout=20)
     connection.request("GET", "/healthz")
     assert connection.getresponse().read()
 
     begin = time.monotonic()
-    running.process.terminate()
-    running.process.wait()
+    ending.process.terminate()
+    ending.process.wait()
 
     assert time.monotonic() - begin < 6
     connection.close()
 
 
 def test_answers_tell_the_time_and_end_when_nobody_looks_after_the_process(
-    running: Running,
+    ending: Running,
 ) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", running.probe_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", ending.probe_port, timeout=20)
     deadline = time.monotonic() + 20
 
     def ends() -> bool:
@@ -177,8 +192,8 @@ def test_answers_tell_the_time_and_end_when_nobody_looks_after_the_process(
         return response.headers.get("Connection") == "close"
 
     assert not ends()
-    running.process.kill()
-    running.process.wait()
+    ending.process.kill()
+    ending.process.wait()
 
     while not ends():
         assert time.monotonic() < deadline
