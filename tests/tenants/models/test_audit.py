@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import product
 
 import psycopg
 import pytest
@@ -40,33 +41,30 @@ def write_entries(count: int = 1) -> None:
             )
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.usefixtures("committed_db")
-def test_the_runtime_role_cannot_touch_an_entry(statement: str) -> None:
+def test_the_runtime_role_cannot_touch_an_entry() -> None:
     write_entries()
 
-    with (
-        pytest.raises(DatabaseError, match=r"permission denied|append-only"),
-        connection.cursor() as cursor,
-    ):
-        cursor.execute(statement)
+    for statement in STATEMENTS:
+        with (
+            pytest.raises(DatabaseError, match=r"permission denied|append-only"),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(statement)
 
-    assert AuditEntry.objects.get().actor_label == "tests"
+        assert AuditEntry.objects.get().actor_label == "tests", statement
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
-@pytest.mark.parametrize("role", ["origin", "replica"])
-def test_even_a_superuser_cannot_touch_an_entry(
-    superuser_url: str, statement: str, role: str
-) -> None:
+def test_even_a_superuser_cannot_touch_an_entry(superuser_url: str) -> None:
     write_entries()
 
-    with psycopg.connect(superuser_url, autocommit=True) as superuser:
-        superuser.execute(f"SET session_replication_role = {role}")
-        with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
-            superuser.execute(statement)
+    for role, statement in product(("origin", "replica"), STATEMENTS):
+        with psycopg.connect(superuser_url, autocommit=True) as superuser:
+            superuser.execute(f"SET session_replication_role = {role}")
+            with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
+                superuser.execute(statement)
 
-    assert AuditEntry.objects.get().actor_label == "tests"
+        assert AuditEntry.objects.get().actor_label == "tests", (role, statement)
 
 
 @pytest.mark.django_db
@@ -108,6 +106,21 @@ def execute(*statements: str) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
+
+
+def not_refused(
+    *transactions: tuple[str, ...], refusal: str = "leaves no audit entry"
+) -> list[tuple[str, ...]]:
+    """Return the transactions that the database does not refuse for this reason."""
+    found = []
+    for statements in transactions:
+        try:
+            execute(*statements)
+        except DatabaseError as error:
+            if refusal in str(error):
+                continue
+        found.append(statements)
+    return found
 
 
 ENTRY = (
@@ -200,10 +213,10 @@ def people(committed_db: str) -> None:  # noqa: ARG001 - What is made here commi
 @pytest.mark.usefixtures("people")
 def test_people_roles_and_tokens_do_not_change_without_an_entry_about_them() -> None:
     """The attack: SQL as the service's own role, beside no entry or a true one about another."""
-    for statement in UNSEEN:
-        for entries in ((), (OF_FRANK,)):
-            with pytest.raises(DatabaseError, match="leaves no audit entry"):
-                execute(*entries, statement)
+    alone = [(statement,) for statement in UNSEEN]
+    beside = [(OF_FRANK, statement) for statement in UNSEEN]
+
+    assert not_refused(*alone, *beside) == []
 
 
 def about_alice(action: str, facts: str = "{}") -> str:
@@ -212,14 +225,12 @@ def about_alice(action: str, facts: str = "{}") -> str:
 
 
 @pytest.mark.usefixtures("people")
-@pytest.mark.parametrize("statement", [*UNSEEN, RAISES_ALICE])
-@pytest.mark.parametrize("action", ["tenants:session:end", "tenants:user:password_link"])
-def test_an_entry_of_another_call_about_the_same_person_does_not_count(
-    statement: str, action: str
-) -> None:
+def test_an_entry_of_another_call_about_the_same_person_does_not_count() -> None:
     """The attack: an honest service's entry about the person covers what it does not name."""
-    with pytest.raises(DatabaseError, match="leaves no audit entry"):
-        execute(about_alice(action), statement)
+    actions = ("tenants:session:end", "tenants:user:password_link")
+    entries = [about_alice(action) for action in actions]
+
+    assert not_refused(*product(entries, [*UNSEEN, RAISES_ALICE])) == []
 
 
 CHANGED = '{"changed": {"%s": [%s, %s]}}'
@@ -227,9 +238,8 @@ UPDATE = "tenants:user:update"
 
 
 @pytest.mark.usefixtures("people")
-@pytest.mark.parametrize(
-    ("entry", "statement"),
-    [
+def test_an_entry_that_says_something_else_of_the_change_does_not_count() -> None:
+    transactions = [
         (about_alice(UPDATE, CHANGED % ("first_name", '""', '"A"')), UNSEEN[0]),
         (about_alice(UPDATE, CHANGED % ("email", '"alice@example.test"', '"a@x.y"')), UNSEEN[0]),
         (about_alice(UPDATE, CHANGED % ("is_staff", "true", "false")), UNSEEN[2]),
@@ -237,13 +247,9 @@ UPDATE = "tenants:user:update"
         (about_alice("tenants:user:password"), UNSEEN[7]),
         (ROLE_ENTRY.format(role="member", holder="alice"), RAISES_ALICE),
         (ROLE_ENTRY.format(role="finance_admin", holder="bob"), RAISES_ALICE),
-    ],
-)
-def test_an_entry_that_says_something_else_of_the_change_does_not_count(
-    entry: str, statement: str
-) -> None:
-    with pytest.raises(DatabaseError, match="leaves no audit entry"):
-        execute(entry, statement)
+    ]
+
+    assert not_refused(*transactions) == []
 
 
 @pytest.mark.usefixtures("people")
@@ -373,7 +379,7 @@ def test_a_note_of_use_needs_no_entry() -> None:
 
 
 @pytest.mark.usefixtures("people")
-@pytest.mark.parametrize("statement", ["DELETE FROM auth_user", "DELETE FROM tenants_apitoken"])
-def test_nobody_and_no_token_is_deleted(statement: str) -> None:
-    with pytest.raises(DatabaseError, match="permission denied"):
-        execute(PLAIN, statement)
+def test_nobody_and_no_token_is_deleted() -> None:
+    deleting = [(PLAIN, "DELETE FROM auth_user"), (PLAIN, "DELETE FROM tenants_apitoken")]
+
+    assert not_refused(*deleting, refusal="permission denied") == []
