@@ -84,11 +84,11 @@ def test_the_rules_do_what_their_tests_say(promtool: Path, path: Path) -> None:
     ("name", "right", "wrong"),
     sampled(
         [
+            ("devices.yml", "throttled_ratio > 0.05", "throttled_ratio > 0.04"),
             ("waste.yml", "activity_1h < 0.2)", "activity_1h < 0.1)"),
             ("waste.yml", "[1h]) > 150", "[1h]) > 1500"),
             ("waste.yml", ") >= 5\n", ") >= 95\n"),
             ("devices.yml", "unless (gpu_ledger:device:xid ==", "unless (gpu_ledger:device:xid <"),
-            ("devices.yml", "throttled_ratio > 0.05", "throttled_ratio > 0.04"),
             ("ledger.yml", "age_seconds > 7200", "age_seconds > 7199"),
         ],
         every=6,

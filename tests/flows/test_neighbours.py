@@ -64,7 +64,7 @@ def is_alike(one: HttpResponse, other: HttpResponse) -> bool:
     return (one.status_code, one.content) == (other.status_code, other.content)
 
 
-@pytest.mark.parametrize("name", sampled(CALLERS, every=4))
+@pytest.mark.parametrize("name", sampled(CALLERS, every=len(CALLERS)))
 def test_the_second_project_of_an_organization_is_a_place_of_its_own(
     estate: Estate, name: str
 ) -> None:

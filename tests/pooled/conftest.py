@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,23 @@ from embedded.postgres import EmbeddedPostgres
 from tests.support.pooler import PGBOUNCER, Pooler
 
 ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(__file__).resolve().parent
+SAMPLED_EVERY = 3
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave two of three tests that ran without a pooler already to `make soak`."""
+    numbers: Counter[Path] = Counter()
+    for item in items:
+        if (
+            isinstance(item, pytest.Function)
+            and item.path.parent == FOLDER
+            and item.function.__module__ != item.module.__name__
+        ):
+            if numbers[item.path] % SAMPLED_EVERY:
+                item.add_marker(pytest.mark.soak)
+            numbers[item.path] += 1
 
 
 @pytest.fixture(scope="session")
