@@ -136,6 +136,9 @@ SELECT count(*) FILTER (WHERE w.id IS NULL AND e.start_at <= %(at)s - interval '
     ON w.cluster_id = e.cluster_id AND w.start_at = e.start_at
   LEFT JOIN billing_accruedwindow a ON a.window_id = w.id
 """
+# IS NOT DISTINCT FROM keeps the organization out of the index condition: `=` on the last column of
+# the key of usage makes the planner, without statistics, fetch a month's rows in the order of the
+# index. That takes twice as long as reading their pages in order.
 _AMOUNTS = """
 SELECT
   (SELECT count(*) FROM metering_posted_correction c
@@ -149,7 +152,7 @@ SELECT
     WHERE e.organization_id = %(organization)s AND e.resolved_at IS NULL
       AND e.window_start >= %(begin)s AND e.window_start < %(end)s),
   (SELECT coalesce(sum(u.unit_seconds), 0)::bigint FROM metering_sealed_usage u
-    WHERE u.organization_id = %(organization)s
+    WHERE u.organization_id IS NOT DISTINCT FROM %(organization)s
       AND u.window_start >= %(begin)s AND u.window_start < %(end)s),
   (SELECT coalesce(sum(c.unit_seconds), 0)::bigint FROM billing_charge c
     WHERE c.organization_id = %(organization)s
