@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from billing.models import Charge, Invoice, InvoiceLine
+from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from tests.support.billing.ledger import (
@@ -17,7 +17,13 @@ from tests.support.billing.ledger import (
     make_price,
     month_of_use,
 )
-from tests.support.builders import AT, MONTH_START
+from tests.support.builders import (
+    AT,
+    MONTH_START,
+    make_cluster,
+    make_organization,
+    make_project,
+)
 
 
 def _added_charge(posting: str) -> str:
@@ -144,6 +150,43 @@ def test_the_runtime_role_is_refused_every_change() -> None:
             cursor.execute(change)
 
     assert state() == before
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("column", "value", "refusal"),
+    [
+        ("window_start", "window_start + interval '1 hour'", "is not sealed, or differs"),
+        ("cluster_id", "(SELECT id FROM tenants_cluster WHERE slug = 'y')", "is not sealed, or"),
+        ("window_id", "window_id + 1000", "is not sealed, or differs"),
+        ("organization_id", "(SELECT id FROM tenants_organization WHERE slug = 'y')", "is not of"),
+        ("project_id", "(SELECT id FROM tenants_project WHERE slug = 'y')", "is not of the org"),
+        ("period_id", "(SELECT id FROM billing_billingperiod WHERE label = 'y')", "is not of the"),
+    ],
+)
+def test_a_charge_has_the_time_and_organization_of_what_it_belongs_to(
+    column: str, value: str, refusal: str
+) -> None:
+    month_of_use([("llm", 3600)])
+    other = make_project(make_organization("y"), "y")
+    make_cluster("y")
+    BillingPeriod.objects.create(
+        organization=other.organization,
+        label="y",
+        hours=(MONTH_START, MONTH_START + HOUR),
+        created_at=AT,
+    )
+    head, select, values = _added_charge("NULL, period_id").partition("SELECT")
+    copied = head + select + values.replace(column, value, 1)
+
+    with (
+        pytest.raises(DatabaseError, match=refusal),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(copied)
+
+    assert Charge.objects.count() == 1
 
 
 @pytest.mark.django_db

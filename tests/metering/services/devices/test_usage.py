@@ -308,6 +308,34 @@ def test_a_row_must_lie_inside_its_window() -> None:
     assert rows() == []
 
 
+@pytest.mark.parametrize(
+    ("holder", "refusal"),
+    [
+        ("p.organization_id, p.id", "has GPU-9 for another organization"),
+        ("p.organization_id, NULL", "is not of the organization"),
+    ],
+)
+def test_rows_of_a_device_that_differ_in_their_organization_only_are_refused(
+    holder: str, refusal: str
+) -> None:
+    window = MeteringWindow.objects.get(pk=claim().id)
+    DeviceUsage.objects.create(**row_of(window, uuid="GPU-9", end_at=moment(3600)))
+
+    with (
+        pytest.raises(DatabaseError, match=refusal),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(
+            SMUGGLED.replace("'smuggled'", "uuid")  # noqa: S608 - Fixed texts of this test.
+            .replace("(window_id", "(organization_id, project_id, window_id")
+            .replace("SELECT window_id", f"SELECT {holder}, window_id")
+            + " CROSS JOIN (SELECT id, organization_id FROM tenants_project LIMIT 1) p"
+        )
+
+    assert [row[:3] for row in rows()] == [("GPU-9", "", "idle")]
+
+
 def row_of(window: MeteringWindow, *, uuid: str, end_at: datetime) -> dict[str, Any]:
     """Return an idle device from the start of a window."""
     return {
