@@ -21,11 +21,13 @@ from tests.support.billing.ledger import (
     Use,
     accrue_everything,
     make_ledger,
+    make_window,
     month_of_use,
+    seal,
     seal_rest_of_month,
     sealed_window,
 )
-from tests.support.builders import AT
+from tests.support.builders import AT, MONTH_START
 
 LATER = AT + HOUR
 
@@ -111,7 +113,8 @@ class TestOne:
         ledger = month_of_use([("llm", 3600)])
         draft = drafted(ledger)
         charge = Charge.objects.get()
-        charge.pk, charge.window_id, charge.window_start = None, 999_999, AT
+        window = seal(make_window(ledger.cluster, MONTH_START - HOUR))
+        charge.pk, charge.window_id, charge.window_start = None, window.pk, window.start_at
         charge.save(force_insert=True)
 
         with pytest.raises(DraftStaleError) as refused:
