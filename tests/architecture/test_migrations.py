@@ -13,14 +13,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from tenants.migrations._sql import REVERSE
 from tests.architecture.source import APPS, ROOT, Module, modules, tracked_files
 
 LANDED = Path(__file__).with_name("landed.txt")
 IS_WRITING = os.environ.get("GOLDEN") == "write"
 FILES = re.compile(rf"({'|'.join(APPS)})/(migrations/(?!__init__)\w+\.py|sql/\w+\.v\d+\.sql)")
-FROZEN = {"pathlib.Path", "tenants.domain.identifiers", "tenants.migrations._sql.install"}
+FROZEN = {"pathlib.Path", "tenants.migrations._sql.install", "tenants.domain.identifiers.new_id"}
 """What migrations may import besides Django and psycopg; it does in ten years what it does now."""
-FROZEN_CALLABLES = {"tenants.domain.identifiers.new_id"}
+FROZEN_MODULES = {"tenants.domain.identifiers"}
+"""Modules that Django imports by their whole name, to use the callables above."""
 
 
 def landed_files() -> dict[str, str]:
@@ -56,16 +58,22 @@ def foreign_imports(module: Module) -> list[str]:
     names = set()
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            names |= {
+                f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+                for alias in node.names
+                if alias.asname or alias.name not in FROZEN_MODULES
+            }
         elif isinstance(node, ast.ImportFrom):
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+            source = "." * node.level + (node.module or "")
+            names |= {f"{source}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Name) and node.id == "__import__":
+            names.add(node.id)
         elif isinstance(node, ast.Attribute) and ast.unparse(node).startswith("tenants.domain."):
-            names.add(ast.unparse(node))
-    known = FROZEN | FROZEN_CALLABLES
+            names |= {ast.unparse(node)} - FROZEN_MODULES
     return [
         f"{module.path}: {name}"
         for name in sorted(names)
-        if name.split(".")[0] not in {"django", "psycopg"} and name not in known
+        if name.split(".")[0] not in {"django", "psycopg"} and name not in FROZEN
     ]
 
 
@@ -103,12 +111,29 @@ def test_each_sql_file_is_installed_by_one_migration() -> None:
     assert installed(module.tree for module in migrations()) == dict.fromkeys(files, 1)
 
 
+def without_reverse(texts: Mapping[str, str]) -> list[str]:
+    """Return the SQL files that do not say how to undo what they do."""
+    return [name for name, text in sorted(texts.items()) if not text.partition(REVERSE)[2].strip()]
+
+
+def test_each_sql_file_says_how_to_undo_it() -> None:
+    names = [name for name in landed_files() if name.endswith(".sql")]
+
+    assert (
+        without_reverse({name: (ROOT / name).read_text(encoding="utf-8") for name in names}) == []
+    )
+
+
 def test_planted_offences_are_found() -> None:
     recorded = {"a/sql/f.v1.sql": "1", "a/sql/g.v1.sql": "2", "a/sql/h.v1.sql": "3"}
     found = {"a/sql/f.v1.sql": "1", "a/sql/g.v1.sql": "4", "a/sql/g.v2.sql": "5"}
     text = (
         "import tenants.domain.identifiers\n"
+        "import tenants.domain.identifiers as names\n"
         "from django.db import migrations\n"
+        "from tenants.domain import identifiers\n"
+        "from ..domain.identifiers import new_id\n"
+        "late = __import__('quotas')\n"
         "from quotas.services.limits import open_limit\n"
         "key = tenants.domain.identifiers.old_id\n"
         'operations = [*install("a/sql/f.v1.sql", "a/sql/g.v1.sql"), *install("a/sql/g.v1.sql")]\n'
@@ -121,7 +146,12 @@ def test_planted_offences_are_found() -> None:
         "a/sql/g.v2.sql is new: record it with GOLDEN=write.",
     ]
     assert foreign_imports(planted) == [
+        "a/migrations/0001_x.py: ..domain.identifiers.new_id",
+        "a/migrations/0001_x.py: __import__",
         "a/migrations/0001_x.py: quotas.services.limits.open_limit",
+        "a/migrations/0001_x.py: tenants.domain.identifiers",
+        "a/migrations/0001_x.py: tenants.domain.identifiers as names",
         "a/migrations/0001_x.py: tenants.domain.identifiers.old_id",
     ]
+    assert without_reverse({"f": "SELECT 1;\n-- reverse\nSELECT 2;\n", "g": "SELECT 1;\n"}) == ["g"]
     assert installed([planted.tree]) == {"a/sql/f.v1.sql": 1, "a/sql/g.v1.sql": 2}
