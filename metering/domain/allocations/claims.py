@@ -13,10 +13,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from metering.domain.allocations.pod_life import CLAIM_PREFIX
-from metering.domain.allocations.timeline import EndKind
+from metering.domain.allocations.timeline import EndKind, seconds_between, whole_second
 from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, UnsizedCause, size_of
 from metering.domain.catalogue.units import MIG_PREFIX, WHOLE_DEVICE
-from metering.domain.collection.windows import seconds_between, whole_second
 
 CLASS_LENGTH_MAX: Final = 80
 """A device class's name may be too long for a record's resource column beside the claim's uid; the

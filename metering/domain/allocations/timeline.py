@@ -13,11 +13,20 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
-from metering.domain.collection.windows import seconds_between, whole_second
-
+_SECOND: Final = timedelta(seconds=1)
 _GAP_NUMERATOR: Final = 5
 _GAP_DENOMINATOR: Final = 2
 """Two scrapes 2.5 intervals apart have a gap between them."""
+
+
+def whole_second(moment: datetime) -> datetime:
+    """Return a moment without its fraction of a second, rounded down."""
+    return moment.replace(microsecond=0) if moment.microsecond else moment
+
+
+def seconds_between(begin_at: datetime, end_at: datetime) -> int:
+    """Return the whole seconds from one moment to a later one, rounded down; 0 if not later."""
+    return max(0, (end_at - begin_at) // _SECOND)
 
 
 class EndKind(StrEnum):

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from metering.domain.allocations.timeline import gap_between
-from metering.domain.collection.windows import seconds_between
+from metering.domain.allocations.timeline import gap_between, seconds_between
 
 EDGE_SCRAPES: Final = 2
 """A node's first and last sample may each be off by up to one scrape."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from metering.domain.allocations.timeline import seconds_between
 from metering.domain.catalogue.units import unit_seconds
-from metering.domain.collection.windows import seconds_between
 
 NOBODY: Final = ""
 """Pod uid of the claim itself, for the time in which no pod uses it."""

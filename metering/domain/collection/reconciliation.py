@@ -22,8 +22,8 @@ from metering.domain.allocations.timeline import (
     clip,
     gap_between,
     overlap_seconds,
+    seconds_between,
 )
-from metering.domain.collection.windows import seconds_between
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, Protocol
 
-from metering.domain.allocations.timeline import OpenInterval
-from metering.domain.collection.windows import seconds_between
+from metering.domain.allocations.timeline import OpenInterval, seconds_between
 
 UNSHOWN_SCRAPES_MAX: Final = 2
 """A target scraped more often than this while an object existed, without it, does not carry it. An

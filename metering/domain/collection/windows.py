@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import Final
 
 WINDOW: Final = timedelta(hours=1)
-_SECOND: Final = timedelta(seconds=1)
 SCRAPES_AFTER_END: Final = 4
 """Scrapes that must lie between a window's end and its query, so that presence after it is
 observed."""
@@ -50,16 +49,6 @@ def due_at(start_at: datetime, *, lateness_seconds: int, scrape_interval_seconds
     """Return when a window may first be collected."""
     wait = max(lateness_seconds, SCRAPES_AFTER_END * scrape_interval_seconds)
     return end_of(start_at) + timedelta(seconds=wait)
-
-
-def whole_second(moment: datetime) -> datetime:
-    """Return a moment without its fraction of a second, rounded down."""
-    return moment.replace(microsecond=0) if moment.microsecond else moment
-
-
-def seconds_between(begin_at: datetime, end_at: datetime) -> int:
-    """Return the whole seconds from one moment to a later one, rounded down; 0 if not later."""
-    return max(0, (end_at - begin_at) // _SECOND)
 
 
 class WindowState(StrEnum):

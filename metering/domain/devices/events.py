@@ -11,7 +11,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Final
 
-from metering.domain.collection.windows import seconds_between
+from metering.domain.allocations.timeline import seconds_between
 from metering.domain.devices.error_tables import (
     COUNTERS,
     HEALTH_FAIL,

@@ -14,8 +14,8 @@ from fractions import Fraction
 from math import lcm
 from typing import Final, Protocol
 
+from metering.domain.allocations.timeline import seconds_between
 from metering.domain.catalogue.units import SharingMode
-from metering.domain.collection.windows import seconds_between
 
 COVERAGE_MIN: Final = Fraction(8, 10)
 RATIO_STEP: Final = Decimal("0.000001")

@@ -11,9 +11,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
+from metering.domain.allocations.timeline import seconds_between
 from metering.domain.catalogue.sizing import Catalogue
 from metering.domain.catalogue.units import SharingMode, like
-from metering.domain.collection.windows import seconds_between
 from metering.domain.efficiency.rightsizing import Present, need_of, smaller_that_serves
 from metering.domain.efficiency.rules import WasteRule, WasteThresholds, Work
 

@@ -17,11 +17,12 @@ from metering.domain.allocations.timeline import (
     OpenInterval,
     blind_stretches,
     covered_seconds,
+    seconds_between,
+    whole_second,
 )
 from metering.domain.catalogue.units import sanitise
 from metering.domain.collection.claim_split import Use
 from metering.domain.collection.reconciliation import Accepted, Side
-from metering.domain.collection.windows import seconds_between, whole_second
 from metering.models import ClaimConsumer, NodeRecord, OfferedDevice, ReconciliationDecision
 from metering.selectors.allocations.watch import watch_spans
 
@@ -76,11 +77,6 @@ class LedgerRow:
     is_from_api: bool
     node_labels: Mapping[str, str] = field(default_factory=dict)
     priority_class: str = ""
-
-    @property
-    def is_sized(self) -> bool:
-        """Whether what it holds has a size."""
-        return self.fact.size != ""
 
     @property
     def key(self) -> AllocationKey:

@@ -22,9 +22,9 @@ from metering.domain.allocations.pod_life import (
     believed,
     is_refused,
 )
+from metering.domain.allocations.timeline import whole_second
 from metering.domain.catalogue.sizing import Catalogue
 from metering.domain.catalogue.units import effective_units
-from metering.domain.collection.windows import whole_second
 from metering.protocols import ContainerRequest
 from metering.protocols.watch import PodState
 from metering.services.allocations.ends import end_gone_pods

@@ -1,21 +1,22 @@
-"""Balancing nodes: what each offered, by either source, against what was in use of it."""
+"""Balancing nodes: the size of what each offered, and how much of that was in use."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from django.conf import settings
+
 from metering.domain.allocations.claims import offered_resource, record_resource
 from metering.domain.allocations.pod_life import CLAIM_PREFIX
-from metering.domain.allocations.timeline import EndKind, Interval
-from metering.domain.catalogue.sizing import Sized
-from metering.domain.catalogue.units import resource_of, sanitise
+from metering.domain.allocations.timeline import EndKind, Interval, seconds_between, whole_second
+from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, size_of
+from metering.domain.catalogue.units import group_of, resource_of, sanitise
 from metering.domain.collection.capacity import Balance, ObservedCapacity, balance_of, blind_seconds
 from metering.domain.collection.claim_split import NOBODY, ClaimPart, Use, split_claim
-from metering.domain.collection.windows import seconds_between, whole_second
 from metering.domain.corrections.exceptions import ExceptionKind, Finding, node_subject
+from metering.protocols import Observation
 from metering.selectors.allocations.ledger import AllocationFact, ClaimUse, NodeFact
 from metering.services.collection.composed import CapacityRow, NodeUse, UsageRow, WindowInput
-from metering.services.collection.pairing import Sizer
 
 Place = tuple[str, str]
 """Node and sanitised resource; the class of a device claim as it is."""
@@ -123,6 +124,42 @@ def _seconds_inside(record: NodeFact, *, given: WindowInput) -> int:
 
 def _offered_as(resource: str) -> str:
     return resource if resource.startswith(CLAIM_PREFIX) else sanitise(resource)
+
+
+class Sizer:
+    """The catalogue in force, with the models each node's devices name in an observation."""
+
+    def __init__(self, catalogue: Catalogue, *, observation: Observation | None) -> None:
+        """Start with an empty cache; the observation must outlive the sizer."""
+        self._catalogue = catalogue
+        self._models = observation.device_models if observation else {}
+        self._known: dict[tuple[str, str, int], Sized | Unsized] = {}
+
+    def size(self, resource: str, *, node: str, labels: Mapping[str, str]) -> Sized | Unsized:
+        """Return what one unit of a resource is on a node with these labels; see `size_of`.
+
+        Labels are compared by identity: sources share one mapping among the pods of a node.
+        """
+        key = (resource, node, id(labels))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = size_of(
+                self._catalogue,
+                resource=resource,
+                labels=labels,
+                device_models=self._models.get(node, ()),
+            )
+        return found
+
+
+def sized_for(sized: Sized, *, priority_class: str) -> Sized:
+    """Return what a pod of a priority class holds: preemptible pods have their own group."""
+    group = group_of(
+        sized.price_group,
+        priority_class=priority_class,
+        burst_classes=settings.BURST_PRIORITY_CLASSES,
+    )
+    return replace(sized, price_group=group)
 
 
 NO_LABELS: Mapping[str, str] = {}
@@ -288,7 +325,7 @@ def _part_row(row: UsageRow, *, named: str, part: ClaimPart, consumer: ClaimUse 
         fact=fact,
         interval=_interval_of(row.interval, part=part),
         split_among=part.split_among,
-        part_unit_seconds=part.unit_seconds,
+        unit_seconds=part.unit_seconds,
         offered_as=offered_resource(claim.resource),
     )
 

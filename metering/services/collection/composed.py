@@ -5,15 +5,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from uuid import UUID
 
 from metering.domain.allocations.timeline import Interval, Life
 from metering.domain.catalogue.sizing import Catalogue
-from metering.domain.catalogue.units import sanitise, unit_seconds
+from metering.domain.catalogue.units import sanitise
 from metering.domain.collection.capacity import Balance
 from metering.domain.collection.reconciliation import SourceVerdict
-from metering.domain.collection.scrape_coverage import ScrapeCoverage, coverage_of
+from metering.domain.collection.scrape_coverage import ScrapeCoverage
 from metering.domain.collection.windows import WINDOW, GapPolicy
 from metering.domain.corrections.exceptions import Finding
 from metering.protocols import ClusterTarget, Observation
@@ -113,6 +112,7 @@ class WindowInput:
 
     Attributes:
         observation: What a source observed; None when only the ledger covers the hour.
+        scrapes: When the scrapes observed what; without a source, nothing.
         ledger: The database's data of the hour.
         is_trusted: Whether both sources observed enough to be compared pod by pod; when one was
             unavailable for the hour, one finding about the hour records that.
@@ -121,16 +121,12 @@ class WindowInput:
 
     hour: Hour
     observation: Observation | None
+    scrapes: ScrapeCoverage
     ledger: WindowLedger
     directory: Directory
     catalogue: Catalogue
     is_trusted: bool = True
     gap_policy: GapPolicy | None = None
-
-    @cached_property
-    def scrapes(self) -> ScrapeCoverage:
-        """Return when the scrapes observed what; without a source, nothing."""
-        return scrapes_of(self.observation)
 
     @property
     def scrape_interval_seconds(self) -> int:
@@ -138,32 +134,21 @@ class WindowInput:
         return self.hour.target.scrape_interval_seconds
 
 
-def scrapes_of(observation: Observation | None) -> ScrapeCoverage:
-    """Return when scrapes observed which pods and nodes."""
-    if observation is None:
-        return coverage_of((), targets={}, carried=())
-    return coverage_of(
-        observation.ticks,
-        targets={target.name: target.ticks for target in observation.targets},
-        carried=(*observation.pods, *observation.nodes),
-        missed=[target.name for target in observation.targets if target.is_missed],
-    )
-
-
 @dataclass(frozen=True)
 class UsageRow:
     """One usage record before it is written.
 
     Attributes:
-        split_among: Pods that shared it at once; above 1, `part_unit_seconds` is this pod's share.
-        offered_as: The resource name of the node's offer, where it differs.
+        unit_seconds: What is billed.
+        split_among: Pods that shared it at once; above 1, `unit_seconds` is this pod's share.
+        offered_as: What the node offers, for a part of a claim; "" for a pod's own.
     """
 
     fact: AllocationFact
     tenant: NamespaceFact
     interval: Interval
+    unit_seconds: int
     split_among: int = 1
-    part_unit_seconds: int | None = None
     offered_as: str = ""
 
     @property
@@ -175,13 +160,6 @@ class UsageRow:
     def owner(self) -> str:
         """Return the owning user's name: the pod's label, else the binding's default, else ""."""
         return self.fact.owner or self.tenant.default_owner
-
-    @property
-    def unit_seconds(self) -> int:
-        """Return what is billed."""
-        if self.part_unit_seconds is not None:
-            return self.part_unit_seconds
-        return unit_seconds(units=self.fact.units, seconds=self.interval.seconds)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,14 @@ from metering.domain.collection.windows import GapPolicy
 from metering.domain.corrections.exceptions import ExceptionKind, Finding, pod_subject
 from metering.protocols import Observation
 from metering.selectors.allocations.ledger import AllocationFact, AllocationKey
-from metering.services.collection.balancing import balance_nodes, claim_rows, is_claim, offers_of
+from metering.services.collection.balancing import (
+    Sizer,
+    balance_nodes,
+    claim_rows,
+    is_claim,
+    offers_of,
+    sized_for,
+)
 from metering.services.collection.composed import (
     Composed,
     NewAllocation,
@@ -40,7 +47,7 @@ from metering.services.collection.findings import (
     uncertain_end,
     unsized,
 )
-from metering.services.collection.pairing import Case, Sizer, cases_of, sized_for
+from metering.services.collection.pairing import Case, cases_of
 from tenants.selectors.directory import tenant_at
 
 SIZING_LABELS = ("nvidia_com_gpu_", "nvidia_com_mig_")
@@ -114,7 +121,7 @@ class _WindowComposition:
         """
         if not case.defects:
             return False
-        is_snapshotted = case.row is not None and case.row.is_sized
+        is_snapshotted = case.row is not None and case.row.fact.size != ""
         is_known = is_snapshotted and case.pod is not None and case.pod.is_end_known
         return not (is_known or case.kubernetes or share.verdict is SourceVerdict.ACCEPTED)
 
@@ -128,7 +135,7 @@ class _WindowComposition:
             self.into.seen_again.append(again)
 
     def _settled(self, case: Case) -> AllocationFact | Sized | Unsized:
-        if case.row is not None and case.row.is_sized:
+        if case.row is not None and case.row.fact.size != "":
             return case.row.fact
         return self.sizer.size(case.resource, node=case.node, labels=case.node_labels)
 
@@ -205,7 +212,7 @@ class _WindowComposition:
         else:
             fact = self._fact(case, settled=settled)
             fact = fact if fact.units == share.units else replace(fact, units=share.units)
-            self._bill(case, row=UsageRow(fact=fact, tenant=tenant, interval=interval))
+            self._bill(case, row=UsageRow(fact, tenant, interval, use.unit_seconds))
             return True
         return False
 

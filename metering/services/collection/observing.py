@@ -14,10 +14,10 @@ from decimal import ROUND_DOWN, Decimal
 from functools import cached_property
 
 from metering.domain.allocations.pod_life import UNITS_STORED_MAX
-from metering.domain.allocations.timeline import observed_ticks
+from metering.domain.allocations.timeline import observed_ticks, seconds_between
 from metering.domain.catalogue.sizing import Catalogue
-from metering.domain.collection.scrape_coverage import Hole, uncovered
-from metering.domain.collection.windows import GapPolicy, MeteringPolicy, seconds_between
+from metering.domain.collection.scrape_coverage import Hole, ScrapeCoverage, coverage_of, uncovered
+from metering.domain.collection.windows import GapPolicy, MeteringPolicy
 from metering.protocols import (
     NodeObservation,
     Observation,
@@ -33,7 +33,7 @@ from metering.selectors.allocations.ledger import (
     watch_coverage,
     window_ledger,
 )
-from metering.services.collection.composed import Hour, WindowInput, scrapes_of
+from metering.services.collection.composed import Hour, WindowInput
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.selectors.directory import directory_of, namespace_directory
@@ -237,6 +237,7 @@ def given_of(
     return WindowInput(
         hour=hour,
         observation=seen,
+        scrapes=scrapes_of(seen),
         ledger=window_ledger(
             hour.cluster_id,
             start_at=hour.start_at,
@@ -262,6 +263,18 @@ def _watch_of(hour: Hour, *, until_at: datetime) -> WatchCoverage:
         start_at=hour.start_at,
         end_at=hour.end_at,
         until_at=max(until_at, hour.end_at),
+    )
+
+
+def scrapes_of(observation: Observation | None) -> ScrapeCoverage:
+    """Return when scrapes observed which pods and nodes."""
+    if observation is None:
+        return coverage_of((), targets={}, carried=())
+    return coverage_of(
+        observation.ticks,
+        targets={target.name: target.ticks for target in observation.targets},
+        carried=(*observation.pods, *observation.nodes),
+        missed=[target.name for target in observation.targets if target.is_missed],
     )
 
 
@@ -294,20 +307,10 @@ def _coverage_of(observation: Observation, *, hour: Hour) -> Coverage:
 
 
 UID_MAX = 64
-
-
 NAMESPACE_MAX = 63
-
-
 NAME_MAX = 253
-
-
 RESOURCE_MAX = 128
-
-
 OWNER_MAX = 150
-
-
 PODS_MAX = 100_000
 """Pods of one cluster in one hour; ten times what a cluster of 5,000 nodes starts."""
 

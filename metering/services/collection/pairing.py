@@ -5,12 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from django.conf import settings
-
 from metering.domain.allocations.pod_life import CLAIM_PREFIX
-from metering.domain.allocations.timeline import EndKind, Life, life_of
-from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, size_of
-from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX, effective_units, group_of, sanitise
+from metering.domain.allocations.timeline import (
+    EndKind,
+    Life,
+    life_of,
+    seconds_between,
+    whole_second,
+)
+from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX, effective_units, sanitise
 from metering.domain.collection.reconciliation import (
     Accepted,
     ObservedIntervals,
@@ -23,8 +26,8 @@ from metering.domain.collection.reconciliation import (
     share_of,
     tolerance_seconds,
 )
-from metering.domain.collection.windows import GapPolicy, seconds_between, whole_second
-from metering.protocols import ContainerRequest, Observation, PodObservation
+from metering.domain.collection.windows import GapPolicy
+from metering.protocols import ContainerRequest, PodObservation
 from metering.selectors.allocations.ledger import AllocationKey, LedgerRow
 from metering.services.collection.composed import WindowInput
 
@@ -306,39 +309,3 @@ def _later(account: SourceAccount | None, *, row: LedgerRow) -> SourceAccount | 
         return known
     lasted_longer = (row.life.end_at or row.last_seen_at) > account.end_not_before
     return known if lasted_longer and account.life.end_kind is not EndKind.EXACT else account
-
-
-class Sizer:
-    """The catalogue in force, with the models each node's devices name in an observation."""
-
-    def __init__(self, catalogue: Catalogue, *, observation: Observation | None) -> None:
-        """Start with an empty cache; the observation must outlive the sizer."""
-        self._catalogue = catalogue
-        self._models = observation.device_models if observation else {}
-        self._known: dict[tuple[str, str, int], Sized | Unsized] = {}
-
-    def size(self, resource: str, *, node: str, labels: Mapping[str, str]) -> Sized | Unsized:
-        """Return what one unit of a resource is on a node with these labels; see `size_of`.
-
-        Labels are compared by identity: sources share one mapping among the pods of a node.
-        """
-        key = (resource, node, id(labels))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = size_of(
-                self._catalogue,
-                resource=resource,
-                labels=labels,
-                device_models=self._models.get(node, ()),
-            )
-        return found
-
-
-def sized_for(sized: Sized, *, priority_class: str) -> Sized:
-    """Return what a pod of a priority class holds: preemptible pods have their own group."""
-    group = group_of(
-        sized.price_group,
-        priority_class=priority_class,
-        burst_classes=settings.BURST_PRIORITY_CLASSES,
-    )
-    return replace(sized, price_group=group)

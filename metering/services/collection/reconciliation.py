@@ -5,12 +5,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from metering.domain.allocations.timeline import OpenInterval, overlap_seconds
+from metering.domain.allocations.timeline import OpenInterval, overlap_seconds, seconds_between
 from metering.domain.catalogue.sizing import UnsizedCause
 from metering.domain.catalogue.units import sanitise
 from metering.domain.collection.hour_decisions import Shown
 from metering.domain.collection.scrape_coverage import Hole, united, united_seconds
-from metering.domain.collection.windows import GapPolicy, seconds_between
+from metering.domain.collection.windows import GapPolicy
 from metering.domain.corrections.exceptions import MISSED_CLAIMS, ExceptionKind, Finding
 from metering.services.collection.composed import Composed
 from metering.services.collection.observing import Basis, HourObservation
@@ -121,7 +121,7 @@ def hidden_unit_seconds(composed: Composed, *, holes: Sequence[Hole]) -> dict[st
             )
             for begin, end in stretches
         )
-        units = row.fact.units if row.part_unit_seconds is None else 0
+        units = 0 if row.offered_as else row.fact.units
         held[row.fact.node, row.offered_as or sanitise(row.fact.resource)] += units * seconds
     found: dict[str, int] = defaultdict(int)
     whole = sum(seconds_between(begin, end) for begin, end in stretches)

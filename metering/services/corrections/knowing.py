@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from metering.domain.allocations.claims import allocation_key
-from metering.domain.allocations.timeline import EndKind, clip
+from metering.domain.allocations.timeline import EndKind, clip, seconds_between
 from metering.domain.catalogue.units import sanitise
 from metering.domain.collection.reconciliation import Accepted, tolerance_seconds
-from metering.domain.collection.windows import seconds_between
 from metering.domain.corrections.correction import Known, UsageKey
 from metering.selectors.corrections.ledger import LedgerFact
 from metering.services.collection.composed import UsageRow, WindowInput

@@ -13,6 +13,7 @@ from decimal import Decimal
 import structlog
 from django.db import transaction
 
+from metering.domain.allocations.timeline import seconds_between
 from metering.domain.collection.crashpoints import crashpoint
 from metering.domain.collection.windows import (
     DEFAULT_POLICY,
@@ -20,7 +21,6 @@ from metering.domain.collection.windows import (
     GapPolicy,
     MeteringPolicy,
     query_time,
-    seconds_between,
 )
 from metering.domain.corrections.correction import (
     CorrectionState,

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.db import connection
 
-from metering.domain.collection.windows import seconds_between
+from metering.domain.allocations.timeline import seconds_between
 from metering.domain.devices.figures import Activity, Attribution
 from metering.models import UsageRecord
 from metering.protocols import DeviceObservation, Figure

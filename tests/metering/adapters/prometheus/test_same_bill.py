@@ -17,7 +17,7 @@ from metering.adapters.prometheus import PrometheusUsageSource
 from metering.domain.allocations.timeline import EndKind, clip, life_of
 from metering.domain.catalogue.units import effective_units
 from metering.protocols import Observation
-from metering.services.collection.composed import scrapes_of
+from metering.services.collection.observing import scrapes_of
 from tests.support.metering.prometheus import (
     ASKED,
     END,

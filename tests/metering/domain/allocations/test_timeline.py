@@ -17,6 +17,8 @@ from metering.domain.allocations.timeline import (
     is_blind_at,
     life_of,
     observed_ticks,
+    seconds_between,
+    whole_second,
 )
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
@@ -288,3 +290,14 @@ def test_every_lost_scrape_lowers_the_count_by_one(lost: set[int]) -> None:
 )
 def test_an_end_nobody_saw_is_reported(ticks: tuple[datetime, ...], *, expected: bool) -> None:
     assert is_blind_at(at(3600), ticks=ticks) is expected
+
+
+def test_fractions_of_a_second_are_dropped() -> None:
+    late = HOUR + timedelta(seconds=9, microseconds=999_999)
+
+    assert whole_second(late) == HOUR + timedelta(seconds=9)
+    assert seconds_between(HOUR, late) == 9
+
+
+def test_time_backwards_is_no_time() -> None:
+    assert seconds_between(HOUR, HOUR - timedelta(seconds=5)) == 0

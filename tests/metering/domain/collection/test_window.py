@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.collection.windows import (
-    due_at,
-    end_of,
-    seconds_between,
-    whole_hours,
-    whole_second,
-    window_containing,
-)
+from metering.domain.collection.windows import due_at, end_of, whole_hours, window_containing
 
 HOUR = datetime(2026, 10, 5, 13, tzinfo=UTC)
 moments = st.datetimes(
@@ -47,17 +40,6 @@ def test_a_window_is_due_after_the_lateness_and_four_scrapes(scrape: int, second
     due = due_at(HOUR, lateness_seconds=900, scrape_interval_seconds=scrape)
 
     assert due == HOUR + timedelta(hours=1, seconds=seconds)
-
-
-def test_fractions_of_a_second_are_dropped() -> None:
-    late = HOUR + timedelta(seconds=9, microseconds=999_999)
-
-    assert whole_second(late) == HOUR + timedelta(seconds=9)
-    assert seconds_between(HOUR, late) == 9
-
-
-def test_time_backwards_is_no_time() -> None:
-    assert seconds_between(HOUR, HOUR - timedelta(seconds=5)) == 0
 
 
 @pytest.mark.parametrize(
