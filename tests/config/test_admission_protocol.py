@@ -8,9 +8,9 @@ import weakref
 
 import pytest
 
-from config import admission_protocol, admission_worker
-from config.admission_protocol import SILENCE_SECONDS
-from config.admission_worker import AdmissionWorker
+from config import admission_protocol, admission_server
+from config.admission_protocol import REQUEST_SECONDS_MAX
+from config.admission_server import AdmissionServer
 from tests.support.config.admission_connections import REQUEST, answered, opened, run
 
 GONE = (ConnectionResetError, asyncio.IncompleteReadError)
@@ -27,7 +27,7 @@ def test_who_shows_no_certificate_is_nobody(listener: socket.socket) -> None:
 def test_a_connection_on_which_nobody_asks_is_ended(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission_protocol, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(admission_protocol, "REQUEST_SECONDS_MAX", 0.2)
 
     async def scene(_: object) -> tuple[bytes, bytes]:
         silent, half = await opened(listener), await opened(listener)
@@ -37,7 +37,7 @@ def test_a_connection_on_which_nobody_asks_is_ended(
         for reader, _ in (silent, half):
             with pytest.raises(GONE):
                 await reader.readexactly(1)
-        # Who has asked is kept, as long as gunicorn keeps it.
+        # A connection that had a request is kept for longer.
         return reported, await answered(*asking)
 
     assert run(listener, scene) == (b"nobody", b"nobody")
@@ -55,17 +55,17 @@ def test_a_connection_on_which_nobody_asks_is_ended(
 def test_a_request_that_does_not_end_is_not_waited_for(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
-    monkeypatch.setattr(admission_protocol, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(admission_protocol, "REQUEST_SECONDS_MAX", 0.2)
 
-    async def scene(made: AdmissionWorker) -> tuple[int, int]:
+    async def scene(server: AdmissionServer) -> int:
         reader, writer = await opened(listener)
         await answered(reader, writer)
         writer.write(begun)
         with pytest.raises(GONE):
             await reader.readexactly(1)
-        return len(made.connections), made.nr_conns
+        return len(server.server_state.connections)
 
-    assert run(listener, scene) == (0, 0)
+    assert run(listener, scene) == 0
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_head_without_an_end_is_cut_off(listener: socket.socket, endless: byte
         with pytest.raises(GONE):
             await reader.readexactly(1)
         # Not only because it takes so long.
-        assert time.monotonic() - begin < SILENCE_SECONDS / 2
+        assert time.monotonic() - begin < REQUEST_SECONDS_MAX / 2
 
     run(listener, scene)
 
@@ -151,7 +151,11 @@ def test_what_is_strange_is_answered_as_http(
     assert body == (b"nobody" if status == b"200" else b"Invali")
 
 
-def test_no_more_connections_are_kept_than_there_is_room_for(listener: socket.socket) -> None:
+def test_connections_beyond_the_limit_are_closed(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission_protocol, "CONNECTIONS_MAX", 2)
+
     async def scene(_: object) -> bytes:
         first, second = await opened(listener), await opened(listener)
         await answered(*first)
@@ -161,13 +165,13 @@ def test_no_more_connections_are_kept_than_there_is_room_for(listener: socket.so
             await answered(reader, writer)
         return await answered(*first)
 
-    assert run(listener, scene, most=2) == b"nobody"
+    assert run(listener, scene) == b"nobody"
 
 
 def test_silence_counts_neither_between_requests_nor_while_somebody_waits(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission_protocol, "SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(admission_protocol, "REQUEST_SECONDS_MAX", 0.1)
 
     async def scene(_: object) -> list[bytes]:
         reader, writer = await opened(listener)
@@ -184,8 +188,8 @@ def test_silence_counts_neither_between_requests_nor_while_somebody_waits(
 def test_a_connection_that_was_answered_is_kept_for_a_while_and_not_for_ever(
     listener: socket.socket,
 ) -> None:
-    async def scene(made: AdmissionWorker) -> float:
-        made.protocol_config.timeout_keep_alive = 1
+    async def scene(server: AdmissionServer) -> float:
+        server.config.timeout_keep_alive = 1
         reader, writer = await opened(listener)
         await answered(reader, writer)
         begin = time.monotonic()
@@ -196,13 +200,13 @@ def test_a_connection_that_was_answered_is_kept_for_a_while_and_not_for_ever(
 
 
 def test_a_connection_that_broke_leaves_nothing_behind(listener: socket.socket) -> None:
-    async def scene(made: AdmissionWorker) -> object:
+    async def scene(server: AdmissionServer) -> object:
         raw = socket.create_connection(listener.getsockname())
         raw.setblocking(False)  # noqa: FBT003 - The socket's own signature.
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(raw, REQUEST)
         assert (await loop.sock_recv(raw, 10_000)).startswith(b"HTTP/1.1 200")
-        (connection,) = made.connections
+        (connection,) = server.server_state.connections
         kept, gone = weakref.ref(connection), asyncio.Event()
         weakref.finalize(connection, gone.set)
         del connection
@@ -211,7 +215,7 @@ def test_a_connection_that_broke_leaves_nothing_behind(listener: socket.socket) 
         await asyncio.sleep(0.2)
         gc.collect()
         # uvicorn would keep it for the seconds that an idle connection is kept.
-        assert made.protocol_config.timeout_keep_alive > 1
+        assert server.config.timeout_keep_alive > 1
         await asyncio.wait_for(gone.wait(), 1)
         return kept()
 
@@ -233,12 +237,12 @@ async def _write_for_ever(listener: socket.socket, asked: bytes) -> None:
 def test_a_client_that_never_reads_is_let_go(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission_protocol, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(admission_protocol, "REQUEST_SECONDS_MAX", 0.2)
 
-    async def scene(made: AdmissionWorker) -> int:
+    async def scene(server: AdmissionServer) -> int:
         with pytest.raises(OSError, match=r"reset|pipe"):
             await _write_for_ever(listener, REQUEST.replace(b"/healthz", b"/large"))
-        return len(made.connections)
+        return len(server.server_state.connections)
 
     assert run(listener, scene) == 0
 
@@ -246,19 +250,19 @@ def test_a_client_that_never_reads_is_let_go(
 def test_a_worker_that_ends_waits_for_nobody_who_never_reads(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission_worker, "LEAVE_SECONDS", 0.05)
+    monkeypatch.setattr(admission_server, "DRAIN_SECONDS", 0.05)
 
-    async def scene(made: AdmissionWorker) -> float:
+    async def scene(server: AdmissionServer) -> float:
         asking = _write_for_ever(listener, REQUEST.replace(b"/healthz", b"/large"))
         writing = asyncio.create_task(asking)
         await asyncio.sleep(0.5)
         begin = time.monotonic()
-        made.handle_exit_signal()
+        await server.shutdown()
         with pytest.raises(OSError, match=r"reset|pipe"):
             await writing
         return time.monotonic() - begin
 
-    assert run(listener, scene) < SILENCE_SECONDS / 2
+    assert run(listener, scene) < REQUEST_SECONDS_MAX / 2
 
 
 def test_what_follows_an_upgrade_is_no_request(listener: socket.socket) -> None:

@@ -12,8 +12,7 @@ from django.conf import settings
 from django.core.management import get_commands, load_command_class
 from django.urls import resolve
 
-from config.admission_protocol import PROBE_PATHS
-from config.admission_worker import LEAVE_SECONDS
+from config.admission_protocol import DRAIN_SECONDS, PROBE_PATHS
 from config.celery import QUEUES, app
 from config.env import SECRET_NAMES, Environment
 from config.management.commands.serve_admission import GRACEFUL_SECONDS
@@ -206,7 +205,7 @@ def test_the_endpoint_is_given_time_to_answer_who_waits() -> None:
     reported = Environment.model_fields["ADMISSION_DEADLINE_SECONDS"].metadata
     (longest,) = [int(str(bound.le)) for bound in reported if isinstance(bound, Le)]
 
-    assert LEAVE_SECONDS + longest < GRACEFUL_SECONDS < grace
+    assert DRAIN_SECONDS + longest < GRACEFUL_SECONDS < grace
 
 
 def test_the_web_port_is_the_same_everywhere() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.admission_worker import PROBE_PORT
+from config.admission_server import PROBE_PORT
 from config.management.commands.serve import (
     METRICS_VARIABLE,
     SHARED_MEMORY,
@@ -85,15 +85,8 @@ def admission_command(  # noqa: PLR0913 - One per option.
     command = [
         *(sys.executable, "-m", "gunicorn", f"config.admission_asgi:{application}"),
         *("--bind", bind, *_probes(probe_bind, bind), "--workers", str(workers)),
-        *("--worker-class", "config.admission_worker.AdmissionWorker", "--asgi-lifespan", "off"),
-        *(
-            "--keep-alive",
-            str(KEEP_ALIVE_SECONDS),
-            "--timeout",
-            "30",
-            "--graceful-timeout",
-            f"{GRACEFUL_SECONDS}",
-        ),
+        *("--worker-class", "config.admission_server.AdmissionWorker", "--timeout", "30"),
+        *("--keep-alive", f"{KEEP_ALIVE_SECONDS}", "--graceful-timeout", f"{GRACEFUL_SECONDS}"),
         "--no-control-socket",
     ]
     if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):

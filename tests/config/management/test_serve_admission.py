@@ -211,7 +211,7 @@ def test_the_command_line_requires_a_client_certificate(identity: ServerCertific
         "config.admission_asgi:make_application(2, is_proven=True)",
     ]
     assert line[line.index("--cert-reqs") + 1] == str(int(ssl.CERT_REQUIRED))
-    assert line[line.index("--worker-class") + 1] == "config.admission_worker.AdmissionWorker"
+    assert line[line.index("--worker-class") + 1] == "config.admission_server.AdmissionWorker"
 
 
 @pytest.mark.parametrize("probe_bind", ["10.0.0.1:8443", "10.0.0.1", ":", "10.0.0.1:http"])

@@ -1,15 +1,15 @@
-"""Connections of the admission server without gunicorn: an application, a worker, and clients."""
+"""Connections of the admission server without gunicorn: an application, a server, and clients."""
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from gunicorn.config import Config  # type: ignore[import-untyped] # It has no types.
-from gunicorn.glogging import Logger  # type: ignore[import-untyped] # As above.
+import uvloop
 
-from config.admission_protocol import CLIENT_NAME, NamingProtocol
-from config.admission_worker import AdmissionWorker, Taking
+from config.admission_protocol import CLIENT_NAME
+from config.admission_server import AdmissionServer, server_config
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = 8_000_000
@@ -41,23 +41,25 @@ async def answer(
     await send({"type": "http.response.body", "body": reported})
 
 
-def worker(loop: asyncio.AbstractEventLoop, connections: int = 100) -> AdmissionWorker:
-    """Return one that was not begun by gunicorn, with what connections need of it."""
-    settings = Config()
-    made = AdmissionWorker.__new__(AdmissionWorker)
-    needed = {
-        "cfg": settings,
-        "log": Logger(settings),
-        "loop": loop,
-        "alive": True,
-        "nr_conns": 0,
-        "worker_connections": connections,
-        "connections": set(),
-    }
-    for name, value in needed.items():
-        setattr(made, name, value)
-    made.answer_with(answer)
-    return made
+async def started(listener: socket.socket, tls: ssl.SSLContext | None = None) -> AdmissionServer:
+    """Return a server that accepts connections."""
+    config = server_config(answer, keep_alive_seconds=100, graceful_seconds=10, tls=tls)
+    server = AdmissionServer(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup([listener])
+    return server
+
+
+async def ended(server: AdmissionServer) -> None:
+    """Close what a scene leaves open, at once."""
+    for acceptor in server.acceptors:
+        await acceptor.close()
+    for connection in list(server.server_state.connections):
+        connection.transport.abort()
+    while _CLIENTS:
+        _CLIENTS.pop().transport.abort()
+    # An aborted connection is reported so in the next iteration.
+    await asyncio.sleep(0)
 
 
 async def opened(listener: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -74,24 +76,21 @@ async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     return await reader.readexactly(6)
 
 
-def run(listener: socket.socket, scene: Callable[[Any], Awaitable[Any]], most: int = 100) -> Any:  # noqa: ANN401 - What the scene returns.
-    """Play a scene with a process that takes connections."""
+def run(listener: socket.socket, scene: Callable[[AdmissionServer], Awaitable[Any]]) -> Any:  # noqa: ANN401 - What the scene returns.
+    """Play a scene with a server, on the event loop that it has in production."""
 
     async def played() -> Any:  # noqa: ANN401 - As above.
-        loop = asyncio.get_running_loop()
-        made = worker(loop, most)
-        taking = Taking(loop, lambda: NamingProtocol(made), listener, None)
+        server = await started(listener)
         try:
             async with asyncio.timeout(20):
-                return await scene(made)
+                return await scene(server)
         finally:
-            taking.close()
-            await taking.wait_closed()
-            for connection in list(made.connections):
-                connection.transport.abort()
-            while _CLIENTS:
-                _CLIENTS.pop().transport.abort()
-            # What was aborted is reported so in the next round.
-            await asyncio.sleep(0)
+            await ended(server)
 
-    return asyncio.run(played())
+    return run_on_uvloop(played())
+
+
+def run_on_uvloop(scene: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - What the scene returns.
+    """Play a scene on the event loop of the server."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(scene)

@@ -1,4 +1,4 @@
-"""The worker: who comes is taken in turn, and who waits is answered before it ends."""
+"""The server: connections are accepted one at a time, and answered before a process ends."""
 
 import asyncio
 import socket
@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from config import admission_worker
-from config.admission_protocol import NamingProtocol
-from config.admission_worker import AdmissionWorker, Taking
+from config import admission_server
+from config.admission_server import AdmissionServer
 from simulator.kubernetes_api.access import make_identity
-from tests.support.config.admission_connections import REQUEST, answered, opened, run, worker
+from tests.support.config.admission_connections import (
+    REQUEST,
+    answered,
+    ended,
+    opened,
+    run,
+    run_on_uvloop,
+    started,
+)
 
 GONE = (ConnectionResetError, asyncio.IncompleteReadError)
 
@@ -20,16 +27,14 @@ GONE = (ConnectionResetError, asyncio.IncompleteReadError)
 def test_a_burst_of_connections_is_shared_by_two_processes(listener: socket.socket) -> None:
     """Two that listen on one socket stand for them; each has its own descriptor, as they would."""
 
-    async def scene(first: AdmissionWorker) -> tuple[int, int]:
-        loop = asyncio.get_running_loop()
-        second = worker(loop)
-        taking = Taking(loop, lambda: NamingProtocol(second), listener.dup(), None)
+    async def scene(first: AdmissionServer) -> tuple[int, int]:
+        second = await started(listener.dup())
         try:
             burst = await asyncio.gather(*[opened(listener) for _ in range(16)])
             await asyncio.gather(*[answered(*one) for one in burst])
-            return len(first.connections), len(second.connections)
+            return len(first.server_state.connections), len(second.server_state.connections)
         finally:
-            taking.close()
+            await ended(second)
 
     first, second = run(listener, scene)
 
@@ -37,30 +42,50 @@ def test_a_burst_of_connections_is_shared_by_two_processes(listener: socket.sock
     assert min(first, second) >= 4
 
 
-def test_a_worker_that_ends_lets_go_of_who_asks_nothing_and_answers_who_waits(
+def test_an_ending_server_closes_idle_connections_and_answers_pending_requests(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission_worker, "LEAVE_SECONDS", 0.05)
-    monkeypatch.setattr(admission_worker, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(admission_server, "DRAIN_SECONDS", 0.05)
 
-    async def scene(made: AdmissionWorker) -> tuple[bytes, bytes]:
+    async def scene(server: AdmissionServer) -> tuple[bytes, bytes]:
         idle, asking = await opened(listener), await opened(listener)
         await answered(*idle)
         asking[1].write(REQUEST.replace(b"/healthz", b"/slow"))
         await asyncio.sleep(0.05)
-        made.handle_exit_signal()
+        ending = asyncio.create_task(server.shutdown())
         late = await opened(listener)
         with pytest.raises(GONE):
             await late[0].readexactly(1)
         with pytest.raises(GONE):
             await idle[0].readexactly(1)
         head = await asking[0].readuntil(b"\r\n\r\n")
-        return head, await asking[0].readexactly(6)
+        body = await asking[0].readexactly(6)
+        await ending
+        return head, body
 
-    head, reported = run(listener, scene)
+    head, body = run(listener, scene)
 
-    assert reported == b"nobody"
+    assert body == b"nobody"
     assert b"connection: close" in head.lower()
+
+
+def test_an_ending_server_accepts_waiting_connections_and_answers_their_first_requests(
+    listener: socket.socket,
+) -> None:
+    async def scene() -> list[bytes]:
+        server = await started(listener)
+        waiting = [socket.create_connection(listener.getsockname()) for _ in range(5)]
+        await server.acceptors[0].close()
+        assert listener.fileno() == -1
+        clients = [await asyncio.open_connection(sock=one) for one in waiting]
+        ending = asyncio.create_task(server.shutdown())
+        await asyncio.sleep(0)
+        bodies = [await answered(*one) for one in clients]
+        await ending
+        assert server.server_state.connections == set()
+        return bodies
+
+    assert run_on_uvloop(scene()) == [b"nobody"] * 5
 
 
 class Log:
@@ -96,8 +121,7 @@ def test_a_handshake_that_fails_is_reported(
     nobody = ssl.create_default_context(cadata=identity.authority_pem)
 
     async def scene() -> None:
-        loop = asyncio.get_running_loop()
-        taking = Taking(loop, lambda: NamingProtocol(worker(loop)), listener, required)
+        server = await started(listener, required)
         with suppress(OSError, asyncio.IncompleteReadError):
             reader, writer = await asyncio.open_connection(
                 *listener.getsockname(), ssl=nobody if is_tls else None
@@ -106,62 +130,42 @@ def test_a_handshake_that_fails_is_reported(
                 writer.close()
             await reader.readexactly(1)
         await asyncio.wait_for(log.is_reported.wait(), 20)
-        taking.close()
+        await ended(server)
 
     log = Log()
-    monkeypatch.setattr(admission_worker, "logger", log)
-    asyncio.run(scene())
+    monkeypatch.setattr(admission_server, "logger", log)
+    run_on_uvloop(scene())
 
     assert log.reported == [("admission.tls_handshake_failed", level)]
 
 
-def test_who_asks_after_the_signal_is_reported_that_the_connection_is_over(
+def test_a_request_after_the_signal_is_answered_with_the_end_of_the_connection(
     listener: socket.socket,
 ) -> None:
-    async def scene(made: AdmissionWorker) -> bytes:
+    async def scene(server: AdmissionServer) -> bytes:
         reader, writer = await opened(listener)
         await answered(reader, writer)
-        made.handle_exit_signal()
-        writer.write(REQUEST)
-        return await reader.read()
-
-    reported = run(listener, scene)
-
-    assert reported.startswith(b"HTTP/1.1 200")
-    assert b"connection: close" in reported
-    assert reported.endswith(b"nobody")
-
-
-def test_who_waits_to_be_taken_is_taken_before_the_socket_is_closed(
-    listener: socket.socket,
-) -> None:
-    async def scene() -> list[bytes]:
-        loop = asyncio.get_running_loop()
-        made = worker(loop)
-        taking = Taking(loop, lambda: NamingProtocol(made), listener, None)
-        waiting = [socket.create_connection(listener.getsockname()) for _ in range(5)]
-        taking.close()
-        await taking.wait_closed()
-        assert listener.fileno() == -1
-        clients = [await asyncio.open_connection(sock=one) for one in waiting]
-        reported = [await answered(*one) for one in clients]
-        for connection in list(made.connections):
-            connection.close_if_idle(new_for_seconds=0)
-        for _, writer in clients:
-            writer.transport.abort()
+        ending = asyncio.create_task(server.shutdown())
         await asyncio.sleep(0)
-        return reported
+        writer.write(REQUEST)
+        response = await reader.read()
+        await ending
+        return response
 
-    assert asyncio.run(scene()) == [b"nobody"] * 5
+    response = run(listener, scene)
+
+    assert response.startswith(b"HTTP/1.1 200")
+    assert response.count(b"connection: close") == 1
+    assert response.endswith(b"nobody")
 
 
-def test_a_new_connection_may_ask_its_first_question(listener: socket.socket) -> None:
-    async def scene(made: AdmissionWorker) -> bytes:
+def test_a_new_connection_may_send_its_first_request(listener: socket.socket) -> None:
+    async def scene(server: AdmissionServer) -> bytes:
         new = await opened(listener)
         old = await opened(listener)
         await answered(*old)
-        for connection in list(made.connections):
-            connection.close_if_idle(new_for_seconds=5)
+        for connection in list(server.server_state.connections):
+            connection.shutdown()
         with pytest.raises(GONE):
             await old[0].readexactly(1)
         return await answered(*new)
@@ -169,26 +173,25 @@ def test_a_new_connection_may_ask_its_first_question(listener: socket.socket) ->
     assert run(listener, scene) == b"nobody"
 
 
-def test_who_shakes_hands_is_waited_for(listener: socket.socket, tmp_path: Path) -> None:
+def test_a_handshake_ends_before_the_server_does(
+    listener: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission_server, "DRAIN_SECONDS", 0.05)
     identity = make_identity(tmp_path)
     ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     ours.load_cert_chain(identity.certificate_path, identity.key_path)
     theirs = ssl.create_default_context(cadata=identity.authority_pem)
 
-    async def scene() -> tuple[bool, int, bytes]:
-        loop = asyncio.get_running_loop()
-        made = worker(loop)
-        taking = Taking(loop, lambda: NamingProtocol(made), listener, ours)
+    async def scene() -> tuple[bool, bytes]:
+        server = await started(listener, ours)
         raw = socket.create_connection(listener.getsockname())
         await asyncio.sleep(0.1)
-        taking.close()
-        waiting = asyncio.create_task(taking.wait_closed())
-        await asyncio.sleep(0.1)
-        is_early = waiting.done()
+        ending = asyncio.create_task(server.shutdown())
+        await asyncio.sleep(0.3)
+        is_early = ending.done()
         connected = await asyncio.open_connection(sock=raw, ssl=theirs, server_hostname="127.0.0.1")
-        await waiting
-        counted, reported = made.nr_conns, await answered(*connected)
-        connected[1].transport.abort()
-        return is_early, counted, reported
+        body = await answered(*connected)
+        await ending
+        return is_early, body
 
-    assert asyncio.run(scene()) == (False, 1, b"nobody")
+    assert run_on_uvloop(scene()) == (False, b"nobody")
