@@ -9,15 +9,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quotas.domain.admission.hidden_gpus import CONTAINER_LISTS, RUNTIME_PREFIX, VISIBLE_DEVICES
-from quotas.domain.admission.pods import CLASS_PREFIX, OWNER_ANNOTATION
+from quotas.domain.admission.match_conditions import (
+    claim_expression,
+    gpu_expression,
+    template_expression,
+)
 from quotas.domain.admission.workload_templates import KINDS
 
 JSON = dict[str, Any]
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 DOMAIN: Final = "gpu-ledger.io"
-GPU_PREFIX: Final = "nvidia.com/"
-KUBE_SYSTEM: Final = "kube-system"
+CONTROL_PLANE: Final = ("kube-node-lease", "kube-public", "kube-system")
+"""Namespaces whose pods a cluster needs to run at all."""
+OWN_NAMESPACE: Final = "gpu-ledger"
+"""Where this service is installed; excluded where no Service names another namespace."""
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
 TIMEOUT_SECONDS: Final = 5
 DRA_VERSIONS: Final = ("v1", "v1beta1", "v1beta2")
 
@@ -32,7 +38,8 @@ class Registration:
         service: "namespace/name" of a Service in the cluster; "" where `url` is set.
         url: Where else the server is, https without a slash at the end; "" for a Service.
         failure_policy: "Fail" or "Ignore".
-        own_namespaces: Excluded namespaces: the service's own.
+        own_namespaces: Excluded namespaces beside the control plane's and the Service's.
+        bound: Namespaces of projects, which alone are asked about; None to ask about all.
         offered: GPU resource names beside NVIDIA's.
         has_conditions: Whether the server supports matchConditions (1.28 and later).
     """
@@ -43,6 +50,7 @@ class Registration:
     url: str = ""
     failure_policy: str = "Fail"
     own_namespaces: tuple[str, ...] = ()
+    bound: tuple[str, ...] | None = None
     offered: tuple[str, ...] = ()
     has_conditions: bool = True
     port: int = 8443
@@ -75,14 +83,18 @@ def _mutating(registration: Registration) -> Iterator[JSON]:
         "owner",
         f"/stamp/{registration.cluster}",
         [_rule("", ["v1"], ["pods"], ["CREATE"])],
-        conditions=_pod_conditions(registration),
+        condition=gpu_expression(registration.offered),
         # Changes by other webhooks to a pod with GPUs are seen too. A pod that gets its first GPU
         # from a later webhook is seen only by the validating webhook, and belongs to the default
         # owner.
         reinvocationPolicy="IfNeeded",
     )
     yield _webhook(
-        registration, "owner-templates", f"/stamp/{registration.cluster}", list(_workload_rules())
+        registration,
+        "owner-templates",
+        f"/stamp/{registration.cluster}",
+        list(_workload_rules()),
+        condition=template_expression(registration.offered),
     )
 
 
@@ -94,7 +106,7 @@ def _validating(registration: Registration) -> Iterator[JSON]:
         "pods",
         path,
         [_rule("", ["v1"], pods, ["CREATE", "UPDATE"])],
-        conditions=_pod_conditions(registration),
+        condition=gpu_expression(registration.offered),
         sideEffects="NoneOnDryRun",
     )
     yield _webhook(
@@ -102,6 +114,7 @@ def _validating(registration: Registration) -> Iterator[JSON]:
         "claims",
         path,
         [_rule("resource.k8s.io", list(DRA_VERSIONS), ["resourceclaims"], ["CREATE", "UPDATE"])],
+        condition=claim_expression(),
         sideEffects="NoneOnDryRun",
     )
     yield _webhook(
@@ -109,6 +122,7 @@ def _validating(registration: Registration) -> Iterator[JSON]:
         "workloads",
         f"/warn/{registration.cluster}",
         list(_workload_rules()),
+        condition=template_expression(registration.offered),
         # A failure of this warning blocks no request; the pods are reviewed in any case.
         failurePolicy="Ignore",
     )
@@ -120,7 +134,7 @@ def _webhook(
     path: str,
     rules: list[JSON],
     *,
-    conditions: tuple[JSON, ...] = (),
+    condition: str,
     **more: object,
 ) -> JSON:
     webhook = {
@@ -135,8 +149,8 @@ def _webhook(
         "admissionReviewVersions": ["v1"],
         **more,
     }
-    if conditions and registration.has_conditions:
-        webhook["matchConditions"] = list(conditions)
+    if registration.has_conditions:
+        webhook["matchConditions"] = [{"name": "gpus", "expression": condition}]
     return webhook
 
 
@@ -150,11 +164,20 @@ def _client(registration: Registration, path: str) -> JSON:
 
 
 def _namespaces(registration: Registration) -> JSON:
-    """Return a selector of all namespaces but those whose pods the webhook itself depends on."""
-    namespace = registration.service.partition("/")[0]
-    excluded = sorted({KUBE_SYSTEM, *registration.own_namespaces, namespace} - {""})
-    key = "kubernetes.io/metadata.name"
-    return {"matchExpressions": [{"key": key, "operator": "NotIn", "values": excluded}]}
+    """Return a selector without the namespaces that the webhook and the cluster depend on."""
+    excluded = sorted({*CONTROL_PLANE, *registration.own_namespaces, _own_namespace(registration)})
+    selected = [{"key": NAME_LABEL, "operator": "NotIn", "values": excluded}]
+    if registration.bound:
+        bound = sorted(set(registration.bound))
+        selected.append({"key": NAME_LABEL, "operator": "In", "values": bound})
+    elif registration.bound is not None:
+        # Every namespace has the label, so this selects none; `In` takes no empty list.
+        selected.append({"key": NAME_LABEL, "operator": "DoesNotExist"})
+    return {"matchExpressions": selected}
+
+
+def _own_namespace(registration: Registration) -> str:
+    return registration.service.partition("/")[0] or OWN_NAMESPACE
 
 
 def _rule(group: str, versions: list[str], resources: list[str], operations: list[str]) -> JSON:
@@ -173,58 +196,6 @@ def _workload_rules() -> Iterator[JSON]:
         plurals.setdefault(kind.group, []).append(kind.plural)
     for group, names in plurals.items():
         yield _rule(group, ["*"], sorted(names), ["CREATE", "UPDATE"])
-
-
-def _pod_conditions(registration: Registration) -> tuple[JSON, ...]:
-    return ({"name": "gpus", "expression": gpu_expression(registration.offered)},)
-
-
-def gpu_expression(offered: tuple[str, ...] = ()) -> str:
-    """Return CEL that holds for pods that have to do with GPUs, openly or not.
-
-    Args:
-        offered: GPU resource names beside NVIDIA's.
-    """
-    # What is requested openly comes first: an API server stops at the first part that holds, and
-    # gives up on an expression that costs too much, as a pod with 200,000 variables makes it.
-    parts = [_some_container(name, _asks(offered)) for name in CONTAINER_LISTS]
-    parts.append("has(object.spec.resourceClaims)")
-    parts.append(
-        "(has(object.spec.runtimeClassName)"
-        f" && object.spec.runtimeClassName.startsWith({_quoted(RUNTIME_PREFIX)}))"
-    )
-    parts.append(
-        "(has(object.metadata.annotations) && object.metadata.annotations.exists(k,"
-        f" k == {_quoted(OWNER_ANNOTATION)} || k.startsWith('cdi.k8s.io/')))"
-    )
-    # Whatever may lie in or above the folder of devices: more is asked about than is refused.
-    parts.append(
-        "(has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath)"
-        " && (v.hostPath.path.contains('dev') || v.hostPath.path.matches('^[/.]*$'))))"
-    )
-    shows = f"has(c.env) && c.env.exists(e, e.name == {_quoted(VISIBLE_DEVICES)})"
-    parts += [_some_container(name, shows) for name in CONTAINER_LISTS]
-    return " || ".join(parts)
-
-
-def _some_container(name: str, what: str) -> str:
-    return f"(has(object.spec.{name}) && object.spec.{name}.exists(c, {what}))"
-
-
-def _asks(offered: tuple[str, ...]) -> str:
-    prefixes = [f"k.startsWith({_quoted(prefix)})" for prefix in (GPU_PREFIX, CLASS_PREFIX)]
-    others = [f"k == {_quoted(one)}" for one in sorted(offered) if not one.startswith(GPU_PREFIX)]
-    is_gpu = " || ".join([*prefixes, *others])
-    asks = " || ".join(
-        f"(has(c.resources.{part}) && c.resources.{part}.exists(k, {is_gpu}))"
-        for part in ("limits", "requests")
-    )
-    return f"has(c.resources) && ({asks})"
-
-
-def _quoted(text: str) -> str:
-    """Return a CEL string."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def yaml_of(documents: tuple[JSON, ...]) -> str:

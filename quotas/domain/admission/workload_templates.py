@@ -14,6 +14,8 @@ from quotas.domain.admission.pod_fields import JSON, PodInvalidError, mapping
 
 EACH: Final = "*"
 """Every entry of a list or of an object."""
+BY_NAME: Final = frozenset({"pytorchReplicaSpecs", "mpiReplicaSpecs"})
+"""Fields with EACH that are objects; all others are lists."""
 TEMPLATES_MAX: Final = 200
 
 

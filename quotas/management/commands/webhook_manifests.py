@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from quotas.domain.admission.webhook_configuration import (
@@ -13,7 +14,7 @@ from quotas.domain.admission.webhook_configuration import (
     configurations,
     yaml_of,
 )
-from quotas.selectors.admission.facts import admission_facts
+from quotas.selectors.admission.facts import admission_facts, bound_namespaces
 from tenants.models.cluster import AdmissionMode, FailurePolicy
 from tenants.selectors.clock import database_now
 
@@ -38,6 +39,11 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=8443, help="of the Service")
         parser.add_argument("--ca-file", required=True, help="PEM that signs our certificate")
         parser.add_argument("--exclude-namespace", action="append", default=[])
+        parser.add_argument(
+            "--only-bound-namespaces",
+            action="store_true",
+            help="review no other namespace; print again after each new binding",
+        )
         parser.add_argument("--timeout", type=int, default=TIMEOUT_SECONDS, help="seconds")
         parser.add_argument(
             "--without-match-conditions", action="store_true", help="for servers before 1.28"
@@ -46,7 +52,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's own signature.
         """Print YAML for `kubectl apply`."""
         _refuse_wrong(options)
-        facts = admission_facts(options["cluster"], database_now())
+        at = database_now()
+        facts = admission_facts(options["cluster"], at)
         if facts is None:
             raise CommandError(f"No active cluster is called {options['cluster']}.")
         # Where nothing is enforced nothing may be stopped either.
@@ -60,6 +67,11 @@ class Command(BaseCommand):
             url=options["url"].rstrip("/"),
             failure_policy="Ignore" if may_fail else "Fail",
             own_namespaces=tuple(options["exclude_namespace"]),
+            bound=(
+                bound_namespaces(facts.cluster_id, at=at)
+                if options["only_bound_namespaces"]
+                else None
+            ),
             offered=tuple(sorted(facts.offered)),
             has_conditions=not options["without_match_conditions"],
             port=options["port"],
@@ -73,6 +85,8 @@ def _refuse_wrong(options: dict[str, Any]) -> None:
         raise CommandError("--service takes namespace/name.")
     if options["url"] and URL.fullmatch(options["url"].rstrip("/")) is None:
         raise CommandError("--url takes https://host:port.")
+    if options["only_bound_namespaces"] and settings.QUOTA_UNBOUND_NAMESPACES == "deny":
+        raise CommandError("--only-bound-namespaces takes QUOTA_UNBOUND_NAMESPACES=allow.")
     if options["timeout"] not in TIMEOUTS:
         raise CommandError("--timeout takes 1 to 30 seconds.")
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import OperationalError
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from metering.domain.catalogue.sizing import (
     DEFAULT_RULES,
@@ -168,6 +169,19 @@ def clusters_that_ask() -> tuple[str, ...]:
         admission_mode=AdmissionMode.OFF
     )
     return tuple(asking.order_by("slug").values_list("slug", flat=True)[:CLUSTERS_MAX])
+
+
+def bound_namespaces(cluster_id: UUID, *, at: datetime) -> tuple[str, ...]:
+    """Return the namespaces of a cluster that a project has or will have, by name; one statement.
+
+    Args:
+        cluster_id: Of the cluster.
+        at: When, UTC: bindings that have ended by then are left out.
+    """
+    rows = NamespaceBinding.objects.filter(
+        cluster_id=cluster_id, valid__overlap=DateTimeTZRange(at, None)
+    )
+    return tuple(rows.order_by("namespace").values_list("namespace", flat=True).distinct())
 
 
 def _offers(nodes: Iterable[OfferingNode], catalogue: Catalogue) -> tuple[NodeOffer, ...]:

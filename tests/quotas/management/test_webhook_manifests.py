@@ -1,5 +1,6 @@
 """`manage.py webhook_manifests`: what is printed, and what is refused."""
 
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import yaml
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from tests.support.builders import make_cluster
+from tenants.selectors.clock import database_now
+from tests.support.builders import bind, make_cluster, make_organization, make_project
 
 pytestmark = pytest.mark.django_db
 PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -68,7 +70,45 @@ def test_options_reach_the_configuration(authority: str) -> None:
     assert pods["clientConfig"]["url"] == "https://gpu.example.test:8443/admit/hopper/pods"
     assert pods["timeoutSeconds"] == 3
     (namespaces,) = pods["namespaceSelector"]["matchExpressions"]
-    assert namespaces["values"] == ["kube-system", "monitoring"]
+    assert namespaces["values"] == [
+        "gpu-ledger",
+        "kube-node-lease",
+        "kube-public",
+        "kube-system",
+        "monitoring",
+    ]
+
+
+def test_where_unbound_namespaces_are_allowed_those_of_projects_can_be_named(
+    authority: str,
+    settings: Any,  # noqa: ANN401 - pytest-django's own.
+) -> None:
+    now = database_now()
+    cluster = make_cluster()
+    project = make_project(make_organization())
+    bind(cluster, "now", project)
+    bind(cluster, "later", project, begin_at=now + timedelta(days=3))
+    bind(cluster, "ended", project, end_at=now - timedelta(days=1))
+    bind(make_cluster("ampere"), "elsewhere", project)
+    only = "--only-bound-namespaces"
+
+    with pytest.raises(CommandError, match="takes QUOTA_UNBOUND_NAMESPACES=allow"):
+        printed(authority, only)
+    settings.QUOTA_UNBOUND_NAMESPACES = "allow"
+    assert named(authority) == ["NotIn"]
+    assert named(authority, only) == ["NotIn", "later", "now"]
+
+
+def named(authority: str, *more: str) -> list[str]:
+    """Return what the namespace selectors say beside the excluded ones; all say the same."""
+    selectors = [
+        webhook["namespaceSelector"]["matchExpressions"]
+        for configuration in printed(authority, *more)
+        for webhook in configuration["webhooks"]
+    ]
+    assert all(one == selectors[0] for one in selectors)
+    first, *others = selectors[0]
+    return [first["operator"], *(name for one in others for name in one["values"])]
 
 
 @pytest.mark.parametrize(

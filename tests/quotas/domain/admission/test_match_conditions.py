@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotas.domain.admission.hidden_gpus import CONTAINER_LISTS
-from quotas.domain.admission.webhook_configuration import (
-    Registration,
-    configurations,
+from quotas.domain.admission.match_conditions import (
+    claim_expression,
     gpu_expression,
+    template_expression,
 )
+from quotas.domain.admission.webhook_configuration import Registration, configurations
 from tests.support.match_conditions import (
     CONCERNED,
     IMAGE,
@@ -71,7 +72,7 @@ def test_what_is_not_offered_is_not_asked_about() -> None:
 
 def test_what_is_asked_openly_is_looked_at_before_whatever_may_be_long() -> None:
     """An API server ends an expression that costs too much, and may then ask nobody."""
-    parts = gpu_expression(OFFERED).split(" || (has(object.")
+    parts = gpu_expression(OFFERED).split(" || ((has(object.")
 
     looked = ["c.resources" in part for part in parts if "exists(c," in part]
     assert looked == [True, True, True, False, False, False]
@@ -94,8 +95,13 @@ def test_every_condition_that_is_printed_is_one_a_server_takes() -> None:
         for condition in webhook.get("matchConditions", [])
     ]
 
-    assert printed == [gpu_expression(OFFERED)] * 2
-    assert [compile_condition(one) for one in printed] == [ASKED, ASKED]
+    pods, templates, claims = (
+        gpu_expression(OFFERED),
+        template_expression(OFFERED),
+        claim_expression(),
+    )
+    assert printed == [pods, templates, pods, claims, templates]
+    assert all(callable(compile_condition(one)) for one in printed)
 
 
 amounts = st.dictionaries(st.sampled_from(RESOURCES), st.just("1"), max_size=2)

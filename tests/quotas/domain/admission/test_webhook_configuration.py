@@ -1,15 +1,16 @@
 """What an API server is reported to ask us."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
 import yaml
 
+from quotas.domain.admission.match_conditions import gpu_expression
 from quotas.domain.admission.webhook_configuration import (
     Registration,
     configurations,
-    gpu_expression,
     yaml_of,
 )
 
@@ -68,16 +69,50 @@ def test_a_service_or_an_address_is_where_it_is_reached() -> None:
     assert "service" not in url
 
 
-def test_own_namespaces_and_kube_system_are_left_alone() -> None:
+def test_own_namespaces_and_the_control_planes_are_excluded() -> None:
     for configuration in registered(own_namespaces=("monitoring",)):
         for webhook in configuration["webhooks"]:
             assert webhook["namespaceSelector"]["matchExpressions"] == [
                 {
                     "key": "kubernetes.io/metadata.name",
                     "operator": "NotIn",
-                    "values": ["gpu", "kube-system", "monitoring"],
+                    "values": [
+                        "gpu",
+                        "kube-node-lease",
+                        "kube-public",
+                        "kube-system",
+                        "monitoring",
+                    ],
                 }
             ]
+
+
+def selected(**changes: object) -> set[str]:
+    return {
+        json.dumps(webhook["namespaceSelector"]["matchExpressions"][-1])
+        for configuration in registered(**changes)
+        for webhook in configuration["webhooks"]
+    }
+
+
+def test_where_other_namespaces_are_free_only_those_of_projects_are_asked_about() -> None:
+    key = "kubernetes.io/metadata.name"
+    bound = {"key": key, "operator": "In", "values": ["lab", "team"]}
+    none = {"key": key, "operator": "DoesNotExist"}
+
+    assert selected(bound=("team", "lab", "team")) == {json.dumps(bound)}
+    assert selected(bound=()) == {json.dumps(none)}
+
+
+def test_without_a_service_the_namespace_of_the_installation_is_excluded() -> None:
+    (selector,) = selected(service="", url="https://gpu.test")
+
+    assert json.loads(selector)["values"] == [
+        "gpu-ledger",
+        "kube-node-lease",
+        "kube-public",
+        "kube-system",
+    ]
 
 
 def test_what_counts_says_so_and_fails_as_the_cluster_wants() -> None:
@@ -123,16 +158,16 @@ def test_conditions_narrow_what_is_asked_and_can_be_left_out() -> None:
     with_conditions = by_name(registered()[1])
     without = by_name(registered(has_conditions=False)[1])
 
-    assert [one["name"] for one in with_conditions["pods"]["matchConditions"]] == ["gpus"]
-    assert "matchConditions" not in with_conditions["claims"]
-    assert "matchConditions" not in without["pods"]
+    for name in ("pods", "claims", "workloads"):
+        assert [one["name"] for one in with_conditions[name]["matchConditions"]] == ["gpus"]
+        assert "matchConditions" not in without[name]
 
 
 @pytest.mark.parametrize(
     "part",
     [
-        "has(object.spec.initContainers) && object.spec.initContainers.exists(c,",
-        "has(object.spec.containers) && object.spec.containers.exists(c,",
+        " && object.spec.initContainers.exists(c,",
+        " && object.spec.containers.exists(c,",
         "has(object.spec.ephemeralContainers)",
         "c.resources.limits.exists(k, k.startsWith('nvidia.com/')",
         "c.resources.requests.exists(k, k.startsWith('nvidia.com/')",
