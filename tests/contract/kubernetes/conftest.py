@@ -43,6 +43,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(*what): group versions, versions such as 1.24, or webhooks"
     )
+    config.addinivalue_line("markers", "real: takes controllers that the simulated API has not")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose no test of a real server's controllers where none is given."""
+    real = [] if KUBECONFIG else [one for one in items if one.get_closest_marker("real")]
+    config.hook.pytest_deselected(items=real)
+    items[:] = [one for one in items if one not in real]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -129,7 +129,7 @@ def test_an_object_with_gpus_is_scaled_and_labelled_but_not_changed(hooks: Hooks
     assert (scaled, labelled, changed) == (200, 200, UNANSWERED)
 
 
-@pytest.mark.needs(APPS)
+@pytest.mark.real
 def test_a_deployment_without_gpus_is_rolled_out_and_scaled(hooks: Hooks) -> None:
     away(hooks)
     path = path_of(hooks, APPS, "deployments")
