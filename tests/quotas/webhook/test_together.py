@@ -246,7 +246,7 @@ def test_a_statement_that_takes_longer_than_a_turn_is_cut_and_counts_nothing(
 
     async def scene(holding: psycopg.Connection) -> list[bool]:
         now = [0]
-        asks = Together(SECOND // 5, lambda: now[0])
+        asks = Together(SECOND, lambda: now[0])
         try:
             reported = [await is_admitted(asks, first)]
             await asyncio.wait_for(asks.rest(), 5)
