@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from copy import copy
 from functools import partial
+from importlib import import_module
 from typing import cast
 
 import structlog
@@ -48,6 +49,7 @@ class AdmissionWorker(Worker):  # type: ignore[misc] # As above.
     def load_wsgi(self) -> None:
         """Load the application and the certificate; if either fails, gunicorn ends."""
         super().load_wsgi()
+        import_module("quotas.webhook.unseen").begin()
         config = server_config(
             self.wsgi,
             keep_alive_seconds=self.cfg.keepalive,

@@ -7,6 +7,7 @@ response, `SourceUnavailableError` is raised.
 import json
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from http import HTTPStatus
 from threading import Lock
 from typing import Any, Final
@@ -65,10 +66,22 @@ class ClusterRefusalError(Exception):
 
 
 class ClusterCalls:
-    """Connections to clusters, one set per endpoint. Safe to share between threads."""
+    """Connections to clusters, one set per endpoint. Safe to share between threads.
 
-    def __init__(self) -> None:
+    Args:
+        timeout_seconds: To connect, and to read.
+        retries: How often a call without a response is repeated; None for urllib3's default.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout_seconds: tuple[Decimal | int, Decimal | int] = TIMEOUT_SECONDS,
+        retries: int | None = None,
+    ) -> None:
         """Begin without any connection."""
+        self._timeout = tuple(float(one) for one in timeout_seconds)
+        self._retries = retries
         self._clients: dict[EnforcementEndpoint, client.ApiClient] = {}
         self._lock = Lock()
 
@@ -105,7 +118,7 @@ class ClusterCalls:
                 f"{made.configuration.host}{path}",
                 headers=headers,
                 body=None if body is None else json.dumps(body),
-                _request_timeout=TIMEOUT_SECONDS,
+                _request_timeout=self._timeout,
             )
             raw = answer.read()
         except urllib3.exceptions.HTTPError as error:
@@ -135,6 +148,8 @@ class ClusterCalls:
                     reference=endpoint.credential_reference,
                 )
                 configuration.connection_pool_maxsize = CONNECTIONS_MAX
+                if self._retries is not None:
+                    configuration.retries = urllib3.Retry(self._retries)
                 self._clients[endpoint] = guarded_client(configuration)
             return self._clients[endpoint]
 

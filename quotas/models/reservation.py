@@ -31,6 +31,10 @@ class ReleaseReason(models.TextChoices):
 
     ENDED = "ended"
     EXPIRED = "expired"
+    REPLACED = "replaced"
+    """A newer attempt at the same pod, or at a pod of the same controller, counts instead."""
+    ABSENT = "absent"
+    """The API server proved that the pod was not created; see docs/adr/0043."""
     GONE = "gone"
     """The watch saw the pod go without it ever being bound."""
     HANDED_OVER = "handed_over"
@@ -120,6 +124,11 @@ class Reservation(models.Model):
                 fields=["organization", "expires_at"],
                 condition=Q(state=ReservationState.RESERVED),
                 name="reservation_expiring",
+            ),
+            models.Index(
+                fields=["cluster", "namespace", "controller", "pod_name"],
+                condition=Q(state=ReservationState.RESERVED, expires_at__isnull=False),
+                name="reservation_unseen",
             ),
             models.Index(
                 fields=["cluster", "namespace", "pod_name"],

@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from functools import partial
 
 from django.conf import settings
+from django.db import Error
 from django.utils import timezone
 
 from quotas.domain.admission.review import NoReviewError, read_review
@@ -82,7 +83,18 @@ class AdmissionFront:
             unbound=self._terms.unbound,
         )
         verdict = await self._together.verdict(question)
-        return None if verdict is None else weighed.decision(verdict)
+        if verdict is None or (weighed.may_be_own(verdict) and await self._freed_own(weighed)):
+            return None
+        return weighed.decision(verdict)
+
+    async def _freed_own(self, weighed: Weighed) -> bool:
+        """Release earlier tries of the pod's own controller, in a thread; then it asks again."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, answers.guard().ask, weighed.free_own)
+        except Error:
+            # The refusal stands.
+            return False
 
 
 def make_front(threads: Executor, clock: Callable[[], int]) -> AdmissionFront:

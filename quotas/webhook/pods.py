@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from decimal import Decimal
+from functools import cached_property, partial
 
 from quotas.domain.admission import denials
 from quotas.domain.admission.demands import UnknownDeviceError, demands_of, possible_sizes
@@ -19,7 +20,7 @@ from quotas.domain.admission.ownership import (
 from quotas.domain.admission.pod_fields import JSON, PodInvalidError
 from quotas.domain.admission.pods import WORK_KIND_LABEL, PodAsk
 from quotas.domain.admission.review import CREATE, UPDATE, Review
-from quotas.domain.admission.values import AdmissionVerdict, Demand, PodQuestion
+from quotas.domain.admission.values import AdmissionVerdict, Demand, PodQuestion, VerdictCode
 from quotas.domain.isolation.rules import IsolationProblem, find_isolation_problem
 from quotas.selectors.admission.facts import AdmissionFacts
 from quotas.services.admission.admission import admit
@@ -34,6 +35,7 @@ from quotas.webhook.decisions import (
     malformed,
     refused,
 )
+from quotas.webhook.unseen import free_own, is_read
 from tenants.models.cluster import AdmissionMode
 
 
@@ -89,6 +91,8 @@ def _newly_forged(review: Review) -> Decision | None:
 
 
 NO_UID = "metadata.uid is missing: this must be asked as a validating webhook."
+HALF_MILLISECONDS = 2_000
+"""Divides a deadline: half of it, in seconds, may pass before a pod is asked again."""
 JUDGED_MAX = 1_000
 """Size of the cache of checked requests; entries are valid for the same facts only."""
 JUDGED_PARTS_MAX = 64
@@ -113,13 +117,17 @@ def decide_pod(
     weighed = weigh_pod(review, facts, terms=terms)
     if isinstance(weighed, Decision):
         return weighed
-    verdict = admit(
+    ask = partial(
+        admit,
         question=weighed.question,
         at=at,
         ttl_seconds=terms.ttl_seconds,
         unbound=terms.unbound,
         deadline_milliseconds=terms.deadline_milliseconds,
     )
+    verdict = ask()
+    if weighed.may_be_own(verdict) and weighed.free_own():
+        verdict = ask()
     return weighed.decision(verdict)
 
 
@@ -165,6 +173,28 @@ class Weighed:
     ask: PodAsk
     facts: AdmissionFacts
     terms: AdmissionTerms
+
+    def may_be_own(self, verdict: AdmissionVerdict) -> bool:
+        """Whether units may be missing because of earlier tries of the pod's own controller.
+
+        Those were refused behind this webhook, for example by a ResourceQuota.
+        """
+        return (
+            verdict.code is VerdictCode.LIMIT_REACHED
+            and self.facts.mode is AdmissionMode.ENFORCE
+            and not self.question.is_dry_run
+            and is_read(self.question.controller)
+        )
+
+    def free_own(self) -> bool:
+        """Release such earlier tries; whether there were any.
+
+        Raises:
+            django.db.Error: The database is unavailable.
+        """
+        return free_own(
+            self.question, seconds=Decimal(self.terms.deadline_milliseconds) / HALF_MILLISECONDS
+        )
 
     def decision(self, verdict: AdmissionVerdict) -> Decision:
         """Return what is answered once the ledger has answered."""

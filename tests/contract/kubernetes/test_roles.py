@@ -162,7 +162,10 @@ def test_the_watcher_asks_for_no_more_than_it_reads(watcher: Account) -> None:
     verbs = {verb for rule in role["rules"] for verb in rule["verbs"]}
     resources = {name for rule in role["rules"] for name in rule["resources"]}
     assert verbs == {"get", "list", "watch"}
-    assert resources == {"pods", "nodes", "resourceclaims", "resourceslices"}
+    assert resources == {
+        *("pods", "nodes", "resourceclaims", "resourceslices"),
+        *("replicationcontrollers", "replicasets", "jobs", "validatingwebhookconfigurations"),
+    }
 
 
 def test_a_role_that_is_taken_away_allows_nothing_more(watcher: Account, wire: Wire) -> None:

@@ -13,9 +13,11 @@ from django.conf import settings
 from django.db import connections, transaction
 from django.utils import timezone
 
+from quotas.adapters.cluster_calls import ClusterCalls
+from quotas.adapters.pod_proofs import PodProofs, PodsOfController
 from quotas.models import AdmissionRefusal, QuotaLimit
 from quotas.services.limits.changes import open_counter
-from quotas.webhook import answers
+from quotas.webhook import answers, unseen
 from quotas.webhook.figures import REGISTRY
 from quotas.webhook.front import AdmissionFront, make_front
 from quotas.webhook.together import Together
@@ -118,6 +120,34 @@ def test_pods_that_plainly_fit_need_no_thread(limit: QuotaLimit, threads: Pool) 
     assert reasons(reported) == ["allowed"] * 20
     assert threads.given == 0
     assert counted(limit) == (0, 20, 0, 0)
+    assert drifted() == []
+
+
+class OneLacking(PodProofs):
+    """A cluster whose controllers lack one pod each, and have none."""
+
+    def find_lacking(self, *_: object) -> PodsOfController:
+        return PodsOfController(1, frozenset())
+
+
+def test_a_retry_of_a_controller_is_not_refused_because_of_its_earlier_tries(
+    limit: QuotaLimit, threads: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cluster.objects.update(credential_reference="env:CLUSTER_SECRET_HOPPER")
+    monkeypatch.setattr(unseen, "_quick_proofs", lambda: OneLacking(ClusterCalls()))
+    QuotaLimit.objects.update(limit_units=1)
+    know_facts()
+    owner = {"kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+
+    reported = []
+    for review in reviews(3):
+        made = json.loads(review)
+        made["request"]["object"]["metadata"]["ownerReferences"] = [owner]
+        reported += pods(threads, json.dumps(made).encode())
+    reported += pods(threads, *reviews(4)[3:])
+
+    assert reasons(reported) == ["allowed"] * 3 + ["limit_reached"]
+    assert counted(limit) == (0, 1, 0, 0)
     assert drifted() == []
 
 

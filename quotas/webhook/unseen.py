@@ -1,0 +1,302 @@
+"""Unseen pods: release what was admitted here and never created, as the API server proves.
+
+A pod may be refused behind this webhook, by a ResourceQuota or by another webhook. Its reservation
+is released as soon as its controller no longer lacks it, or as soon as no request for it can be
+under way any more and the API server has no pod of its name and uid (docs/adr/0043). While the API
+cannot be read, a reservation expires as before.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final
+from uuid import UUID
+
+import structlog
+from django.db import Error, connections
+from django.utils import timezone
+
+from quotas.adapters.cluster_calls import ClusterCalls
+from quotas.adapters.pod_proofs import CONTROLLER_PATHS, PodProofs, PodsOfController
+from quotas.domain.admission.values import PodQuestion
+from quotas.models import ReleaseReason
+from quotas.protocols import EnforcementEndpoint
+from quotas.selectors.admission.unseen import (
+    UnseenPod,
+    provable_clusters,
+    uncounted_pods,
+    unseen_pods,
+    unseen_siblings,
+)
+from quotas.services.admission.unseen import release_unseen, surplus_of
+from tenants.domain.actors import system_actor
+from tenants.domain.errors import SourceUnavailableError
+from tenants.services.audit import audited_use
+
+logger = structlog.get_logger(__name__)
+
+ACTOR: Final = system_actor("admission.unseen")
+QUOTA_SECONDS: Final = 10
+"""How long a kube-apiserver evaluates ResourceQuotas before it gives up; they come last."""
+WEBHOOK_SECONDS_MAX: Final = 30
+"""The longest `timeoutSeconds` an API server takes: assumed where webhooks cannot be listed."""
+WEBHOOKS_KEPT: Final = timedelta(minutes=1)
+"""How long what was read of webhooks is used."""
+CHECKED_AGAIN: Final = timedelta(seconds=5)
+"""How soon a pod that exists, and still is not observed, is read again."""
+CONTROLLERS_PER_LOOK: Final = 1
+"""Read at a time, in three calls each: with four looks a second, 12 calls a second and process."""
+PODS_PER_LOOK: Final = 5
+"""Read at a time: with four looks a second, 20 a second and process."""
+LOOK_SECONDS: Final = 0.25
+CLUSTERS_SECONDS: Final = 30
+"""How soon a new cluster is noticed."""
+PAUSE_SECONDS: Final = 5
+"""How long a cluster that cannot be read is left alone."""
+CALL_SECONDS: Final = (Decimal("0.25"), Decimal("0.4"))
+"""To connect and to read while a review waits: three reads are within the default deadline."""
+REVIEWS_AT_ONCE: Final = 2
+"""Reviews of a process that may wait for reads; others are refused as before."""
+
+
+class UnseenPods:
+    """The unseen pods of one cluster.
+
+    Args:
+        cluster_id: Which cluster.
+        endpoint: Where its API is.
+        proofs: Reads it.
+    """
+
+    def __init__(self, cluster_id: UUID, endpoint: EnforcementEndpoint, proofs: PodProofs) -> None:
+        """Start without any knowledge."""
+        self._cluster_id = cluster_id
+        self._endpoint = endpoint
+        self._proofs = proofs
+        self._settled: dict[tuple[str, str], frozenset[str]] = {}
+        self._checked: dict[str, datetime] = {}
+        self._flight: tuple[datetime, timedelta] | None = None
+
+    def look(self, at: datetime) -> int:
+        """Release what is proven not to exist; return how many reservations.
+
+        Raises:
+            SourceUnavailableError: The cluster did not answer, or refused.
+            django.db.Error: The database is away or busy.
+        """
+        pods = unseen_pods(self._cluster_id)
+        uids = {pod.uid for pod in pods}
+        self._checked = {uid: when for uid, when in self._checked.items() if uid in uids}
+        with audited_use(slug=self._endpoint.slug, actor=ACTOR, at=at):
+            return self._trim(pods, at) + self._disprove(pods, at)
+
+    def _trim(self, pods: tuple[UnseenPod, ...], at: datetime) -> int:
+        """Release what controllers with several unseen pods do not lack."""
+        siblings: dict[tuple[str, str], list[UnseenPod]] = defaultdict(list)
+        for pod in pods:
+            siblings[pod.namespace, pod.controller].append(pod)
+        several = {
+            key: frozenset(pod.uid for pod in known)
+            for key, known in siblings.items()
+            if len(known) > 1 and is_read(key[1])
+        }
+        self._settled = {key: kept for key, kept in self._settled.items() if key in several}
+        changed = [key for key, uids in several.items() if self._settled.get(key) != uids]
+        released = 0
+        for namespace, controller in changed[:CONTROLLERS_PER_LOOK]:
+            key, known = (namespace, controller), siblings[namespace, controller]
+            found = self._proofs.find_lacking(self._endpoint, namespace, controller)
+            surplus = _surplus(self._cluster_id, tuple(known), found, own=0)
+            self._settled[key] = several[key] - {pod.uid for pod in surplus}
+            released += _release(surplus, ReleaseReason.REPLACED, at)
+        return released
+
+    def _disprove(self, pods: tuple[UnseenPod, ...], at: datetime) -> int:
+        """Release pods that the API server does not have, once nothing can be under way."""
+        old = [pod for pod in pods if pod.admitted_at <= at - timedelta(seconds=QUOTA_SECONDS)]
+        if not old:
+            return 0
+        flight = self._flight_time(at)
+        due = [
+            pod
+            for pod in old
+            if pod.admitted_at + flight <= at
+            and self._checked.get(pod.uid, pod.admitted_at) <= at - CHECKED_AGAIN
+        ]
+        released = 0
+        for pod in due[:PODS_PER_LOOK]:
+            self._checked[pod.uid] = at
+            uid = self._proofs.find_pod_uid(self._endpoint, pod.namespace, pod.name)
+            if uid != pod.uid:
+                released += _release((pod,), ReleaseReason.ABSENT, at, present_uid=uid)
+        return released
+
+    def _flight_time(self, at: datetime) -> timedelta:
+        """Return how long a request may still be under way after it was admitted here."""
+        if self._flight is None or self._flight[0] <= at - WEBHOOKS_KEPT:
+            try:
+                seconds = self._proofs.read_webhook_seconds(self._endpoint)
+            except SourceUnavailableError as error:
+                seconds = WEBHOOK_SECONDS_MAX
+                self._note_unlisted(error.reason)
+            self._flight = at, timedelta(seconds=seconds + QUOTA_SECONDS)
+        return self._flight[1]
+
+    def _note_unlisted(self, reason: str) -> None:
+        """Log once that the longest time is assumed."""
+        if self._flight is None:
+            logger.warning(
+                "admission.unseen.webhooks_unlisted", cluster=self._endpoint.slug, reason=reason
+            )
+
+
+def is_read(controller: str) -> bool:
+    """Whether a controller, as "Kind/name", can tell how many pods it lacks."""
+    return controller.partition("/")[0] in CONTROLLER_PATHS
+
+
+def free_own(question: PodQuestion, *, seconds: Decimal) -> bool:
+    """Release unseen pods of a refused pod's controller that it does not lack beside that pod.
+
+    Args:
+        question: Of a pod that was refused for lack of units.
+        seconds: How long this may take: no read begins later.
+
+    Returns:
+        Whether anything was released, so that the question is worth asking again.
+
+    Raises:
+        django.db.Error: The database is away or busy.
+    """
+    if not _REVIEWS.acquire(blocking=False):
+        return False
+    try:
+        return _free_own(question, seconds=seconds)
+    finally:
+        _REVIEWS.release()
+
+
+_REVIEWS: Final = threading.BoundedSemaphore(REVIEWS_AT_ONCE)
+
+
+def _free_own(question: PodQuestion, *, seconds: Decimal) -> bool:
+    cluster_id, namespace, controller = (
+        question.cluster_id,
+        question.namespace,
+        question.controller,
+    )
+    end = time.monotonic_ns() + int(seconds * 1_000_000_000)
+    # Read before the controller is: what asks after this is not touched.
+    pods = unseen_siblings(cluster_id, namespace, controller, but=question.pod_uid)
+    endpoint = provable_clusters().get(cluster_id) if pods else None
+    if endpoint is None:
+        return False
+    try:
+        with audited_use(slug=endpoint.slug, actor=ACTOR, at=timezone.now()):
+            found = _quick_proofs().find_lacking(endpoint, namespace, controller)
+    except SourceUnavailableError as error:
+        logger.warning("admission.unseen.unread", cluster=endpoint.slug, reason=error.reason)
+        return False
+    surplus = _surplus(cluster_id, pods, found, own=1)
+    is_late = time.monotonic_ns() > end
+    return bool(_release(surplus, ReleaseReason.REPLACED, timezone.now())) and not is_late
+
+
+@lru_cache(maxsize=1)
+def _quick_proofs() -> PodProofs:
+    return PodProofs(ClusterCalls(timeout_seconds=CALL_SECONDS, retries=0))
+
+
+def _surplus(
+    cluster_id: UUID, pods: tuple[UnseenPod, ...], found: PodsOfController | None, *, own: int
+) -> tuple[UnseenPod, ...]:
+    """Return the pods to release; none where the controller could not be read.
+
+    Args:
+        cluster_id: Of the controller.
+        pods: Its unseen pods, as they were before it was read.
+        found: What was read.
+        own: How many pods that it lacks are not among these.
+    """
+    if found is None:
+        return ()
+    # Pods that exist uncounted are counted by their siblings until they are observed.
+    lacking = found.lacking - own + uncounted_pods(cluster_id, found.present)
+    return surplus_of(pods, lacking=max(0, lacking), present=found.present)
+
+
+def _release(
+    pods: tuple[UnseenPod, ...], reason: ReleaseReason, at: datetime, present_uid: str = ""
+) -> int:
+    released = release_unseen(pods=pods, reason=reason, present_uid=present_uid, actor=ACTOR, at=at)
+    if released:
+        logger.info("admission.unseen.released", reservations=released, reason=reason.value)
+    return released
+
+
+def begin() -> None:
+    """Start the thread of this process that follows unseen pods; it ends with the process."""
+    threading.Thread(target=_follow_clusters, name="unseen-pods", daemon=True).start()
+
+
+def _follow_clusters() -> None:
+    """Keep one thread for each cluster: one that does not answer delays no other."""
+    known: dict[EnforcementEndpoint, threading.Event] = {}
+    while True:
+        clusters = _clusters()
+        if clusters is not None:
+            wanted = {endpoint: number for number, endpoint in clusters.items()}
+            for endpoint in set(known) - set(wanted):
+                known.pop(endpoint).set()
+            for endpoint in set(wanted) - set(known):
+                known[endpoint] = threading.Event()
+                proofs = PodProofs(ClusterCalls(timeout_seconds=(2, 5), retries=0))
+                pods = UnseenPods(wanted[endpoint], endpoint, proofs)
+                name = f"unseen-pods-{endpoint.slug}"
+                threading.Thread(
+                    target=follow,
+                    args=(pods.look, endpoint.slug, known[endpoint]),
+                    name=name,
+                    daemon=True,
+                ).start()
+        time.sleep(CLUSTERS_SECONDS)
+
+
+def _clusters() -> Mapping[UUID, EnforcementEndpoint] | None:
+    try:
+        return provable_clusters()
+    except Error as error:
+        logger.warning("admission.unseen.unlisted", reason=type(error).__name__)
+        return None
+    finally:
+        connections.close_all()
+
+
+def follow(look: Callable[[datetime], int], slug: str, stop: threading.Event) -> None:
+    """Look again and again until stopped; a trouble that lasts is logged once.
+
+    Args:
+        look: Looks at one cluster's unseen pods once.
+        slug: Of that cluster.
+        stop: Ends this.
+    """
+    trouble = ""
+    while True:
+        seconds, reason = LOOK_SECONDS, ""
+        try:
+            look(timezone.now())
+        except SourceUnavailableError as error:
+            seconds, reason = PAUSE_SECONDS, error.reason
+        except Exception as error:  # noqa: BLE001 - One look of many: logged, and tried again.
+            seconds, reason = PAUSE_SECONDS, type(error).__name__
+            connections.close_all()
+        if reason and reason != trouble:
+            logger.warning("admission.unseen.unread", cluster=slug, reason=reason)
+        trouble = reason
+        if stop.wait(seconds):
+            connections.close_all()
+            return

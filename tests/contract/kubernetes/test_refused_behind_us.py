@@ -1,0 +1,233 @@
+"""Pods that our endpoint admits, and that something else then refuses, delays or knows already."""
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from metering.models import NodeRecord
+from quotas.adapters.cluster_calls import ClusterCalls
+from quotas.adapters.pod_proofs import PodProofs
+from quotas.models import Reservation
+from quotas.protocols import EnforcementEndpoint
+from quotas.services.limits.changes import open_counter
+from quotas.webhook import answers
+from quotas.webhook.unseen import UnseenPods
+from tenants.models import Cluster
+from tests.contract.kubernetes.conftest import (
+    GPU,
+    Core,
+    hard_body,
+    pod_body,
+    wait_for,
+    wait_for_hard,
+)
+from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
+from tests.support.kubernetes.registering import OWN, Hooks
+from tests.support.kubernetes.server import WEBHOOKS, Server
+from tests.support.kubernetes.webhook_server import WebhookServer, deny
+from tests.support.kubernetes.webhook_view import WebhookView
+from tests.support.kubernetes.wire import Wire
+from tests.support.quotas.admitting import drifted
+from tests.support.quotas.builders import make_limit
+from tests.support.references import reference_to
+
+pytestmark = pytest.mark.needs(WEBHOOKS)
+WHOLE = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.replicas": "1"}
+BOUND = timedelta(seconds=45)
+"""Longer than any webhook may take, and quota evaluation."""
+SOON = timedelta(seconds=5)
+
+
+@pytest.fixture
+def cluster(committed_db: str, namespace: str, kubeconfig: str) -> Iterator[Cluster]:
+    """Grant the project of the namespace two Large on a cluster whose API may be read."""
+    assert committed_db
+    answers.FACTS.purge()
+    answers.guard.cache_clear()
+    made = make_cluster(
+        "contract",
+        is_watched=True,
+        admission_mode="enforce",
+        credential_reference=reference_to(kubeconfig),
+    )
+    NodeRecord.objects.create(
+        cluster=made, node="n1", node_uid="n1", labels=WHOLE, allocatable={GPU: 8}, begin_at=AT
+    )
+    acme = make_organization()
+    llm = make_project(acme)
+    bind(made, namespace, llm)
+    with transaction.atomic():
+        open_counter(limit=make_limit(acme, llm, units=2), at=AT)
+    yield made
+    answers.guard().stop()
+    answers.guard.cache_clear()
+    answers.FACTS.purge()
+
+
+@pytest.fixture
+def hooks(
+    wire: Wire,
+    namespace: str,
+    server: Server,
+    cluster: Cluster,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Hooks]:
+    """Register our endpoint for new pods of the namespace."""
+    assert cluster.slug == "contract"
+    answering = WebhookServer(tmp_path_factory.mktemp("behind"), server.webhook_host)
+    wire.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {OWN: namespace}}})
+    answering.rule = WebhookView("/admit/contract/pods")
+    made = Hooks(wire, namespace, answering)
+    yield made
+    made.remove()
+    answering.stop()
+
+
+@pytest.fixture
+def beside(
+    hooks: Hooks, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Hooks]:
+    """Return a second validating webhook for the namespace, which a test registers."""
+    answering = WebhookServer(tmp_path_factory.mktemp("beside"), server.webhook_host)
+    made = Hooks(hooks.wire, hooks.namespace, answering)
+    yield made
+    made.remove()
+    answering.stop()
+
+
+@pytest.fixture
+def unseen(cluster: Cluster) -> UnseenPods:
+    endpoint = EnforcementEndpoint(cluster.slug, "", cluster.credential_reference)
+    return UnseenPods(cluster.pk, endpoint, PodProofs(ClusterCalls()))
+
+
+def states() -> list[tuple[str, str]]:
+    rows = Reservation.objects.order_by("admitted_at", "pk")
+    return list(rows.values_list("state", "release_reason"))
+
+
+def forbid_pods(core: Core, namespace: str) -> None:
+    """Have a ResourceQuota of others refuse every pod."""
+    core.create_namespaced_resource_quota(namespace, hard_body({"pods": "0"}, "others"))
+    wait_for_hard(core, namespace, {"pods": "0"}, "others")
+
+
+def owned_body(job: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod as a Job's controller asks for it, under a drawn name."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
+    body = pod_body("", gpus=2)
+    body["metadata"] = {
+        "generateName": "train-",
+        "labels": job["spec"]["selector"]["matchLabels"],
+        "ownerReferences": [{**owner, "uid": job["metadata"]["uid"]}],
+    }
+    return body
+
+
+def make_job(hooks: Hooks) -> dict[str, Any]:
+    """Make a suspended Job: the test asks for its pods, and its controller for none."""
+    template = {"spec": {**pod_body("", gpus=2)["spec"], "restartPolicy": "Never"}}
+    path = f"/apis/batch/v1/namespaces/{hooks.namespace}/jobs"
+    body = {"metadata": {"name": "train"}, "spec": {"suspend": True, "template": template}}
+    made = hooks.wire.post(path, {"apiVersion": "batch/v1", "kind": "Job", **body})
+    assert made.code == 201
+    found: dict[str, Any] = made.body
+    return found
+
+
+def test_a_bare_pod_that_a_quota_refuses_counts_once_and_not_after_the_bound(
+    core: Core, hooks: Hooks, unseen: UnseenPods
+) -> None:
+    hooks.start()
+    forbid_pods(core, hooks.namespace)
+
+    codes = [hooks.wire.post(hooks.pods, pod_body("trainer", gpus=2)).code for _ in range(4)]
+
+    assert codes == [403] * 4
+    assert states() == [*[("released", "replaced")] * 3, ("reserved", "")]
+    assert unseen.look(datetime.now(UTC)) == 0
+    assert unseen.look(datetime.now(UTC) + BOUND) == 1
+    assert states()[-1] == ("released", "absent")
+    assert drifted() == []
+
+
+def test_a_controller_that_a_quota_refuses_holds_one_and_is_not_refused_by_us(
+    core: Core, hooks: Hooks, unseen: UnseenPods
+) -> None:
+    job = make_job(hooks)
+    hooks.start()
+    forbid_pods(core, hooks.namespace)
+
+    answered = [hooks.wire.post(hooks.pods, owned_body(job)) for _ in range(4)]
+
+    # The quota refuses, and not this service, although the limit is full of the first try.
+    assert ["exceeded quota" in one.message for one in answered] == [True] * 4
+    assert states() == [*[("released", "replaced")] * 3, ("reserved", "")]
+    assert unseen.look(datetime.now(UTC) + BOUND) == 1
+    assert drifted() == []
+
+
+def test_a_pod_that_a_slow_webhook_allows_keeps_its_units(
+    hooks: Hooks, beside: Hooks, unseen: UnseenPods
+) -> None:
+    hooks.start()
+    assert beside.register(beside.webhook(timeoutSeconds=30)).code == 201
+    wait_for(lambda: beside.probe().code < 300 and len(beside.server.seen) > 0)
+    held = threading.Event()
+
+    def slowly(request: dict[str, Any]) -> dict[str, Any]:
+        if request["object"]["metadata"]["name"] == "first":
+            held.wait(20)
+        return {"uid": request["uid"], "allowed": True}
+
+    beside.server.rule = slowly
+    codes: list[int] = []
+    first = threading.Thread(
+        target=lambda: codes.append(hooks.wire.post(hooks.pods, pod_body("first", gpus=2)).code)
+    )
+    first.start()
+    wait_for(lambda: Reservation.objects.filter(state="reserved").count() == 1)
+
+    released = unseen.look(datetime.now(UTC) + timedelta(seconds=39))
+    second = hooks.wire.post(hooks.pods, pod_body("second", gpus=1))
+    held.set()
+    first.join()
+
+    assert (released, second.code, codes) == (0, 403, [201])
+    assert unseen.look(datetime.now(UTC) + BOUND) == 0
+    assert states() == [("reserved", "")]
+
+
+def test_a_pod_that_a_second_webhook_refuses_is_released(
+    hooks: Hooks, beside: Hooks, unseen: UnseenPods
+) -> None:
+    hooks.start(prefix="a-")
+    beside.start(prefix="b-")
+    beside.server.rule = deny("not today", 403)
+
+    assert hooks.wire.post(hooks.pods, pod_body("trainer", gpus=2)).code == 403
+
+    assert unseen.look(datetime.now(UTC) + timedelta(seconds=14)) == 0
+    assert unseen.look(datetime.now(UTC) + BOUND) == 1
+    assert states() == [("released", "absent")]
+
+
+def test_a_name_that_exists_already_counts_once(hooks: Hooks, unseen: UnseenPods) -> None:
+    hooks.start()
+    assert hooks.wire.post(hooks.pods, pod_body("trainer", gpus=1)).code == 201
+
+    again = hooks.wire.post(hooks.pods, pod_body("trainer", gpus=1))
+
+    assert again.code == 409
+    # The pod that exists is counted by the later reservation until the watch observes it.
+    assert states() == [("released", "replaced"), ("reserved", "")]
+    assert unseen.look(datetime.now(UTC) + BOUND) == 0
+    Reservation.objects.filter(state="released").update(
+        state="reserved", released_at=None, release_reason=""
+    )
+    assert unseen.look(datetime.now(UTC) + BOUND + SOON) == 1
+    assert states() == [("reserved", ""), ("released", "absent")]

@@ -1,0 +1,198 @@
+"""The loop over unseen pods: what it reads, when it releases, and what trouble changes."""
+
+import threading
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import OperationalError
+from structlog.testing import capture_logs
+
+from quotas.adapters.cluster_calls import ClusterCalls
+from quotas.adapters.pod_proofs import PodProofs, PodsOfController
+from quotas.models import QuotaLimit
+from quotas.protocols import EnforcementEndpoint
+from quotas.webhook import unseen
+from quotas.webhook.unseen import PODS_PER_LOOK, UnseenPods, follow
+from tenants.domain.errors import SourceUnavailableError
+from tenants.models import Cluster
+from tests.support.builders import AT, bind, make_cluster
+from tests.support.cast import Cast
+from tests.support.quotas.admitting import ask, counted, demand, drifted, state
+from tests.support.quotas.builders import make_limit
+
+HOPPER = EnforcementEndpoint("hopper", "", "")
+SECOND = timedelta(seconds=1)
+
+
+class RecordedProofs(PodProofs):
+    """What a cluster would prove, and which reads were made."""
+
+    def __init__(self, *, webhook_seconds: int | None = 5) -> None:
+        super().__init__(ClusterCalls())
+        self.webhook_seconds = webhook_seconds
+        self.uids: dict[str, str] = {}
+        self.lacking: Mapping[str, PodsOfController] = {}
+        self.reads: list[str] = []
+
+    def find_pod_uid(self, endpoint: EnforcementEndpoint, namespace: str, name: str) -> str:
+        assert (endpoint, namespace) == (HOPPER, "llm")
+        self.reads.append(name)
+        return self.uids.get(name, "")
+
+    def find_lacking(
+        self, endpoint: EnforcementEndpoint, namespace: str, controller: str
+    ) -> PodsOfController | None:
+        assert (endpoint, namespace) == (HOPPER, "llm")
+        self.reads.append(controller)
+        return self.lacking.get(controller)
+
+    def read_webhook_seconds(self, endpoint: EnforcementEndpoint) -> int:
+        assert endpoint == HOPPER
+        self.reads.append("webhooks")
+        if self.webhook_seconds is None:
+            raise SourceUnavailableError("No.", reason="forbidden")
+        return self.webhook_seconds
+
+
+@pytest.fixture
+def cluster(cast: Cast) -> Cluster:
+    made = make_cluster("hopper", is_watched=True, admission_mode="enforce")
+    bind(made, "llm", cast.llm)
+    return made
+
+
+@pytest.fixture
+def limit(cast: Cast) -> QuotaLimit:
+    return make_limit(cast.acme, units=8)
+
+
+def test_a_pod_is_read_only_when_no_request_can_be_under_way(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    proofs = RecordedProofs(webhook_seconds=20)
+    pods = UnseenPods(cluster.pk, HOPPER, proofs)
+    ask(cluster)
+
+    before = [pods.look(AT + seconds * SECOND) for seconds in (1, 9, 29)]
+    after = pods.look(AT + 30 * SECOND)
+
+    assert (before, after) == ([0, 0, 0], 1)
+    assert proofs.reads == ["webhooks", "pod-1"]
+    assert (state(), counted(limit)) == (("released", "absent"), (0, 0, 0, 0))
+    assert drifted() == []
+
+
+def test_thirty_seconds_are_assumed_where_webhooks_cannot_be_listed(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    pods = UnseenPods(cluster.pk, HOPPER, RecordedProofs(webhook_seconds=None))
+    ask(cluster)
+
+    with capture_logs() as logs:
+        released = [pods.look(AT + seconds * SECOND) for seconds in (10, 39, 40)]
+
+    assert released == [0, 0, 1]
+    assert [(line["event"], line["reason"]) for line in logs if line["log_level"] == "warning"] == [
+        ("admission.unseen.webhooks_unlisted", "forbidden")
+    ]
+    assert counted(limit) == (0, 0, 0, 0)
+
+
+def test_a_pod_that_exists_is_read_again_after_some_seconds(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    proofs = RecordedProofs()
+    proofs.uids["pod-1"] = "pod-1"
+    pods = UnseenPods(cluster.pk, HOPPER, proofs)
+    ask(cluster)
+
+    released = [pods.look(AT + seconds * SECOND) for seconds in (15, 16, 19, 20)]
+
+    assert released == [0, 0, 0, 0]
+    assert proofs.reads == ["webhooks", "pod-1", "pod-1"]
+    assert counted(limit) == (0, 1, 0, 0)
+
+
+def test_reads_of_one_look_are_bounded_and_the_oldest_pods_are_first(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    proofs = RecordedProofs()
+    pods = UnseenPods(cluster.pk, HOPPER, proofs)
+    for number in range(PODS_PER_LOOK + 2):
+        ask(cluster, uid=f"pod-{number}", at=AT + number * SECOND / 10)
+
+    released = [pods.look(AT + 60 * SECOND), pods.look(AT + 60 * SECOND)]
+
+    assert released == [PODS_PER_LOOK, 2]
+    assert proofs.reads == ["webhooks", *(f"pod-{number}" for number in range(PODS_PER_LOOK + 2))]
+    assert counted(limit) == (0, 0, 0, 0)
+
+
+def test_a_controller_is_read_once_for_the_same_unseen_pods(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    proofs = RecordedProofs()
+    proofs.lacking = {"ReplicaSet/web": PodsOfController(1, frozenset())}
+    pods = UnseenPods(cluster.pk, HOPPER, proofs)
+    for number in range(3):
+        ask(cluster, uid=f"web-{number}", at=AT + number * SECOND, controller="ReplicaSet/web")
+        ask(cluster, uid=f"ray-{number}", at=AT + number * SECOND, controller="RayCluster/ray")
+
+    released = [pods.look(AT + 5 * SECOND), pods.look(AT + 5 * SECOND)]
+    ask(cluster, uid="web-3", at=AT + 6 * SECOND, controller="ReplicaSet/web")
+    released.append(pods.look(AT + 6 * SECOND))
+
+    assert released == [2, 0, 1]
+    assert proofs.reads == ["ReplicaSet/web", "ReplicaSet/web"]
+    assert (state("web-2"), state("web-3")) == (("released", "replaced"), ("reserved", ""))
+    assert counted(limit) == (0, 4, 0, 0)
+    assert drifted() == []
+
+
+def test_a_pod_that_exists_uncounted_keeps_a_sibling_counted(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    proofs = RecordedProofs()
+    proofs.lacking = {"ReplicaSet/web": PodsOfController(2, frozenset())}
+    pods = UnseenPods(cluster.pk, HOPPER, proofs)
+    for number in range(3):
+        ask(
+            cluster, "llm", f"web-{number}", demand(), at=AT + number * SECOND, controller="Job/web"
+        )
+    proofs.lacking = {"Job/web": PodsOfController(2, frozenset())}
+    assert pods.look(AT + 5 * SECOND) == 1
+    proofs.lacking = {"Job/web": PodsOfController(1, frozenset({"web-0"}))}
+    ask(cluster, uid="web-3", at=AT + 6 * SECOND, controller="Job/web")
+
+    assert pods.look(AT + 6 * SECOND) == 1
+
+    assert state("web-0") == ("released", "replaced")
+    assert counted(limit) == (0, 2, 0, 0)
+
+
+def test_a_trouble_that_lasts_is_logged_once_and_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unseen, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(unseen, "LOOK_SECONDS", 0)
+    stop = threading.Event()
+    forbidden = SourceUnavailableError("No.", reason="forbidden")
+    troubles = [forbidden, forbidden, None, OperationalError("Away."), None]
+
+    def look(at: datetime) -> int:
+        assert at.tzinfo is not None
+        trouble = troubles.pop(0)
+        if not troubles:
+            stop.set()
+        if trouble is not None:
+            raise trouble
+        return 0
+
+    with capture_logs() as logs:
+        follow(look, "hopper", stop)
+
+    assert [(line["event"], line["cluster"], line["reason"]) for line in logs] == [
+        ("admission.unseen.unread", "hopper", "forbidden"),
+        ("admission.unseen.unread", "hopper", "OperationalError"),
+    ]
