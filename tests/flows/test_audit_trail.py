@@ -102,6 +102,7 @@ SWEEPS = {
     "quotas.admission.live_use.refresh_allowances",
     "quotas.admission.live_use.repair_counters",
     "quotas.admission.live_use.sweep_live_use",
+    "quotas.admission.unseen.release_unseen",
     "quotas.lending.proposals.refresh_loans",
     "quotas.enforcement.targets.refresh_targets",
     "metering.catalogue.ensure_catalogue",
