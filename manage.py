@@ -13,6 +13,12 @@ def main() -> None:
     """Run one management command, with the checkout's settings where no others are named."""
     kind = "development" if CHECKOUT.exists() else "production"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", f"config.settings.{kind}")
+    if sys.argv[1:2] == ["serve_admission"]:
+        from config.management.commands.serve_admission import Command  # noqa: PLC0415 - As below.
+
+        # It becomes gunicorn, which sets Django up: all of it here would double the start.
+        Command().run_from_argv(sys.argv)
+        return
     from django.core.management import execute_from_command_line  # noqa: PLC0415 - Django first needs its settings named.
 
     execute_from_command_line(sys.argv)

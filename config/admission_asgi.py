@@ -12,17 +12,21 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from functools import lru_cache
 from http import HTTPStatus
 from importlib import import_module
 from io import BytesIO
 from typing import Any, NamedTuple, Protocol
 
 import django
+import structlog
 from django.conf import settings
 
-from config.admission_protocol import CLIENT_NAME, PROBE_PATHS, Application, Scope
-from config.admission_wsgi import Environ, PlainHandler, only_admission
+from config.admission_protocol import CLIENT_NAME, PROBE_PATHS, SHOWN_SECRET, Application, Scope
+from config.admission_wsgi import Environ, PlainHandler, admission_apps, only_admission
 from quotas.domain.admission.review import REVIEW_BYTES_MAX
+
+logger = structlog.get_logger(__name__)
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -127,18 +131,30 @@ class AdmissionEndpoints:
         return HTTPAnswer(int(status.partition(" ")[0]), kept, content)
 
 
-def checking_names(inner: Application, names: Mapping[str, Sequence[str]]) -> Application:
-    """Return an application that accepts a certificate only for its own clusters.
+def checking_clients(
+    inner: Application,
+    names: Mapping[str, Sequence[str]],
+    may_ask: Callable[[str, str], Awaitable[bool]],
+) -> Application:
+    """Return an application that accepts a certificate or a secret only for its own clusters.
 
     Args:
         inner: What answers them.
         names: Allowed common names by cluster; of a cluster that is not named, its slug alone.
+        may_ask: Whether a cluster, by its slug, has a secret.
     """
 
     async def check(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         found = CLUSTER_PATH.fullmatch(path)
         cluster, name = "" if found is None else found[1], scope.get(CLIENT_NAME, "")
+        if SHOWN_SECRET in scope:
+            if await may_ask(cluster, scope[SHOWN_SECRET]):
+                await inner(scope, receive, send)
+                return
+            logger.warning("admission.secret_refused", cluster=cluster)
+            await _send(send, _text(HTTPStatus.FORBIDDEN, "This secret may not ask for it."))
+            return
         if path in PROBE_PATHS or (name and name in names.get(cluster, (cluster,))):
             await inner(scope, receive, send)
             return
@@ -212,6 +228,29 @@ async def _send(send: Send, response: HTTPAnswer) -> None:
     await send({"type": "http.response.body", "body": response.body})
 
 
+def on_starting(server: object) -> None:  # noqa: ARG001 - gunicorn's signature.
+    """Load everything before gunicorn starts its processes, so that they share it.
+
+    No thread runs and no connection is open yet: a process could not use either of its parent.
+    """
+    load()
+    gc.collect()
+    gc.freeze()
+
+
+@lru_cache(maxsize=1)
+def load() -> None:
+    """Set Django up for the webhooks, and load them."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
+    overrides = only_admission(settings.DATABASES)
+    overrides["INSTALLED_APPS"] = admission_apps(settings.INSTALLED_APPS)
+    for name, value in overrides.items():
+        setattr(settings, name, value)
+    django.setup(set_prefix=False)
+    for module in (settings.ROOT_URLCONF, "quotas.webhook.front", "quotas.webhook.unseen"):
+        import_module(module)
+
+
 def make_application(threads: int, *, is_proven: bool = True) -> Application:
     """Return the application with Django set up for it; called once, as the process begins.
 
@@ -219,13 +258,8 @@ def make_application(threads: int, *, is_proven: bool = True) -> Application:
         threads: For what waits for the database by itself.
         is_proven: Whether clients show certificates; not so over plain HTTP on loopback.
     """
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
-    overrides = only_admission(settings.DATABASES)
-    for name, value in overrides.items():
-        setattr(settings, name, value)
-    django.setup(set_prefix=False)
-    # Load the webhooks and their shared state before the first request.
-    import_module(settings.ROOT_URLCONF)
+    load()
+    # Make their shared state before the first request.
     answers = import_module("quotas.webhook.answers")
     answers.guard()
     answers.read_ahead()
@@ -235,4 +269,13 @@ def make_application(threads: int, *, is_proven: bool = True) -> Application:
     # What is there by now stays: to look through all of it for garbage would stop every question.
     gc.collect()
     gc.freeze()
-    return checking_names(endpoints, settings.ADMISSION_CLIENT_NAMES) if is_proven else endpoints
+    if not is_proven:
+        return endpoints
+    secrets = import_module("quotas.webhook.secrets").known_secrets()
+
+    async def may_ask(cluster: str, secret: str) -> bool:
+        if not secrets.is_fresh:
+            await asyncio.get_running_loop().run_in_executor(pool, secrets.renew)
+        return bool(secrets.may_ask(cluster, secret))
+
+    return checking_clients(endpoints, settings.ADMISSION_CLIENT_NAMES, may_ask)

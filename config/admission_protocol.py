@@ -13,10 +13,14 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from quotas.domain.admission.secrets import SECRET_PATH
+
 Scope = dict[str, Any]
 Application = Callable[[Scope, Any, Any], Awaitable[None]]
 CLIENT_NAME = "gpu_ledger.client_name"
 """Where a request's scope has the common name of the client's certificate."""
+SHOWN_SECRET = "gpu_ledger.secret"  # noqa: S105 - A key, and no secret.
+"""Where a request's scope has the secret of its address, on the port of secrets."""
 PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths without data of a cluster: open to probes and every signed certificate."""
 CONNECTIONS_MAX = 1_000
@@ -161,8 +165,27 @@ def only_probes(application: Application) -> Application:
         if scope["path"] in PROBE_PATHS and scope["method"] in {"GET", "HEAD"}:
             await application(scope, receive, send)
             return
-        headers = [(b"content-type", b"text/plain"), (b"content-length", b"0")]
-        await send({"type": "http.response.start", "status": 404, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        await _send_absent(send)
 
     return answer_probes
+
+
+def only_secrets(application: Application) -> Application:
+    """Return an application that answers only addresses with a secret, which it hands on."""
+
+    async def answer_secrets(scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI's own.
+        found = SECRET_PATH.fullmatch(scope["path"])
+        if found is None:
+            await _send_absent(send)
+            return
+        path = found[2]
+        own = {"path": path, "raw_path": path.encode(), SHOWN_SECRET: found[1]}
+        await application({**scope, **own}, receive, send)
+
+    return answer_secrets
+
+
+async def _send_absent(send: Any) -> None:  # noqa: ANN401 - ASGI's own.
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 404, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

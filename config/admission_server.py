@@ -28,12 +28,12 @@ from config.admission_protocol import (
     AdmissionProtocol,
     Application,
     only_probes,
+    only_secrets,
 )
+from config.management.commands.serve_admission import PROBE_PORT, SECRET_PORT
 
 logger = structlog.get_logger(__name__)
 
-PROBE_PORT = "ADMISSION_PROBE_PORT"
-"""The variable that names the port of probes, where there is one: they show no certificate."""
 ACCEPT_PAUSE_SECONDS = 0.002
 """How long a process leaves connections to others after it accepted one."""
 ACCEPT_RETRY_SECONDS = 0.1
@@ -58,6 +58,9 @@ class AdmissionWorker(Worker):  # type: ignore[misc] # As above.
             each_second=self._report,
         )
         self.server = AdmissionServer(config)
+        if self.cfg.is_ssl:
+            self.server.secret_tls = ssl_context(self.cfg)
+            self.server.secret_tls.verify_mode = ssl.CERT_NONE
 
     def run(self) -> None:
         """Serve until the process is to end."""
@@ -71,10 +74,19 @@ class AdmissionWorker(Worker):  # type: ignore[misc] # As above.
 
 
 class AdmissionServer(Server):
-    """uvicorn's server, with an acceptor for each port and an end that loses no request."""
+    """uvicorn's server, with an acceptor for each port and an end that loses no request.
+
+    Attributes:
+        secret_tls: For the port of secrets, where clients have no certificate.
+    """
+
+    secret_tls: ssl.SSLContext | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept connections on listening sockets; that of probes serves only them, without TLS."""
+        """Accept connections on listening sockets.
+
+        The port of probes serves only them, without TLS; that of secrets only addresses with one.
+        """
         await super().startup(sockets=[])
         self.acceptors = [self._acceptor(listener) for listener in sockets or ()]
 
@@ -96,9 +108,13 @@ class AdmissionServer(Server):
 
     def _acceptor(self, listener: socket.socket) -> "Acceptor":
         config = self.config
-        if str(listener.getsockname()[1]) == os.environ.get(PROBE_PORT):
+        port = str(listener.getsockname()[1])
+        if port == os.environ.get(PROBE_PORT):
             config = copy(config)
             config.loaded_app, config.ssl = only_probes(config.loaded_app), None
+        elif port == os.environ.get(SECRET_PORT):
+            config = copy(config)
+            config.loaded_app, config.ssl = only_secrets(config.loaded_app), self.secret_tls
         make_protocol = partial(AdmissionProtocol, config, self.server_state, {})
         return Acceptor(listener, make_protocol, tls=config.ssl)
 

@@ -1,6 +1,6 @@
 """Django with the admission webhooks only: changed settings, and a handler."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django.core.handlers.base import BaseHandler
@@ -11,6 +11,30 @@ Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 CONNECT_SECONDS = 2
 """The least that libpq honours."""
+APPS_OF_PAGES = frozenset(
+    {
+        "unfold",
+        "unfold.contrib.filters",
+        "django.contrib.admin",
+        "django.contrib.messages",
+        "django.contrib.staticfiles",
+        "rest_framework",
+        "django_filters",
+        "drf_spectacular",
+        "drf_spectacular_sidecar",
+        "config",
+    }
+)
+"""Apps of the site and its API. Django's admin would load every page of it; `config`, Celery."""
+
+
+def admission_apps(installed: Sequence[str]) -> list[str]:
+    """Return the apps whose tables admission may read, in their order.
+
+    Args:
+        installed: Django's setting, as every other process has it.
+    """
+    return [name for name in installed if name not in APPS_OF_PAGES]
 
 
 def only_admission(databases: dict[str, Any]) -> dict[str, Any]:

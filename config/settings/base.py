@@ -174,6 +174,10 @@ def _password_validators(breached_passwords: Path | None) -> list[dict[str, Any]
     ]
 
 
+ADMITTED_OWNERS = "quotas.selectors.admission.owners.admitted_owners"
+"""Returns the owners that pods were admitted for; metering compares those that pods name."""
+CLUSTER_ADVICE = "metering.selectors.catalogue.advise_on_names"
+"""Returns what is wrong with the resource names that a cluster offers."""
 BACKENDS: Mapping[str, Mapping[str, str]] = {
     "USAGE_SOURCE": {"prometheus": "metering.adapters.prometheus.PrometheusUsageSource"},
     "CLUSTER_WATCH": {"kubernetes": "metering.adapters.kubernetes.KubernetesClusterWatch"},
@@ -204,8 +208,9 @@ INSTALLED_APPS = [
     "django_filters",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "metering",
+    # Before metering: its command `watch_cluster` is replaced by one that keeps quotas too.
     "quotas",
+    "metering",
     "billing",
     "config",
 ]

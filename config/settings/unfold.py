@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any
 
 from django.apps import apps
-from django.contrib import admin
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse_lazy
@@ -56,6 +55,9 @@ def _may_see(model: str) -> Callable[[HttpRequest], bool]:
     app, _, name = model.partition("_")
 
     def may_see(request: HttpRequest) -> bool:
+        # Loading the admin is a third of a process's start, and most processes have no pages.
+        from django.contrib import admin  # noqa: PLC0415 - As above.
+
         page = admin.site.get_model_admin(apps.get_model(app, name))
         return page.has_view_permission(request)
 

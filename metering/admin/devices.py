@@ -1,4 +1,4 @@
-"""Admin pages of device usage and of shared devices."""
+"""Admin pages of device usage, of shared and of unbilled devices."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
@@ -10,10 +10,12 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.decorators import action
 
+from metering.domain.devices import unbilled
 from metering.domain.devices.attribution import EVIDENCE_WORDS, NOTES, CoTenancyEvidence
 from metering.domain.figures import percent_text
 from metering.models import DeviceUsage
 from metering.selectors.devices.sharing import CoTenancyInterval, device_sharing, reach_of
+from metering.selectors.devices.unbilled import UnbilledDevice, unbilled_devices
 from tenants.access import clusters_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.models import Cluster
@@ -28,43 +30,104 @@ EVIDENCE_NAMES: Final = {
 HEADERS: Final = ("Who", "With", "What is known", "From", "To", "Cluster", "Node", "On", "How")
 
 
+CAUSE_NAMES: Final = {
+    unbilled.UnbilledCause.POD_NAMED: "Pod named",
+    unbilled.UnbilledCause.BUSY: "Busy without a pod",
+    unbilled.UnbilledCause.ALLOCATED: "Allocated",
+}
+UNBILLED_HEADERS: Final = (
+    "Hour (UTC)",
+    "Cluster",
+    "Node",
+    "What is known",
+    "Held by",
+    "Seconds",
+    "Busy",
+    "Pod or claim",
+    "Resource",
+    "Device",
+)
+
+
 def sharing_context(
     *, week: str, cluster: str = "", clusters: QuerySet[Cluster], at: datetime
 ) -> dict[str, Any]:
-    """Return the template's values for a week, as somebody of the platform sees it.
+    """Return the template's values for a week of shared devices, for people of the platform.
 
     Args:
         week: Its first day, as "2026-10-05"; anything else is the week that ends now.
-        cluster: Slug of the only one shown; "" for all, and one that nobody knows is all, too.
+        cluster: Slug of the only one shown; "" or an unknown one for all.
         clusters: Those that can be chosen.
         at: Now.
     """
-    begin = _begin_of(week, at=at)
-    end = min(begin + WEEK, at)
-    choices = {one.slug: one for one in clusters.order_by("slug")}
-    chosen = choices.get(cluster)
+    context, chosen = _week_context(week=week, cluster=cluster, clusters=clusters, at=at)
     found = device_sharing(
-        begin_at=begin,
-        end_at=end,
+        begin_at=context["begin"],
+        end_at=context["end"],
         reach=reach_of(None),
         limit=ROWS_MAX + 1,
         cluster_id=None if chosen is None else chosen.pk,
     )
     return {
-        "clusters": [(one.slug, one.name) for one in choices.values()],
-        "cluster": "" if chosen is None else chosen.slug,
-        "place": "any cluster" if chosen is None else chosen.name,
-        "begin": begin,
-        "end": end,
-        "previous": begin - WEEK,
-        "following": begin + WEEK if begin + WEEK < at else None,
-        "evidence": [(EVIDENCE_NAMES[kind], words) for kind, words in EVIDENCE_WORDS.items()],
+        **context,
+        "lead": "Which projects were on one GPU with whom, and when.",
+        "card": "Shared time",
+        "empty": (
+            "No two projects were known to be close to each other in "
+            f"{context['place']} in this time."
+        ),
+        "words": [(EVIDENCE_NAMES[kind], words) for kind, words in EVIDENCE_WORDS.items()],
         "notes": NOTES,
         "headers": HEADERS,
         "rows": [_row(one) for one in found[:ROWS_MAX]],
         "is_cut": len(found) > ROWS_MAX,
+    }
+
+
+def unbilled_context(
+    *, week: str, cluster: str = "", clusters: QuerySet[Cluster], at: datetime
+) -> dict[str, Any]:
+    """Return the template's values for a week of unbilled devices; see `sharing_context`."""
+    context, chosen = _week_context(week=week, cluster=cluster, clusters=clusters, at=at)
+    found = unbilled_devices(
+        begin_at=context["begin"],
+        end_at=context["end"],
+        limit=ROWS_MAX + 1,
+        cluster_id=None if chosen is None else chosen.pk,
+    )
+    unknown = [f"{slug}: {hours}" for slug, hours in found.unknown_hours.items()]
+    notes = [f"Sealed hours without device figures: {', '.join(unknown)}."] if unknown else []
+    return {
+        **context,
+        "lead": "Which devices and allocations of sealed hours no usage record covers.",
+        "card": "In use, and on no bill",
+        "empty": f"Every device known to be in use in {context['place']} is on a bill.",
+        "words": [(CAUSE_NAMES[kind], words) for kind, words in unbilled.CAUSE_WORDS.items()],
+        "notes": [*notes, *unbilled.NOTES],
+        "headers": UNBILLED_HEADERS,
+        "rows": [_unbilled_row(one) for one in found.rows[:ROWS_MAX]],
+        "is_cut": len(found.rows) > ROWS_MAX,
+    }
+
+
+def _week_context(
+    *, week: str, cluster: str, clusters: QuerySet[Cluster], at: datetime
+) -> tuple[dict[str, Any], Cluster | None]:
+    """Return what every report of a week has, and the cluster that was chosen."""
+    begin = _begin_of(week, at=at)
+    choices = {one.slug: one for one in clusters.order_by("slug")}
+    chosen = choices.get(cluster)
+    context = {
+        "clusters": [(one.slug, one.name) for one in choices.values()],
+        "cluster": "" if chosen is None else chosen.slug,
+        "place": "any cluster" if chosen is None else chosen.name,
+        "begin": begin,
+        "end": min(begin + WEEK, at),
+        "previous": begin - WEEK,
+        "following": begin + WEEK if begin + WEEK < at else None,
         "rows_max": ROWS_MAX,
     }
+    return context, chosen
 
 
 def _begin_of(week: str, *, at: datetime) -> datetime:
@@ -87,6 +150,22 @@ def _row(one: CoTenancyInterval) -> list[str]:
         one.node,
         one.place,
         one.sharing_mode,
+    ]
+
+
+def _unbilled_row(one: UnbilledDevice) -> list[str]:
+    pod = f"{one.namespace}/{one.pod_name}" if one.pod_name else ""
+    return [
+        f"{one.window_start:%Y-%m-%d %H:%M}",
+        one.cluster,
+        one.node,
+        CAUSE_NAMES[one.cause],
+        one.exception.replace("_", " ") or "nothing",
+        str(one.seconds),
+        percent_text(one.busy_ratio),
+        pod,
+        one.resource,
+        f"{one.uuid} {one.instance_id}".strip(),
     ]
 
 
@@ -118,7 +197,7 @@ class DeviceUsageAdmin(LedgerAdmin):
     search_fields = ("node", "uuid", "pod_name", "namespace")
     date_hierarchy = "window_start"
     ordering = ("-window_start", "node", "uuid", "instance_id")
-    actions_list = ("sharing",)
+    actions_list = ("sharing", "unbilled")
 
     @admin.display(description="device", ordering="uuid")
     def device(self, row: DeviceUsage) -> str:
@@ -164,4 +243,23 @@ class DeviceUsageAdmin(LedgerAdmin):
                 at=timezone.now(),
             ),
         }
-        return TemplateResponse(request, "admin/metering/deviceusage/sharing.html", context)
+        return TemplateResponse(request, "admin/metering/deviceusage/week.html", context)
+
+    @action(
+        description="Unbilled devices",
+        url_path="unbilled",
+        permissions=["view"],
+        icon="money_off",
+    )
+    def unbilled(self, request: HttpRequest) -> TemplateResponse:
+        """Show a week of devices in use without a usage record."""
+        context = {
+            **self.page_context(request, title="Unbilled devices"),
+            **unbilled_context(
+                week=request.GET.get("week", ""),
+                cluster=request.GET.get("cluster", ""),
+                clusters=clusters_visible_to(actor_of_request(request)),
+                at=timezone.now(),
+            ),
+        }
+        return TemplateResponse(request, "admin/metering/deviceusage/week.html", context)

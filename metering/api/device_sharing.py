@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -130,9 +130,9 @@ class DeviceSharingViewSet(LedgerViewSet):
         found = self._find(self._asked(request), limit=CSV_ROWS_MAX + 1)
         if len(found) > CSV_ROWS_MAX:
             raise SharingRangeError(f"There are more than {CSV_ROWS_MAX} rows.", field="to")
-        answer = HttpResponse(_csv(found), content_type="text/csv; charset=utf-8")
-        answer["Content-Disposition"] = 'attachment; filename="device-sharing.csv"'
-        return answer
+        # The stubs know no `many`: what they take for one interval is a list of them.
+        rows = CoTenancyIntervalSerializer(found, many=True).data  # type: ignore[arg-type]
+        return csv_response(rows, columns=COLUMNS, filename="device-sharing.csv")
 
     def _asked(self, request: Request) -> dict[str, Any]:
         query = DeviceSharingQuerySerializer(data=request.query_params.dict())
@@ -183,14 +183,18 @@ def _cluster_of(slug: str, *, projects: QuerySet[Project] | None) -> UUID | None
     return found
 
 
-def _csv(intervals: tuple[CoTenancyInterval, ...]) -> bytes:
+def csv_response(
+    rows: Iterable[Mapping[str, object]], *, columns: Sequence[str], filename: str
+) -> HttpResponse:
+    """Return rows as a CSV file with a header, in RFC 4180 form."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    # The stubs know no `many`: what they take for one interval is a list of them.
-    for row in CoTenancyIntervalSerializer(intervals, many=True).data:  # type: ignore[arg-type]
-        writer.writerow([_safe(str(row[column])) for column in COLUMNS])
-    return text.getvalue().encode()
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_safe(str(row[column])) for column in columns])
+    answer = HttpResponse(text.getvalue().encode(), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="{filename}"'
+    return answer
 
 
 def _safe(text: str) -> str:

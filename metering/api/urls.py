@@ -9,7 +9,7 @@ from metering.api.cluster_health import ClusterHealthViewSet
 from metering.api.credit_proposals import CreditProposalViewSet
 from metering.api.device_events import DeviceEventViewSet
 from metering.api.device_sharing import DeviceSharingViewSet
-from metering.api.device_usage import DeviceUsageViewSet
+from metering.api.device_usage import DeviceUsageViewSet, UnbilledDevicesViewSet
 from metering.api.exceptions import MeteringExceptionViewSet
 from metering.api.explanations import PodExplanationViewSet
 from metering.api.usage_corrections import UsageCorrectionViewSet
@@ -36,5 +36,7 @@ urlpatterns = [
     *router.urls,
     path("reports/device-sharing/", DeviceSharingViewSet.as_view({"get": "report"})),
     path("reports/device-sharing/csv/", DeviceSharingViewSet.as_view({"get": "csv"})),
+    path("reports/unbilled-devices/", UnbilledDevicesViewSet.as_view({"get": "report"})),
+    path("reports/unbilled-devices/csv/", UnbilledDevicesViewSet.as_view({"get": "csv"})),
     path("pod-explanations/", PodExplanationViewSet.as_view({"get": "ask"})),
 ]

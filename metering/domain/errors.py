@@ -192,6 +192,13 @@ class SharingRangeError(InvalidInputError):
     remedy = "Ask for 1 second to 31 days that have begun, or for one organization."
 
 
+class UnbilledRangeError(InvalidInputError):
+    """The range is too long for one report of unbilled devices."""
+
+    code = "metering_unbilled_range"
+    remedy = "Ask for 1 hour to 31 days, for less time, or for one cluster."
+
+
 class SummaryRangeError(InvalidInputError):
     """The range is too long for one response."""
 

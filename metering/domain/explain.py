@@ -10,7 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from metering.domain.catalogue.sizing import Catalogue, Sized, size_of
+from metering.domain.catalogue.claimed_devices import size_of_held
+from metering.domain.catalogue.sizing import Catalogue, Sized
 from metering.domain.collection.windows import WindowState
 
 Fact = str | int | None
@@ -177,7 +178,7 @@ def deciding_rule(
     """
     for count in range(1, len(catalogue.rules) + 1):
         beginning = Catalogue(version=catalogue.version, rules=catalogue.rules[:count])
-        found = size_of(beginning, resource=resource, labels=labels)
+        found = size_of_held(beginning, resource=resource, labels=labels)
         if isinstance(found, Sized):
             return count, found
     return None

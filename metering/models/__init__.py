@@ -15,6 +15,7 @@ from metering.models.waste import WasteFinding, WasteState
 from metering.models.watch import (
     ClaimConsumer,
     ClusterWatch,
+    DeviceClass,
     NodeRecord,
     OfferedDevice,
     QueuedPod,
@@ -31,6 +32,7 @@ __all__ = [
     "ClusterWatch",
     "CreditProposal",
     "CreditState",
+    "DeviceClass",
     "DeviceEvent",
     "DeviceUsage",
     "DeviceWindow",

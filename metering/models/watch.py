@@ -133,7 +133,9 @@ class QueuedPod(models.Model):
     """
     priority_class = models.CharField(max_length=253, blank=True, default="")
     owner = models.CharField(max_length=150, blank=True, default="")
-    """User named by the pod's label; the consumer of a claim has no allocation with an owner."""
+    """User it belongs to; the consumer of a claim has no allocation with an owner."""
+    unproven_owner = models.CharField(max_length=150, blank=True, default="", db_default="")
+    """Owner in its annotation that admission did not write, and that is not believed."""
     created_at = models.DateTimeField()
     bound_at = models.DateTimeField(null=True, blank=True)
     deletion_at = models.DateTimeField(null=True, blank=True)
@@ -191,6 +193,26 @@ class OfferedDevice(models.Model):
     def __str__(self) -> str:
         """Return the pool and the device."""
         return f"{self.pool}/{self.device}"
+
+
+class DeviceClass(models.Model):
+    """A device class as last reported, with the resource name that pods may request it by."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=253)
+    extended_resource = models.CharField(max_length=317, blank=True, default="", db_default="")
+    """`spec.extendedResourceName`; "" without one."""
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["cluster", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "name"], name="device_class_unique")
+        ]
+
+    def __str__(self) -> str:
+        """Return the class."""
+        return self.name
 
 
 class ClaimConsumer(models.Model):

@@ -66,11 +66,12 @@ class ScrapeTarget:
 
 
 class ContainerKind(StrEnum):
-    """How a container takes part in the pod's effective request."""
+    """How a container, or what is added to all, takes part in the pod's effective request."""
 
     REGULAR = "regular"
     INIT = "init"
     SIDECAR = "sidecar"
+    OVERHEAD = "overhead"
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class ContainerRequest:
     """What one container asks of one resource.
 
     Attributes:
+        container: Its name; "" for the overhead of the pod.
         order: Position among the init containers; None when the source does not know it.
     """
 

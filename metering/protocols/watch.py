@@ -22,8 +22,10 @@ class WatchTarget:
         kubernetes_url: Where its API answers, https; "" takes that of the credentials.
         credential_reference: The name of a secret, or "in-cluster"; never the secret.
         user_label: Raw pod label that names the owning user; "" for none.
-        owner_annotation: Pod annotation that admission checks, which goes before the label;
-            "" where admission does not check it and any user could write it.
+        owner_annotation: Pod annotation that admission checks; "" where admission does not check
+            it and any user could write it.
+        class_names: Device class to the extended resource name that it was last known to give to
+            its devices; what is watched of classes goes before it. It is no part of the identity.
     """
 
     slug: str
@@ -31,6 +33,7 @@ class WatchTarget:
     credential_reference: str = ""
     user_label: str = ""
     owner_annotation: str = ""
+    class_names: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 class WatchedKind(StrEnum):
@@ -40,6 +43,7 @@ class WatchedKind(StrEnum):
     NODES = "nodes"
     CLAIMS = "resourceclaims"
     SLICES = "resourceslices"
+    CLASSES = "deviceclasses"
 
 
 class Change(StrEnum):
@@ -60,8 +64,12 @@ class PodState:
         phase: "Pending", "Running", "Succeeded", "Failed" or "Unknown".
         reason: `status.reason`, such as "Evicted" or "UnexpectedAdmissionError"; "" for none.
         requests: GPU requests of every container, raw resource names, init containers in order.
+            What a device class serves is named by the class, "deviceclass.resource.kubernetes.io/
+            <class>".
             An amount that cannot be, such as half a GPU, stands here as -1 and among `defects`.
         claims: Names of the ResourceClaims it uses, from `status.resourceClaimStatuses` and spec.
+        extended_claim: Name of the ResourceClaim that the scheduler made for what it requests as a
+            resource, from `status.extendedResourceClaimStatus`; "" without one.
         scheduled_at: lastTransitionTime of PodScheduled=True; None while it is not bound.
         started_at: Earliest start of any container; None when none ever ran.
         finished_at: Latest finishedAt over all containers, ordinary init and sidecars too. Given
@@ -69,6 +77,8 @@ class PodState:
             deleted and every container that has a status is terminated.
         deletion_at: `metadata.deletionTimestamp`, which already includes the grace period.
         owner: Value of the cluster's user label; "" without one.
+        stamped_owner: Value of the target's owner annotation, which goes before it once admission
+            is known to have seen the pod; "" without one.
         controller: Controlling owner as "Kind/name"; "" without one.
         defects: What of the object cannot be believed, one sentence each, such as a request for
             half a GPU or a time in the year 9999 (None then, or the time of the observation for
@@ -85,11 +95,13 @@ class PodState:
     reason: str = ""
     requests: tuple[ContainerRequest, ...] = ()
     claims: tuple[str, ...] = ()
+    extended_claim: str = ""
     scheduled_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     deletion_at: datetime | None = None
     owner: str = ""
+    stamped_owner: str = ""
     controller: str = ""
     priority_class: str = ""
     priority: int | None = None
@@ -130,12 +142,13 @@ class ClaimState:
 
     Attributes:
         devices: What it holds; empty while it is not allocated. Devices of `adminAccess` requests
-            are left out, since they keep nobody else away. So are those of a claim that the
-            scheduler made for a pod's extended resource: the pod's own request has them already.
+            are left out, since they keep nobody else away.
         allocated_at: `status.allocation.allocationTimestamp` where the server sets it.
         node: The one node its allocation selects; "" when it does not say.
         consumers: Uid and name of every pod in `status.reservedFor`.
         deletion_at: `metadata.deletionTimestamp`.
+        is_for_extended_resource: Whether its annotation says that the scheduler made it for what a
+            pod requests as a resource; any client could write that.
         defects: What of it cannot be believed; see PodState.
     """
 
@@ -149,6 +162,7 @@ class ClaimState:
     node: str = ""
     consumers: tuple[tuple[str, str], ...] = ()
     deletion_at: datetime | None = None
+    is_for_extended_resource: bool = False
     defects: tuple[str, ...] = ()
 
 
@@ -170,7 +184,18 @@ class SliceState:
     devices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-ObjectState = PodState | NodeState | ClaimState | SliceState
+@dataclass(frozen=True)
+class ClassState:
+    """One DeviceClass: the extended resource name of its devices, "" without one."""
+
+    uid: str
+    name: str
+    resource_version: str
+    created_at: datetime
+    extended_resource: str = ""
+
+
+ObjectState = PodState | NodeState | ClaimState | SliceState | ClassState
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The catalogue in force, the hardware that pods held, and the GPU models that are known."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 
@@ -8,6 +9,7 @@ from django.db import connection
 
 from metering.domain.catalogue.editing import SeenHardware
 from metering.domain.catalogue.model_groups import SHORT_GROUPS, group_of_product, is_named
+from metering.domain.catalogue.names import possible_sizes, unsized_name_sentence
 from metering.domain.catalogue.sizing import DEFAULT_RULES, Catalogue, rule_from_json
 from metering.models import CatalogueVersion, NodeRecord, PodAllocation
 
@@ -25,6 +27,23 @@ def _load(version: int, digest: str) -> Catalogue:
     """Return a stored version; rows never change, so a version with its digest is read once."""
     stored = CatalogueVersion.objects.get(version=version, digest=digest)
     return Catalogue(version=version, rules=tuple(rule_from_json(rule) for rule in stored.rules))
+
+
+def advise_on_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return one sentence for each offered resource name that no rule in force names.
+
+    The setting CLUSTER_ADVICE names this function, for those who register the names.
+
+    Args:
+        names: As Kubernetes spells them, device classes as "claim/<device class>".
+    """
+    if not names:
+        return ()
+    catalogue = catalogue_in_force()
+    rules = DEFAULT_RULES if catalogue is None else catalogue.rules
+    return tuple(
+        unsized_name_sentence(name) for name in names if not possible_sizes(name, rules=rules)
+    )
 
 
 # Every kind of hardware is one (resource, labels), however many pods and nodes there were. Labels

@@ -9,6 +9,7 @@ from django.utils.module_loading import import_string
 
 from quotas.protocols import QuotaEnforcer
 from quotas.protocols.costs import CostEstimator
+from quotas.protocols.drift import QuotaWatchSource
 from quotas.protocols.workloads import WorkloadEvictor
 
 
@@ -22,6 +23,14 @@ def quota_enforcer(setting: Mapping[str, Any]) -> QuotaEnforcer:
         setting["BACKEND"], json.dumps(setting.get("OPTIONS", {}), sort_keys=True)
     )
     return enforcer
+
+
+def quota_watch(setting: Mapping[str, Any]) -> QuotaWatchSource:
+    """Return the watch of what the enforcer of a setting writes, in its format."""
+    watch: QuotaWatchSource = _made(
+        setting["BACKEND"], json.dumps(setting.get("OPTIONS", {}), sort_keys=True)
+    )
+    return watch
 
 
 def workload_evictor(setting: Mapping[str, Any]) -> WorkloadEvictor:

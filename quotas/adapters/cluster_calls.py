@@ -6,7 +6,7 @@ response, `SourceUnavailableError` is raised.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from http import HTTPStatus
 from threading import Lock
@@ -23,10 +23,18 @@ from tenants.domain.errors import SourceUnavailableError
 FIELD_MANAGER: Final = "gpu-ledger"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 """Without it the same call silently becomes a strategic merge patch."""
+PLAIN: Final = "application/json"
+METADATA_LIST: Final = f"{PLAIN};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{PLAIN}"
 TIMEOUT_SECONDS: Final = (5, 10)
 """To connect, and to read."""
+WEBHOOKS_PATH: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 CONNECTIONS_MAX: Final = 32
 """Per cluster; more than the parallel calls of one worker."""
+STALL_SECONDS: Final = 90
+"""API servers send a bookmark a minute; a stream that is silent for longer is dead."""
+LINE_BYTES_MAX: Final = 4_000_000
+"""Of one event; etcd keeps no object larger than 1.5 MB."""
+CHUNK_BYTES: Final = 65_536
 JSON = dict[str, Any]
 
 _MANAGER = re.compile(r'conflict with "([^"]+)"')
@@ -85,59 +93,114 @@ class ClusterCalls:
         self._clients: dict[EnforcementEndpoint, client.ApiClient] = {}
         self._lock = Lock()
 
-    def get(self, endpoint: EnforcementEndpoint, path: str) -> JSON:
+    def get(
+        self, endpoint: EnforcementEndpoint, path: str, *, has_only_metadata: bool = False
+    ) -> JSON:
         """Return the value at a path.
 
-        Raises:
-            ClusterRefusalError: The server refused.
-            SourceUnavailableError: It did not answer.
-        """
-        return self._ask(endpoint, "GET", path, None)
-
-    def apply(self, endpoint: EnforcementEndpoint, path: str, body: JSON) -> JSON:
-        """Apply an object server-side as our own manager, never by force; return what it became.
+        Args:
+            endpoint: Which cluster.
+            path: With its query.
+            has_only_metadata: Whether objects of a list need no more than their metadata.
 
         Raises:
             ClusterRefusalError: The server refused.
             SourceUnavailableError: It did not answer.
         """
-        query = urlencode({"fieldManager": FIELD_MANAGER, "force": "false"})
+        accept = METADATA_LIST if has_only_metadata else PLAIN
+        return self._ask(endpoint, "GET", path, None, accept=accept)
+
+    def apply(
+        self, endpoint: EnforcementEndpoint, path: str, body: JSON, *, is_forced: bool = False
+    ) -> JSON:
+        """Apply an object server-side as our own manager; return what it became.
+
+        Args:
+            endpoint: The cluster.
+            path: Of the object.
+            body: Our whole intent.
+            is_forced: Whether fields of other managers are taken over.
+
+        Raises:
+            ClusterRefusalError: The server refused.
+            SourceUnavailableError: It did not answer.
+        """
+        force = "true" if is_forced else "false"
+        query = urlencode({"fieldManager": FIELD_MANAGER, "force": force})
         return self._ask(endpoint, "PATCH", f"{path}?{query}", body)
 
+    def watch(self, endpoint: EnforcementEndpoint, path: str) -> Iterator[JSON]:
+        """Yield the events of a watch until the server ends it.
+
+        Raises:
+            ClusterRefusalError: The server refused.
+            SourceUnavailableError: It did not answer, or the stream broke.
+        """
+        timeout = (self._timeout[0], float(STALL_SECONDS))
+        answer = self._send(endpoint, "GET", path, None, timeout=timeout)
+        try:
+            self._check(endpoint, answer)
+            for line in _lines(answer.response, endpoint.slug):
+                event = _document(line)
+                if not event:
+                    raise _no_api_server(endpoint.slug)
+                yield event
+        finally:
+            answer.response.close()
+
     def _ask(
-        self, endpoint: EnforcementEndpoint, method: str, path: str, body: JSON | None
+        self,
+        endpoint: EnforcementEndpoint,
+        method: str,
+        path: str,
+        body: JSON | None,
+        *,
+        accept: str = PLAIN,
     ) -> JSON:
+        answer = self._send(endpoint, method, path, body, timeout=self._timeout, accept=accept)
+        self._check(endpoint, answer)
+        document = _document(_read(answer, endpoint.slug))
+        if not document:
+            # Never taken for "nothing is there".
+            raise _no_api_server(endpoint.slug)
+        return document
+
+    def _send(
+        self,
+        endpoint: EnforcementEndpoint,
+        method: str,
+        path: str,
+        body: JSON | None,
+        *,
+        timeout: tuple[float, ...],
+        accept: str = PLAIN,
+    ) -> Any:  # noqa: ANN401 - The client's response has no types.
+        """Return a response of which only the headers have been read."""
         made = self._client(endpoint)
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": accept}
         made.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         if body is not None:
             headers["Content-Type"] = APPLY_PATCH
         try:
-            answer = made.rest_client.request(  # type: ignore[no-untyped-call]
+            return made.rest_client.request(  # type: ignore[no-untyped-call]
                 method,
                 f"{made.configuration.host}{path}",
                 headers=headers,
                 body=None if body is None else json.dumps(body),
-                _request_timeout=self._timeout,
+                _request_timeout=timeout,
             )
-            raw = answer.read()
         except urllib3.exceptions.HTTPError as error:
             raise _unanswered(error, endpoint.slug) from error
         except ValueError:
             raise unsendable(endpoint.slug) from None  # The cause may show the token.
-        if answer.status >= HTTPStatus.BAD_REQUEST:
-            if answer.status == HTTPStatus.UNAUTHORIZED:
-                # The next attempt reads the credentials again, in case they were rotated.
-                self._discard(endpoint)
-            raise ClusterRefusalError(int(answer.status), _document(raw))
-        document = _document(raw)
-        if not document:
-            # Never taken for "nothing is there".
-            raise SourceUnavailableError(
-                f"Cluster {endpoint.slug} did not answer as an API server does.",
-                reason="bad_answer",
-            )
-        return document
+
+    def _check(self, endpoint: EnforcementEndpoint, answer: Any) -> None:  # noqa: ANN401 - As above.
+        if answer.status < HTTPStatus.BAD_REQUEST:
+            return
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            # The next attempt reads the credentials again, in case they were rotated.
+            self._discard(endpoint)
+        raise ClusterRefusalError(int(answer.status), _document(_read(answer, endpoint.slug)))
 
     def _client(self, endpoint: EnforcementEndpoint) -> client.ApiClient:
         with self._lock:
@@ -158,6 +221,23 @@ class ClusterCalls:
             self._clients.pop(endpoint, None)
 
 
+def webhooks_of(
+    calls: ClusterCalls, endpoint: EnforcementEndpoint
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the validating webhooks that a cluster has of this service; none is empty.
+
+    Raises:
+        SourceUnavailableError: The cluster did not answer, or refused us.
+    """
+    path = f"{WEBHOOKS_PATH}/gpu-ledger-{endpoint.slug}"
+    try:
+        return tuple(calls.get(endpoint, path).get("webhooks") or ())
+    except ClusterRefusalError as error:
+        if error.status == HTTPStatus.NOT_FOUND and error.document.get("details"):
+            return ()
+        raise unavailable(error, path) from error
+
+
 def unavailable(error: ClusterRefusalError, what: str) -> SourceUnavailableError:
     """Return the error for a refused call on an object, such as "The quota of llm"."""
     status = error.status
@@ -175,10 +255,14 @@ def unsendable(slug: str) -> SourceUnavailableError:
     )
 
 
-def conflict_of(error: ClusterRefusalError, what: str) -> QuotaConflictError:
-    """Return the conflict of a refusal that names managers."""
+def conflict_of(
+    error: ClusterRefusalError, what: str, *, differences: tuple[str, ...] = ()
+) -> QuotaConflictError:
+    """Return the conflict of a refusal that names managers, with what differs."""
+    sentence = f"{what} is also managed by {', '.join(error.managers)}"
+    details = f": {', '.join(differences)}" if differences else ""
     return QuotaConflictError(
-        f"{what} is also managed by {', '.join(error.managers)}.", managers=error.managers
+        f"{sentence}{details}.", managers=error.managers, differences=differences
     )
 
 
@@ -202,6 +286,36 @@ def _unanswered(error: urllib3.exceptions.HTTPError, slug: str) -> SourceUnavail
     if isinstance(error, urllib3.exceptions.TimeoutError) and not is_refused:
         return SourceUnavailableError(f"Cluster {slug} did not answer in time.", reason="timeout")
     return SourceUnavailableError(f"Cluster {slug} cannot be reached.", reason="unreachable")
+
+
+def _read(answer: Any, slug: str) -> bytes:  # noqa: ANN401 - The client's response has no types.
+    try:
+        body: bytes = answer.read()
+    except urllib3.exceptions.HTTPError as error:
+        raise _unanswered(error, slug) from error
+    return body
+
+
+def _lines(response: Any, slug: str) -> Iterator[bytes]:  # noqa: ANN401 - As above.
+    """Yield every line of a stream as soon as it is whole."""
+    buffer = bytearray()
+    try:
+        while chunk := response.read1(CHUNK_BYTES):
+            *whole, rest = (bytes(buffer) + chunk).split(b"\n")
+            buffer = bytearray(rest)
+            yield from filter(bytes.strip, whole)
+            if len(buffer) > LINE_BYTES_MAX:
+                raise _no_api_server(slug)
+    except urllib3.exceptions.HTTPError as error:
+        raise SourceUnavailableError(
+            f"The stream of cluster {slug} broke off.", reason="truncated"
+        ) from error
+
+
+def _no_api_server(slug: str) -> SourceUnavailableError:
+    return SourceUnavailableError(
+        f"Cluster {slug} did not answer as an API server does.", reason="bad_answer"
+    )
 
 
 def _document(raw: bytes) -> JSON:

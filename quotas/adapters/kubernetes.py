@@ -2,19 +2,22 @@
 
 The objects carry our generation as an annotation. Applying refuses to go back behind a newer one,
 sends the resource versions it has read, so that two workers cannot overwrite one another unseen,
-and never forces: what another manager owns is reported with that manager's name.
+and does not force: what another manager owns is reported with that manager's name and its values,
+and taken over only by request.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from quotas.adapters.cluster_calls import (
     ClusterCalls,
     ClusterRefusalError,
     conflict_of,
     unavailable,
+    webhooks_of,
 )
 from quotas.adapters.quota_objects import (
     DesiredQuotaObject,
@@ -24,12 +27,16 @@ from quotas.adapters.quota_objects import (
     scoped_quotas,
     whole_quota,
 )
+from quotas.adapters.refused_pods import find_refused
+from quotas.domain.enforcement.refused_pods import RefusedWorkload
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota
 from tenants.domain.errors import SourceUnavailableError
 
 BURST_CLASSES: Final = ("gpu-ledger-burst",)
 APPLY_TRIES: Final = 3
 """How often to read and apply again after a write conflict."""
+READ_SECONDS: Final = (2, 5)
+"""To connect, and to read what every plan waits for; the last reading is used meanwhile."""
 READ_TRIES: Final = 15
 READ_EVERY_SECONDS: Final = 0.2
 """Together 3 s: the quota controller of a real cluster took up to 1.3 s to fill a status."""
@@ -50,6 +57,7 @@ class KubernetesQuotaEnforcer:
         self._read_tries = read_tries
         self._read_every_seconds = read_every_seconds
         self._calls = ClusterCalls()
+        self._reads = ClusterCalls(timeout_seconds=READ_SECONDS, retries=0)
 
     def apply(self, endpoint: EnforcementEndpoint, desired: DesiredQuota) -> LiveQuota:
         """Apply the desired quotas of a namespace; see `QuotaEnforcer.apply`.
@@ -76,6 +84,16 @@ class KubernetesQuotaEnforcer:
         """Return what a namespace's quotas say; see `QuotaEnforcer.read`."""
         return self._list(endpoint, namespace).live()
 
+    def read_webhooks(self, endpoint: EnforcementEndpoint) -> tuple[Mapping[str, Any], ...]:
+        """Return the cluster's webhooks of this service; see `QuotaEnforcer.read_webhooks`."""
+        return webhooks_of(self._reads, endpoint)
+
+    def read_refused(
+        self, endpoint: EnforcementEndpoint, *, since: datetime
+    ) -> tuple[RefusedWorkload, ...]:
+        """Return what lacks pods because of our quotas; see `QuotaEnforcer.read_refused`."""
+        return find_refused(self._reads, endpoint, since=since)
+
     def _apply_quota_objects(
         self,
         endpoint: EnforcementEndpoint,
@@ -91,7 +109,7 @@ class KubernetesQuotaEnforcer:
                 version=current.version(quota_cap.name),
                 burst_classes=self._burst_classes,
             )
-            if not self._patch(endpoint, desired.namespace, quota_cap.name, body):
+            if not self._patch(endpoint, desired, quota_cap, body, current=current):
                 return None
         return self._read_back(endpoint, desired, quota_caps) if quota_caps else current
 
@@ -121,14 +139,25 @@ class KubernetesQuotaEnforcer:
             raise unavailable(error, f"The quota of {namespace}") from error
 
     def _patch(
-        self, endpoint: EnforcementEndpoint, namespace: str, name: str, body: dict[str, object]
+        self,
+        endpoint: EnforcementEndpoint,
+        desired: DesiredQuota,
+        quota_cap: DesiredQuotaObject,
+        body: dict[str, object],
+        *,
+        current: NamespaceQuotas,
     ) -> bool:
         """Apply, and return whether it went through; False when it was changed in between."""
+        namespace = desired.namespace
+        path = f"{_path(namespace)}/{quota_cap.name}"
         try:
-            self._calls.apply(endpoint, f"{_path(namespace)}/{name}", body)
+            self._calls.apply(endpoint, path, body, is_forced=desired.is_forced)
         except ClusterRefusalError as error:
             if error.managers:
-                raise conflict_of(error, f"The quota of {namespace}") from error
+                differences = current.differences(quota_cap)
+                raise conflict_of(
+                    error, f"The quota of {namespace}", differences=differences
+                ) from error
             if error.status == HTTPStatus.CONFLICT:
                 return False
             raise unavailable(error, f"The quota of {namespace}") from error

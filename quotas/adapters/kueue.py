@@ -1,12 +1,18 @@
 """The Kueue enforcer: a ClusterQueue for each namespace, and the LocalQueue that leads to it.
 
-Both are wholly ours, written by server-side apply and never forced. A queue counts as applied when
-Kueue's controller has observed the generation that was written.
+Both are wholly ours, written by server-side apply and forced only by request. A queue counts as
+applied when Kueue's controller has observed the generation that was written. Kueue's own
+configuration is read with it: it may exclude a resource from every quota.
 """
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
+
+import yaml
 
 from quotas.adapters.cluster_calls import (
     JSON,
@@ -15,26 +21,38 @@ from quotas.adapters.cluster_calls import (
     conflict_of,
     other_managers,
     unavailable,
+    webhooks_of,
 )
 from quotas.adapters.quota_objects import GENERATION, MANAGED_BY, generation_in, refuse_newer
 from quotas.domain.enforcement.kueue import (
     QUEUE_NAME,
+    UNREADABLE,
+    KueueChecks,
+    checks_notice,
     cluster_queue_name,
     cluster_queue_spec,
     has_settled,
+    kueue_checks,
     local_queue_spec,
     queue_quota,
     queue_used,
+    uncounted,
 )
+from quotas.domain.enforcement.refused_pods import RefusedWorkload
 from quotas.domain.enforcement.resource_quota import total_of
 from quotas.protocols import (
     DesiredQuota,
     EnforcementEndpoint,
     LiveQuota,
+    QuotaConflictError,
 )
 from tenants.domain.errors import SourceUnavailableError
 
 API_VERSION: Final = "kueue.x-k8s.io/v1beta2"
+CONFIGURATION_NAME: Final = "kueue-manager-config"
+CONFIGURATION_PATH: Final = f"/api/v1/namespaces/kueue-system/configmaps/{CONFIGURATION_NAME}"
+CONFIGURATION_KEY: Final = "controller_manager_config.yaml"
+"""Where Kueue's own manifests and its Helm chart keep it."""
 READ_TRIES: Final = 15
 READ_EVERY_SECONDS: Final = 0.2
 APPLY_TRIES: Final = 3
@@ -53,21 +71,50 @@ class KueueQuotaEnforcer:
 
     def apply(self, endpoint: EnforcementEndpoint, desired: DesiredQuota) -> LiveQuota:
         """Make a namespace's queues say what is desired; see `QuotaEnforcer.apply`."""
+        checks = self._checks(endpoint)
+        if checks is not None:
+            _refuse_uncounted(checks, desired)
         for _ in range(APPLY_TRIES):
             current = self._find(endpoint, desired.namespace)
             refuse_newer(_generation_of(current), desired)
-            if not self._patch(endpoint, _queue_path(desired.namespace), _queue(desired, current)):
+            path = _queue_path(desired.namespace)
+            if not self._patch(endpoint, desired, path, _queue(desired, current)):
                 continue
-            path = _local_path(desired.namespace)
-            if self._patch(endpoint, path, _local(desired)):
-                return self._read_back(endpoint, desired)
+            if self._patch(endpoint, desired, _local_path(desired.namespace), _local(desired)):
+                return _noticed(self._read_back(endpoint, desired), checks)
         raise SourceUnavailableError(
             f"The queue of {desired.namespace} was changed while it was applied.", reason="busy"
         )
 
     def read(self, endpoint: EnforcementEndpoint, namespace: str) -> LiveQuota:
         """Return the state of a namespace's queue; see `QuotaEnforcer.read`."""
-        return _live_of(namespace, self._find(endpoint, namespace))
+        live = _live_of(namespace, self._find(endpoint, namespace))
+        return _noticed(live, self._checks(endpoint)) if live.generation else live
+
+    def _checks(self, endpoint: EnforcementEndpoint) -> KueueChecks | None:
+        """Return what Kueue's configuration says about resources; None when it cannot be read."""
+        try:
+            data = self._calls.get(endpoint, CONFIGURATION_PATH).get("data") or {}
+            return kueue_checks(yaml.safe_load(data[CONFIGURATION_KEY]))
+        except ClusterRefusalError as error:
+            if error.status in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
+                return None
+            raise unavailable(error, "Kueue's configuration") from error
+        except (AttributeError, KeyError, TypeError, yaml.YAMLError):
+            return None
+
+    def read_webhooks(self, endpoint: EnforcementEndpoint) -> tuple[Mapping[str, Any], ...]:
+        """Return the cluster's webhooks of this service; see `QuotaEnforcer.read_webhooks`."""
+        return webhooks_of(self._calls, endpoint)
+
+    def read_refused(
+        self,
+        endpoint: EnforcementEndpoint,  # noqa: ARG002 - Every enforcer has the same signature.
+        *,
+        since: datetime,  # noqa: ARG002 - As above.
+    ) -> tuple[RefusedWorkload, ...]:
+        """Return nothing: Kueue keeps what does not fit in its queues, and refuses no pod."""
+        return ()
 
     def _read_back(self, endpoint: EnforcementEndpoint, desired: DesiredQuota) -> LiveQuota:
         """Read until Kueue has seen what was written, or the tries are used up."""
@@ -88,11 +135,13 @@ class KueueQuotaEnforcer:
                 return {}
             raise _refused(error, namespace) from error
 
-    def _patch(self, endpoint: EnforcementEndpoint, path: str, body: JSON) -> bool:
+    def _patch(
+        self, endpoint: EnforcementEndpoint, desired: DesiredQuota, path: str, body: JSON
+    ) -> bool:
         """Apply, and return whether it went through; False when it was changed in between."""
         namespace = body["metadata"].get("namespace") or body["metadata"]["name"]
         try:
-            self._calls.apply(endpoint, path, body)
+            self._calls.apply(endpoint, path, body, is_forced=desired.is_forced)
         except ClusterRefusalError as error:
             if error.managers:
                 raise conflict_of(error, f"The queue of {namespace}") from error
@@ -110,6 +159,28 @@ def _refused(error: ClusterRefusalError, namespace: str) -> SourceUnavailableErr
             reason="kueue_missing",
         )
     return unavailable(error, f"The queue of {namespace}")
+
+
+def _refuse_uncounted(checks: KueueChecks, desired: DesiredQuota) -> None:
+    """Refuse limits that Kueue would not compare with anything.
+
+    Raises:
+        QuotaConflictError: Its configuration excludes a resource that is limited.
+    """
+    found = uncounted(checks, desired.hard)
+    if found:
+        names, prefixes = ", ".join(sorted(found)), ", ".join(sorted(set(found.values())))
+        raise QuotaConflictError(
+            f"Kueue's configuration excludes {names} from every quota: remove {prefixes} from "
+            f"excludeResourcePrefixes in the ConfigMap {CONFIGURATION_NAME} and restart Kueue.",
+            managers=(CONFIGURATION_NAME,),
+        )
+
+
+def _noticed(live: LiveQuota, checks: KueueChecks | None) -> LiveQuota:
+    """Return a state with what Kueue's configuration says about it."""
+    notice = UNREADABLE if checks is None else checks_notice(checks, live.hard)
+    return replace(live, notice=notice)
 
 
 def _queue(desired: DesiredQuota, current: JSON) -> JSON:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from quotas.adapters.cluster_calls import JSON, ClusterCalls, ClusterRefusalError, unavailable
+from quotas.domain.admission.webhook_configuration import configuration_name, selected_namespaces
 from quotas.protocols import EnforcementEndpoint
 from tenants.domain.errors import SourceUnavailableError
 
@@ -25,8 +26,13 @@ WEBHOOKS_PATH: Final = (
 )
 WEBHOOK_SECONDS_DEFAULT: Final = 10
 """`timeoutSeconds` of a webhook that names none."""
+POD_LISTS: Final = {"PodList", "PartialObjectMetadataList"}
 PAGES_MAX: Final = 4
-"""A controller with more than 2,000 pods is not read: everything counts then."""
+"""A controller or namespace with more than 2,000 pods is not read: everything counts then."""
+
+
+class TooManyPodsError(Exception):
+    """Raised where a list is longer than is read."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +64,22 @@ class PodProofs:
         pod = self._find(endpoint, f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}")
         return "" if pod is None else str(pod["metadata"]["uid"])
 
+    def find_pod_uids(self, endpoint: EnforcementEndpoint, namespace: str) -> dict[str, str] | None:
+        """Return the uids of a namespace's pods by name, at one time; None if they are too many.
+
+        Raises:
+            SourceUnavailableError: The cluster did not answer, or refused.
+        """
+        try:
+            pods = list(self._pods(endpoint, namespace, {}, has_only_metadata=True))
+        except TooManyPodsError:
+            return None
+        return {pod["metadata"]["name"]: str(pod["metadata"]["uid"]) for pod in pods}
+
     def find_lacking(
         self, endpoint: EnforcementEndpoint, namespace: str, controller: str
     ) -> PodsOfController | None:
-        """Return what a controller lacks; None for a kind that is not read, or that is gone.
+        """Return what a controller lacks; None if it is not read, is gone, or has too many pods.
 
         Its number is read before and after its pods, and the greater one holds: a controller that
         was scaled up meanwhile lacks the new pods beside the old.
@@ -81,11 +99,11 @@ class PodProofs:
         before = self._find(endpoint, path)
         if before is None:
             return None
-        own = [
-            pod
-            for pod in self._pods(endpoint, namespace, _labels(before))
-            if _controller_uid(pod) == before["metadata"]["uid"]
-        ]
+        try:
+            pods = list(self._pods(endpoint, namespace, _labels(before)))
+        except TooManyPodsError:
+            return None
+        own = [pod for pod in pods if _controller_uid(pod) == before["metadata"]["uid"]]
         after = self._find(endpoint, path)
         if after is None or after["metadata"]["uid"] != before["metadata"]["uid"]:
             return None
@@ -111,19 +129,38 @@ class PodProofs:
             default=0,
         )
 
+    def read_selected(self, endpoint: EnforcementEndpoint) -> frozenset[str] | None:
+        """Return the namespaces that our applied configuration reviews; None where it names none.
+
+        Raises:
+            SourceUnavailableError: The cluster did not answer, or refused.
+        """
+        name = configuration_name(endpoint.slug)
+        for one in self._read(endpoint, WEBHOOKS_PATH).get("items") or ():
+            if one["metadata"]["name"] == name:
+                return selected_namespaces(one)
+        return None
+
     def _pods(
-        self, endpoint: EnforcementEndpoint, namespace: str, labels: dict[str, str]
+        self,
+        endpoint: EnforcementEndpoint,
+        namespace: str,
+        labels: dict[str, str],
+        *,
+        has_only_metadata: bool = False,
     ) -> Iterator[Any]:
         query = {"limit": "500", "labelSelector": ",".join(f"{k}={v}" for k, v in labels.items())}
         for _ in range(PAGES_MAX):
             path = f"/api/v1/namespaces/{quote(namespace)}/pods?{urlencode(query)}"
-            page = self._read(endpoint, path)
+            page = self._read(endpoint, path, has_only_metadata=has_only_metadata)
+            if page.get("kind") not in POD_LISTS:
+                raise SourceUnavailableError("This is no list of pods.", reason="bad_answer")
             yield from page.get("items") or ()
             following = (page.get("metadata") or {}).get("continue")
             if not following:
                 return
             query["continue"] = following
-        raise SourceUnavailableError("The controller has too many pods.", reason="refused")
+        raise TooManyPodsError
 
     def _find(self, endpoint: EnforcementEndpoint, path: str) -> JSON | None:
         """Return an object; None only when the API server itself says that there is none."""
@@ -135,9 +172,11 @@ class PodProofs:
                 return None
             raise unavailable(error, path) from error
 
-    def _read(self, endpoint: EnforcementEndpoint, path: str) -> JSON:
+    def _read(
+        self, endpoint: EnforcementEndpoint, path: str, *, has_only_metadata: bool = False
+    ) -> JSON:
         try:
-            return self._calls.get(endpoint, path)
+            return self._calls.get(endpoint, path, has_only_metadata=has_only_metadata)
         except ClusterRefusalError as error:
             raise unavailable(error, path.partition("?")[0]) from error
 

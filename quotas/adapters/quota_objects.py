@@ -120,6 +120,16 @@ class NamespaceQuotas:
         hard = self._said(quota_cap.name, "hard")
         return all(hard.get(key) == units for key, units in quota_cap.hard.items())
 
+    def differences(self, quota_cap: DesiredQuotaObject) -> tuple[str, ...]:
+        """Return what an object's spec has instead of the desired values, a phrase for each key."""
+        spec = (self.objects.get(quota_cap.name) or {}).get("spec") or {}
+        values = _units_of(spec.get("hard") or {})
+        return tuple(
+            f"{key} is {values.get(key, 'missing')} instead of {units}"
+            for key, units in sorted(quota_cap.hard.items())
+            if values.get(key) != units
+        )
+
     def live(self) -> LiveQuota:
         """Return what the objects come to together."""
         whole = self._said(OBJECT_NAME, "hard")

@@ -1,5 +1,6 @@
 """Admin pages of enforcement: desired, applied and live quota of each namespace."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -14,7 +15,8 @@ from unfold.decorators import display
 from quotas.adapters import quota_enforcer
 from quotas.domain.enforcement.resource_quota import compare_keys, format_granted, format_hard
 from quotas.models import EnforcementTarget
-from quotas.services.enforcement.applying import apply_again, read_again
+from quotas.selectors.enforcement.coverage import uncounted_reason
+from quotas.services.enforcement.applying import apply_again, force_targets, read_again
 from tenants.admin.base import LedgerAdmin, actor_of_request
 
 ORGANIZATION = "project__organization"
@@ -30,8 +32,9 @@ class EnforcementTargetAdmin(LedgerAdmin):
     write_capability = "quotas:enforcement:write"
     hint = (
         "A quota is called applied only when the cluster's status was read back equal. In a "
-        "conflict another manager owns the object: delete its change, and the next try applies. "
-        "Choose namespaces to apply or to read them again at once."
+        "conflict another manager owns the object, or deletes it again and again: undo its change, "
+        "and the next try applies, or overwrite it. Choose namespaces to apply, overwrite or read "
+        "them again at once."
     )
     change_form_before_template = "admin/quotas/enforcementtarget/comparison.html"
     fields = (
@@ -40,11 +43,14 @@ class EnforcementTargetAdmin(LedgerAdmin):
         "project",
         "state",
         "held_text",
+        "division_text",
+        "refused_text",
         "desired_generation",
         "applied_generation",
         "attempt",
         "next_try_at",
         "error_text",
+        "notice",
         "drifted_at",
         "managers_text",
         "drifts_repaired",
@@ -63,7 +69,7 @@ class EnforcementTargetAdmin(LedgerAdmin):
     )
     list_filter = ("state", ("drifted_at", admin.EmptyFieldListFilter), "cluster", ORGANIZATION)
     list_select_related = ("cluster", "project")
-    actions = ("apply_targets", "read_targets")
+    actions = ("apply_targets", "force_targets", "read_targets")
     search_fields = ("namespace", "cluster__slug", "project__name", "last_error")
 
     @display(
@@ -115,6 +121,18 @@ class EnforcementTargetAdmin(LedgerAdmin):
         """Return whether its tenant may start anything."""
         return "yes: nothing new may start" if target.is_held else "no"
 
+    @display(description="limit")
+    def division_text(self, target: EnforcementTarget) -> str:
+        """Return whether the limit is divided over namespaces, and why."""
+        reason = uncounted_reason(target)
+        return f"divided: {reason}" if reason else "whole where all its namespaces are counted"
+
+    @display(description="refused pods")
+    def refused_text(self, target: EnforcementTarget) -> str:
+        """Return which workloads lack pods because of this quota; bare pods leave no trace."""
+        found = (f"{one['pods']} of {one['workload']}" for one in target.refused_pods)
+        return ", ".join(found) or "none of a controller (pods without one are not known)"
+
     @display(description="next try at", ordering="not_before")
     def next_try_at(self, target: EnforcementTarget) -> str:
         """Return before when it is not tried again."""
@@ -141,8 +159,21 @@ class EnforcementTargetAdmin(LedgerAdmin):
     @admin.action(description="Apply again now", permissions=["write"])
     def apply_targets(self, request: HttpRequest, rows: QuerySet[EnforcementTarget]) -> None:
         """Apply the desired quotas of the chosen namespaces again."""
+        self._apply(request, rows, apply_again)
+
+    @admin.action(description="Overwrite other managers now", permissions=["write"])
+    def force_targets(self, request: HttpRequest, rows: QuerySet[EnforcementTarget]) -> None:
+        """Apply the desired quotas of the chosen namespaces over other managers' values."""
+        self._apply(request, rows, force_targets)
+
+    def _apply(
+        self,
+        request: HttpRequest,
+        rows: QuerySet[EnforcementTarget],
+        apply: Callable[..., int],
+    ) -> None:
         chosen = [row.pk for row in rows]
-        applied = apply_again(
+        applied = apply(
             target_ids=chosen,
             enforcer=quota_enforcer(settings.QUOTA_ENFORCER),
             actor=actor_of_request(request),

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from quotas.access import WRITE_ENFORCEMENT, access_target, targets_visible_to
 from quotas.adapters import quota_enforcer
 from quotas.models import EnforcementState, EnforcementTarget
+from quotas.selectors.enforcement.coverage import uncounted_reason
 from quotas.services.enforcement.applying import apply_again
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import ReadingViewSet
@@ -22,6 +23,9 @@ class EnforcementTargetSerializer(serializers.ModelSerializer[EnforcementTarget]
 
     cluster = serializers.CharField(source="cluster.slug", read_only=True)
     project = serializers.UUIDField(source="project_id", read_only=True)
+    uncounted_reason = serializers.SerializerMethodField(
+        help_text="Why a limit is divided over namespaces; empty where admission counts every pod."
+    )
 
     class Meta:
         model = EnforcementTarget
@@ -35,11 +39,14 @@ class EnforcementTargetSerializer(serializers.ModelSerializer[EnforcementTarget]
             "desired_burst",
             "desired_generation",
             "is_held",
+            "uncounted_reason",
             "live_hard",
             "live_used",
             "live_burst",
             "live_burst_used",
             "foreign_quotas",
+            "notice",
+            "refused_pods",
             "applied_hard",
             "applied_burst",
             "applied_generation",
@@ -52,6 +59,10 @@ class EnforcementTargetSerializer(serializers.ModelSerializer[EnforcementTarget]
             "drifts_repaired",
         )
         read_only_fields = fields
+
+    def get_uncounted_reason(self, target: EnforcementTarget) -> str:
+        """Return why admission does not count every pod of the namespace."""
+        return uncounted_reason(target)
 
 
 class EnforcementTargetFilter(StrictFilterSet):
@@ -74,7 +85,7 @@ class EnforcementTargetViewSet(ReadingViewSet):
 
     def get_queryset(self) -> QuerySet[EnforcementTarget]:
         """Return the targets the caller may read."""
-        return targets_visible_to(self.actor)
+        return targets_visible_to(self.actor).select_related("cluster__admission_coverage")
 
     def get_one(self, pk: int) -> EnforcementTarget:
         """Return one target."""

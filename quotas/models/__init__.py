@@ -1,5 +1,6 @@
 """Tables of quotas and their constraints."""
 
+from quotas.models.admission import ReleaseLease, WebhookSecret
 from quotas.models.isolation import IsolationPolicy
 from quotas.models.limit import GrantReason, LimitScope, QuotaGrant, QuotaLimit, QuotaSuspension
 from quotas.models.loan import LoanMode, LoanPolicy, LoanState, QuotaLoan
@@ -22,16 +23,19 @@ from quotas.models.request import (
 )
 from quotas.models.reservation import (
     AdmissionRefusal,
+    AdmittedPod,
     QuotaCounter,
     ReleaseReason,
     Reservation,
     ReservationOrigin,
     ReservationState,
 )
-from quotas.models.target import EnforcementState, EnforcementTarget
+from quotas.models.target import AdmissionCoverage, EnforcementState, EnforcementTarget
 
 __all__ = [
+    "AdmissionCoverage",
     "AdmissionRefusal",
+    "AdmittedPod",
     "EnforcementState",
     "EnforcementTarget",
     "GrantReason",
@@ -53,6 +57,7 @@ __all__ = [
     "QuotaLoan",
     "QuotaRequest",
     "QuotaSuspension",
+    "ReleaseLease",
     "ReleaseReason",
     "RequestComment",
     "RequestPolicy",
@@ -62,4 +67,5 @@ __all__ = [
     "ReservationOrigin",
     "ReservationState",
     "StepOutcome",
+    "WebhookSecret",
 ]

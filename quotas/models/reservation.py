@@ -147,6 +147,32 @@ class Reservation(models.Model):
         return f"{self.namespace}/{self.pod_name}: {self.units} {self.size} ({self.state})"
 
 
+class AdmittedPod(models.Model):
+    """A pod with ResourceClaims that was admitted, and to whom it belongs.
+
+    It has no reservation: they count by themselves, for its owner.
+    """
+
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
+    pod_uid = models.CharField(max_length=64)
+    owner = models.CharField(max_length=150, blank=True, default="", db_default="")
+    """Owner at admission; "" for the namespace's default owner."""
+    admitted_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-admitted_at", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "pod_uid"], name="admitted_pod_unique"),
+        ]
+        indexes = [models.Index(fields=["admitted_at"], name="admitted_pod_by_time")]
+
+    def __str__(self) -> str:
+        """Return the pod and its owner."""
+        return f"{self.pod_uid}: {self.owner}"
+
+
 class QuotaCounter(models.Model):
     """What counts against one limit now; one row per limit, locked by admission.
 

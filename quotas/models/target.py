@@ -1,4 +1,4 @@
-"""Enforcement targets: desired and observed ResourceQuota of each namespace."""
+"""Enforcement: each namespace's ResourceQuota, and where admission counts every pod exactly."""
 
 from django.db import models
 
@@ -45,6 +45,11 @@ class EnforcementTarget(models.Model):
     )
     foreign_quotas = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
     """Other quotas of GPU resources in the namespace, by name: shown, for they may be stricter."""
+    notice = models.TextField(blank=True, default="", db_default="")
+    """What the cluster's own configuration says about these quotas, as Kueue's does."""
+    refused_pods = models.JSONField(default=list, db_default=models.Value([], models.JSONField()))
+    """Workloads that lack pods because of this quota, as `RefusedWorkload` describes them."""
+    refused_read_at = models.DateTimeField(null=True, blank=True)
     state = models.CharField(
         max_length=16, choices=EnforcementState.choices, default=EnforcementState.PENDING
     )
@@ -58,6 +63,10 @@ class EnforcementTarget(models.Model):
     )
     """Field managers of the objects when drift was found; empty when one was deleted."""
     drifts_repaired = models.PositiveIntegerField(default=0, db_default=0)
+    repaired_at = models.JSONField(
+        default=list, blank=True, db_default=models.Value([], models.JSONField())
+    )
+    """When it was repaired within the last minutes, as ISO 8601 text, oldest first."""
     applied_at = models.DateTimeField(null=True, blank=True)
     checked_at = models.DateTimeField(null=True, blank=True)
     """When it was last read; a try that failed is no reading."""
@@ -76,3 +85,31 @@ class EnforcementTarget(models.Model):
     def __str__(self) -> str:
         """Return the namespace."""
         return f"{self.cluster.slug}/{self.namespace}"
+
+
+class AdmissionCoverage(models.Model):
+    """Where the API server of one cluster asks this service about every GPU, as it was read there.
+
+    Only where that is so, and long enough, is a limit not divided over namespaces.
+    """
+
+    cluster = models.OneToOneField(
+        Cluster, on_delete=models.PROTECT, primary_key=True, related_name="admission_coverage"
+    )
+    covered_at = models.DateTimeField(null=True, blank=True)
+    """Since when all of it is covered without a break; None while nothing is."""
+    excluded = models.JSONField(default=list, blank=True)
+    """Namespaces that are not asked about."""
+    included = models.JSONField(null=True, blank=True)
+    """The only namespaces that are asked about; None for all but those excluded."""
+    checked_at = models.DateTimeField(null=True, blank=True)
+    """When the cluster was last read; a try that failed is no reading."""
+    problem = models.TextField(blank=True, default="")
+    """Why nothing is covered, or why the cluster could not be read."""
+
+    class Meta:
+        ordering = ["cluster__slug"]
+
+    def __str__(self) -> str:
+        """Return whose admission it is."""
+        return f"admission of {self.cluster_id}"

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import datetime
+from typing import Any, Protocol
+
+from quotas.domain.enforcement.refused_pods import RefusedWorkload
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class DesiredQuota:
             never granted.
         cohort: Group that shares unused units, where the target supports that; "" for none.
         is_held: Whether nothing new may start at all, as for a suspended tenant.
+        is_forced: Whether fields of other managers are taken over; only when a person requests it.
     """
 
     namespace: str
@@ -39,6 +43,7 @@ class DesiredQuota:
     burst_hard: Mapping[str, int] = field(default_factory=dict)
     cohort: str = ""
     is_held: bool = False
+    is_forced: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class LiveQuota:
         managers: Other field managers of the objects' spec, in alphabetical order.
         foreign: Other quotas of GPU resources in the namespace, by name: they are not ours, and
             may be tighter.
+        notice: What the cluster's own configuration says about these quotas, in a sentence.
     """
 
     namespace: str
@@ -66,19 +72,24 @@ class LiveQuota:
     total_hard: Mapping[str, int] = field(default_factory=dict)
     managers: tuple[str, ...] = ()
     foreign: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    notice: str = ""
 
 
 class QuotaConflictError(Exception):
-    """Another manager owns the object's fields; it is reported, never forced.
+    """Another manager owns the object's fields; they are taken over only by request.
 
     Attributes:
         managers: Names of the managers, in alphabetical order.
+        differences: What the object says instead, a phrase for each key.
     """
 
-    def __init__(self, message: str, *, managers: tuple[str, ...]) -> None:
-        """Keep the message and the conflicting managers."""
+    def __init__(
+        self, message: str, *, managers: tuple[str, ...], differences: tuple[str, ...] = ()
+    ) -> None:
+        """Keep the message, the conflicting managers and what differs."""
         super().__init__(message)
         self.managers = managers
+        self.differences = differences
 
 
 class StaleGenerationError(Exception):
@@ -115,6 +126,28 @@ class QuotaEnforcer(Protocol):
 
     def read(self, endpoint: EnforcementEndpoint, namespace: str) -> LiveQuota:
         """Return the cluster's state now.
+
+        Raises:
+            SourceUnavailableError: The cluster did not answer, or refused us.
+        """
+        ...
+
+    def read_webhooks(self, endpoint: EnforcementEndpoint) -> tuple[Mapping[str, Any], ...]:
+        """Return the validating webhooks of this service that the cluster has; none is empty.
+
+        Raises:
+            SourceUnavailableError: The cluster did not answer, or refused us.
+        """
+        ...
+
+    def read_refused(
+        self, endpoint: EnforcementEndpoint, *, since: datetime
+    ) -> tuple[RefusedWorkload, ...]:
+        """Return the workloads that lack pods because of our quotas, the longest refused first.
+
+        Args:
+            endpoint: Which cluster.
+            since: Those whose last refusal is older are left out, UTC.
 
         Raises:
             SourceUnavailableError: The cluster did not answer, or refused us.

@@ -16,6 +16,8 @@ from quotas.protocols import QuotaEnforcer
 from quotas.selectors.enforcement.targets import due_target_ids, unread_target_ids
 from quotas.services.enforcement import applying as enforcement
 from quotas.services.enforcement import targets as target_plans
+from quotas.services.enforcement.coverage import refresh_coverage
+from quotas.services.enforcement.refused_pods import refresh_refused_pods
 from quotas.services.limits.changes import ENFORCEMENT
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
@@ -39,10 +41,12 @@ def tick(at: datetime, actor: Actor = ACTOR) -> int:
         at: When, UTC.
         actor: The account that ticks.
     """
+    enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
+    refresh_coverage(enforcer=enforcer, actor=actor, at=at)
+    refresh_refused_pods(enforcer=enforcer, actor=actor, at=at)
     refresh_targets(at=at, actor=actor)
     due = due_target_ids(at=at, limit=TARGETS_PER_TICK)
     unread = unread_target_ids(at=at, limit=TARGETS_PER_TICK)
-    enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
     enforcement.apply_targets(target_ids=due, enforcer=enforcer, actor=actor, at=at)
     enforcement.check_targets(target_ids=unread, enforcer=enforcer, actor=actor, at=at)
     return len(due) + len(unread)
@@ -65,6 +69,8 @@ def tick_enforcement() -> Iterator[int]:
     """
     enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
     unread = _batches(unread_target_ids(at=database_now(), limit=TARGETS_PER_TICK))
+    refresh_coverage(enforcer=enforcer, actor=ACTOR, at=database_now())
+    refresh_refused_pods(enforcer=enforcer, actor=ACTOR, at=database_now())
     for _ in range(ROUNDS_MAX):
         refresh_targets(at=database_now(), actor=ACTOR)
         due = due_target_ids(at=database_now(), limit=TARGETS_PER_TICK)

@@ -31,6 +31,7 @@ def purge(
     return retention.PurgedReservations(
         reservations=after(settings.RESERVATION_KEPT_DAYS, retention.purge_reservations),
         refusals=after(settings.REFUSALS_KEPT_DAYS, retention.fold_refusals),
+        admitted_pods=after(settings.RESERVATION_KEPT_DAYS, retention.purge_admitted_pods),
     )
 
 

@@ -114,7 +114,11 @@ def ask_of(review: Review, obj: JSON, facts: AdmissionFacts) -> PodAsk:
     Raises:
         PodInvalidError: No API server creates such an object, or its requests cannot be counted.
     """
-    ask = pod_ask(obj if review.kind == "Pod" else {**obj, "spec": {}}, offered=facts.offered)
+    ask = pod_ask(
+        obj if review.kind == "Pod" else {**obj, "spec": {}},
+        offered=facts.offered,
+        classes=facts.classes,
+    )
     if review.kind == "Pod":
         return ask
     if is_for_extended_resource(obj) and review.requester.username == SCHEDULER:

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from tenants.adapters.process_counts import all_processes
@@ -24,6 +24,20 @@ SECONDS = Histogram(
     buckets=(0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
     registry=REGISTRY,
 )
+
+
+UNSELECTED = Gauge(
+    "gpu_ledger_admission_unselected_namespaces",
+    "Namespaces of projects that the applied webhook configuration leaves out, by cluster.",
+    ("cluster",),
+    registry=REGISTRY,
+    multiprocess_mode="livemax",
+)
+
+
+def count_unselected(cluster: str, namespaces: int) -> None:
+    """Note how many namespaces of projects the applied configuration leaves out."""
+    UNSELECTED.labels(cluster).set(namespaces)
 
 
 def count_answer(cluster: str, endpoint: str, reason: str, *, nanoseconds: int) -> None:

@@ -21,6 +21,7 @@ from quotas.selectors.admission.facts import AdmissionFacts
 from quotas.services.admission.admission import is_too_large, question_json
 from quotas.webhook import answers
 from quotas.webhook.answers import ADMIT, FACTS, WebhookResponse
+from quotas.webhook.claim_owners import WithPod
 from quotas.webhook.decisions import AdmissionTerms, Decision
 from quotas.webhook.figures import NANOSECONDS
 from quotas.webhook.pods import Weighed, weigh_pod
@@ -67,6 +68,8 @@ class AdmissionFront:
         except NoReviewError as error:
             return answers.no_review(error)
         weighed = weigh_pod(review, facts, terms=self._terms)
+        if isinstance(weighed, WithPod):
+            return None
         decided = await self._asked(weighed) if isinstance(weighed, Weighed) else weighed
         if decided is None:
             return None

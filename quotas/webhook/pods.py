@@ -1,29 +1,32 @@
-"""Pods and claims: may this one be created, or changed."""
+"""Pods and ResourceClaims: may this one be created."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property, partial
+from typing import TypeVar
 
+from metering.domain.catalogue.names import possible_sizes
 from quotas.domain.admission import denials
-from quotas.domain.admission.demands import UnknownDeviceError, demands_of, possible_sizes
+from quotas.domain.admission.demands import UnknownDeviceError, demands_of
 from quotas.domain.admission.node_fit import Placement
 from quotas.domain.admission.ownership import (
     KnownRequester,
     controlling_kind,
     identity_of,
     is_forged,
-    labelled_owner,
     owner_of,
 )
-from quotas.domain.admission.pod_fields import JSON, PodInvalidError
-from quotas.domain.admission.pods import WORK_KIND_LABEL, PodAsk
+from quotas.domain.admission.pod_fields import PodInvalidError
+from quotas.domain.admission.pods import PodAsk
 from quotas.domain.admission.review import CREATE, UPDATE, Review
 from quotas.domain.admission.values import AdmissionVerdict, Demand, PodQuestion, VerdictCode
 from quotas.domain.isolation.rules import IsolationProblem, find_isolation_problem
 from quotas.selectors.admission.facts import AdmissionFacts
 from quotas.services.admission.admission import admit
+from quotas.webhook.changes import decide_change
+from quotas.webhook.claim_owners import WithPod, keep_pod, owner_of_pod, pod_of_claim
 from quotas.webhook.decisions import (
     CLAIM,
     POD,
@@ -38,58 +41,6 @@ from quotas.webhook.decisions import (
 from quotas.webhook.unseen import free_own, is_read
 from tenants.models.cluster import AdmissionMode
 
-
-def decide_change(review: Review, ask: PodAsk, facts: AdmissionFacts) -> Decision:
-    """Decide on a change of a pod or a claim.
-
-    Args:
-        review: The question.
-        ask: Its request after the change.
-        facts: Of the cluster that asks.
-
-    Raises:
-        PodInvalidError: What was is no object of an API server.
-    """
-    if review.old is None:
-        return malformed("The review of a change does not tell what was.")
-    old = ask_of(review, review.old, facts)
-    if not any(one.concerns_gpus or one.has_claims for one in (ask, old)):
-        return allowed("no_gpus")
-    return (
-        _changed(ask, old)
-        or _relabelled(review.obj or {}, review.old, facts.user_label)
-        or _newly_forged(review)
-        or allowed("unchanged")
-    )
-
-
-def _changed(ask: PodAsk, old: PodAsk) -> Decision | None:
-    """Return the denial of a change to the fields by which a pod was admitted."""
-    if ask.owner != old.owner:
-        return refused("owner_changed", denials.OWNER_CHANGED)
-    if ask.requests != old.requests:
-        return refused("request_changed", denials.REQUEST_CHANGED)
-    known = {*old.hidden, *old.beside}
-    new_ways = tuple(way for way in (*ask.hidden, *ask.beside) if way not in known)
-    # An ephemeral container cannot request what it reaches.
-    return refused("hidden_gpus", denials.hidden_gpus(new_ways)) if new_ways else None
-
-
-def _relabelled(obj: JSON, old: JSON, user_label: str) -> Decision | None:
-    """Return the refusal of a change of what a pod is counted for."""
-    if labelled_owner(obj, user_label) != labelled_owner(old, user_label):
-        return refused("label_changed", denials.label_changed(user_label))
-    if labelled_owner(obj, WORK_KIND_LABEL) != labelled_owner(old, WORK_KIND_LABEL):
-        return refused("label_changed", denials.label_changed(WORK_KIND_LABEL))
-    return None
-
-
-def _newly_forged(review: Review) -> Decision | None:
-    if is_forged_claim(review, review.obj) and not is_forged_claim(review, review.old):
-        return refused("forged_claim", denials.FORGED_CLAIM)
-    return None
-
-
 NO_UID = "metadata.uid is missing: this must be asked as a validating webhook."
 HALF_MILLISECONDS = 2_000
 """Divides a deadline: half of it, in seconds, may pass before a pod is asked again."""
@@ -97,6 +48,7 @@ JUDGED_MAX = 1_000
 """Size of the cache of checked requests; entries are valid for the same facts only."""
 JUDGED_PARTS_MAX = 64
 """Largest request in the cache, in resources and conditions."""
+Answered = TypeVar("Answered")
 NO_PODS = "This endpoint is for pods and resource claims: have the webhook's rules checked."
 
 
@@ -115,6 +67,8 @@ def decide_pod(
         django.db.Error: The database is unavailable.
     """
     weighed = weigh_pod(review, facts, terms=terms)
+    if isinstance(weighed, WithPod):
+        weighed = _answered(facts, partial(weighed.weigh, at))
     if isinstance(weighed, Decision):
         return weighed
     ask = partial(
@@ -133,18 +87,25 @@ def decide_pod(
 
 def weigh_pod(
     review: Review, facts: AdmissionFacts, *, terms: AdmissionTerms
-) -> "Decision | Weighed":
-    """Return the decision if no query is needed, else the query."""
+) -> "Decision | Weighed | WithPod":
+    """Return the decision if no query is needed, else the query, or what goes before it."""
     if facts.mode is AdmissionMode.OFF:
         return allowed("off")
+    return _answered(facts, partial(_weighed, review, facts, terms))
+
+
+def _answered(facts: AdmissionFacts, weigh: Callable[[], Answered]) -> Answered | Decision:
+    """Return what a function returns, and a decision as the cluster's mode has it."""
     try:
-        weighed = _weighed(review, facts, terms)
+        weighed = weigh()
     except PodInvalidError as error:
         return malformed(str(error)).under(facts)
     return weighed.under(facts) if isinstance(weighed, Decision) else weighed
 
 
-def _weighed(review: Review, facts: AdmissionFacts, terms: AdmissionTerms) -> "Decision | Weighed":
+def _weighed(
+    review: Review, facts: AdmissionFacts, terms: AdmissionTerms
+) -> "Decision | Weighed | WithPod":
     kind = (review.group, review.kind)
     if kind not in {POD, CLAIM}:
         return malformed(NO_PODS)
@@ -155,7 +116,12 @@ def _weighed(review: Review, facts: AdmissionFacts, terms: AdmissionTerms) -> "D
     ask = ask_of(review, review.obj, facts)
     if review.operation == UPDATE:
         return decide_change(review, ask, facts)
-    return _Creation(review, ask, facts, terms).weighed()
+    pod_uid = pod_of_claim(review, facts)
+    if not pod_uid:
+        return _Creation(review, ask, facts, terms).weighed()
+    return WithPod(
+        lambda _: _Creation(review, ask, facts, terms, owner_of_pod(facts, pod_uid)).counted()
+    )
 
 
 @dataclass(frozen=True)
@@ -216,14 +182,28 @@ class Weighed:
 
 @dataclass(frozen=True)
 class _Creation:
-    """One pod or claim to be created."""
+    """One pod or ResourceClaim to be created.
+
+    Attributes:
+        pod_owner: Of the pod that a claim was made for; "" for all others.
+    """
 
     review: Review
     ask: PodAsk
     facts: AdmissionFacts
     terms: AdmissionTerms
+    pod_owner: str = ""
 
-    def weighed(self) -> Decision | Weighed:
+    def weighed(self) -> Decision | Weighed | WithPod:
+        """Return the first denial, or the query; of a pod with ResourceClaims its owner is kept."""
+        if self.ask.concerns_gpus or not self.ask.has_claims:
+            return self.counted()
+        if is_forged(self.ask, self._identity) and self.facts.mode is AdmissionMode.ENFORCE:
+            return self._forged()
+        owner = owner_of(self.ask, self._identity)
+        return keep_pod(self.review, self.facts, uid=self.ask.uid, owner=owner)
+
+    def counted(self) -> Decision | Weighed:
         """Return the first denial, or the query.
 
         In a cluster that only warns the query always runs: everything counts there.
@@ -249,20 +229,23 @@ class _Creation:
 
     def _refusal(self) -> Decision | None:
         if is_forged(self.ask, self._identity):
-            message = denials.forged_owner(self.ask.owner, self._identity.person)
-            return refused("forged_owner", message)
+            return self._forged()
         if is_forged_claim(self.review, self.review.obj):
             return refused("forged_claim", denials.FORGED_CLAIM)
         if self.ask.hidden:
             return refused("hidden_gpus", denials.hidden_gpus(self.ask.hidden))
         return None
 
+    def _forged(self) -> Decision:
+        message = denials.forged_owner(self.ask.owner, self._identity.person)
+        return refused("forged_owner", message)
+
     @cached_property
     def _identity(self) -> KnownRequester:
         return identity_for(self.review, self.facts)
 
     def _question(self, demands: tuple[Demand, ...]) -> PodQuestion:
-        owner = owner_of(self.ask, self._identity)
+        owner = self.pod_owner or owner_of(self.ask, self._identity)
         return question_of(
             self.review, self.ask, demands, self.facts, owner=owner, terms=self.terms
         )

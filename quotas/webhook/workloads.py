@@ -22,6 +22,7 @@ from quotas.domain.admission.pods import PodAsk, pod_ask
 from quotas.domain.admission.review import CREATE, UPDATE, Review
 from quotas.domain.admission.values import Demand, PodQuestion
 from quotas.domain.admission.workload_templates import Template, templates_of
+from quotas.selectors.admission.caps import cap_shortages
 from quotas.selectors.admission.facts import AdmissionFacts, AdmissionTenant
 from quotas.selectors.limits.in_force import limits_in_force
 from quotas.services.admission.admission import admit
@@ -81,7 +82,11 @@ def _decided(
             return refused("forged_owner", denials.forged_owner(label, person))
     looks = [
         _TemplateRequest(
-            review, facts, terms, template, pod_ask(template.pod, offered=facts.offered)
+            review,
+            facts,
+            terms,
+            template,
+            pod_ask(template.pod, offered=facts.offered, classes=facts.classes),
         )
         for template, old in templates[:TEMPLATES_ASKED_MAX]
         if template.pod != old
@@ -165,8 +170,9 @@ class _TemplateRequest:
         question = question_of(
             self.review, self.ask, together, self.facts, owner=self._owner, terms=self.terms
         )
+        question = _only_asking(question, self.review)
         verdict = admit(
-            question=_only_asking(question, self.review),
+            question=question,
             at=at,
             ttl_seconds=self.terms.ttl_seconds,
             unbound=self.terms.unbound,
@@ -175,6 +181,15 @@ class _TemplateRequest:
         if not verdict.is_allowed:
             place = place_of(self.review.namespace, self.facts, self.terms)
             yield f"It does not fit now: {place.refusal(verdict)}"
+            return
+        for shortage in cap_shortages(question, at=at):
+            yield denials.cap_too_small(
+                self.review.namespace,
+                shortage.resource,
+                asked=shortage.asked_units,
+                hard=shortage.hard_units,
+                used=shortage.used_units,
+            )
 
     @property
     def _owner(self) -> str:
@@ -246,5 +261,5 @@ def asks_gpus(pod: JSON, facts: AdmissionFacts) -> bool:
     Raises:
         PodInvalidError: It is no pod.
     """
-    ask = pod_ask(pod, offered=facts.offered)
+    ask = pod_ask(pod, offered=facts.offered, classes=facts.classes)
     return ask.concerns_gpus or ask.has_claims

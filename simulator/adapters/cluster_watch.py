@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from metering.domain.catalogue.names import DEVICE_NAMES
 from metering.domain.catalogue.units import sanitise
 from metering.protocols import ContainerKind, ContainerRequest
 from metering.protocols.watch import (
@@ -38,7 +39,7 @@ from simulator.cluster.scenario import (
 )
 from tenants.domain.errors import SourceUnavailableError
 
-GPU_RESOURCES: Final = re.compile(r"nvidia\.com/(gpu|mig-).*")
+GPU_RESOURCES: Final = re.compile(DEVICE_NAMES)
 PAGE_OBJECTS: Final = 500
 GRACE: Final = timedelta(seconds=30)
 """Between the request to delete a pod and its deletion time."""

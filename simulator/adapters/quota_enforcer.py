@@ -4,11 +4,14 @@ One store per process and cluster slug, so that all enforcers share the same clu
 uses no network and does not admit or refuse pods.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import RLock
-from typing import ClassVar, Final
+from datetime import datetime
+from threading import Condition, RLock
+from typing import Any, ClassVar, Final
 
+from quotas.domain.enforcement.refused_pods import RefusedWorkload
 from quotas.domain.enforcement.resource_quota import total_of
 from quotas.protocols import (
     DesiredQuota,
@@ -17,8 +20,10 @@ from quotas.protocols import (
     QuotaConflictError,
     StaleGenerationError,
 )
+from quotas.protocols.drift import QuotaEvent, QuotaList, QuotaVersionExpiredError
 from tenants.domain.errors import SourceUnavailableError
 
+OBJECT_NAME: Final = "gpu-ledger"
 FIELD_MANAGER: Final = "gpu-ledger"
 
 
@@ -50,16 +55,27 @@ class ReceivingCluster:
         missing_namespaces: Namespaces the cluster does not have; it has all others.
         failure: Why nothing is answered, such as "timeout"; "" while the cluster is well.
         is_status_late: Whether the status lags behind the spec.
+        events: Every change of our quotas, oldest first; a version is how many there were.
+        oldest_version: The oldest version from which a watch may begin.
+        watches: How many streams were opened.
+        webhooks: Validating webhooks of this service, as an API server returns them.
+        refused: Workloads that lack pods because of our quotas, and when they were last refused.
     """
 
     def __init__(self) -> None:
         self.lock = RLock()
+        self.changed = Condition(self.lock)
+        self.events: list[QuotaEvent] = []
+        self.oldest_version = 0
+        self.watches = 0
         self.quotas: dict[str, SimulatedQuota] = {}
         self.used: dict[str, dict[str, int]] = {}
         self.foreign: dict[str, dict[str, dict[str, int]]] = {}
         self.missing_namespaces: set[str] = set()
         self.failure = ""
         self.is_status_late = False
+        self.webhooks: tuple[Mapping[str, Any], ...] = ()
+        self.refused: list[tuple[RefusedWorkload, datetime]] = []
 
     def edit_by_hand(self, namespace: str, hard: Mapping[str, int], *, manager: str) -> None:
         """Change keys as `kubectl edit` does: the values and their ownership move."""
@@ -69,11 +85,33 @@ class ReceivingCluster:
                 if quota.hard.get(key) != units:
                     quota.owners[key] = {manager}
                 quota.hard[key] = units
+            self.note(namespace)
 
     def delete_by_hand(self, namespace: str) -> None:
         """Delete a namespace's quota object."""
         with self.lock:
             self.quotas.pop(namespace, None)
+            self.note(namespace)
+
+    def note(self, namespace: str) -> None:
+        """Report a change of a namespace's quota to watches."""
+        with self.changed:
+            version = str(len(self.events) + 1)
+            key = (namespace, OBJECT_NAME)
+            self.events.append(QuotaEvent(version, key, self.state(namespace)))
+            self.changed.notify_all()
+
+    def state(self, namespace: str) -> str:
+        """Return a quota's values as text; "" without one."""
+        quota = self.quotas.get(namespace)
+        return "" if quota is None else json.dumps([quota.hard, quota.burst], sort_keys=True)
+
+    def purge_history(self) -> None:
+        """Expire the versions so far, and end watches that continue from them."""
+        with self.changed:
+            self.oldest_version = len(self.events) + 1
+            self.events.append(QuotaEvent(str(self.oldest_version)))
+            self.changed.notify_all()
 
     def add_foreign(self, namespace: str, name: str, hard: Mapping[str, int]) -> None:
         """Add a quota of another name and another manager."""
@@ -119,6 +157,7 @@ class SimulatedQuotaEnforcer:
             before = self.read(endpoint, desired.namespace)
             _apply(quota, desired)
             cluster.quotas[desired.namespace] = quota
+            cluster.note(desired.namespace)
             return before if cluster.is_status_late else self.read(endpoint, desired.namespace)
 
     def read(self, endpoint: EnforcementEndpoint, namespace: str) -> LiveQuota:
@@ -139,6 +178,54 @@ class SimulatedQuotaEnforcer:
                 managers=quota.others,
                 foreign=dict(cluster.foreign.get(namespace, {})),
             )
+
+    def list_quotas(self, endpoint: EnforcementEndpoint) -> QuotaList:
+        """Return the quotas of a cluster; see `QuotaWatchSource.list_quotas`."""
+        cluster = self.cluster(endpoint.slug)
+        with cluster.lock:
+            _require_reachable(cluster)
+            return QuotaList(
+                version=str(len(cluster.events)),
+                quotas={name: self.read(endpoint, name) for name in sorted(cluster.quotas)},
+                states={(name, OBJECT_NAME): cluster.state(name) for name in cluster.quotas},
+            )
+
+    def watch_quotas(
+        self, endpoint: EnforcementEndpoint, *, version: str, timeout_seconds: int
+    ) -> Iterator[QuotaEvent]:
+        """Yield every change after a version; see `QuotaWatchSource.watch_quotas`."""
+        cluster, position = self.cluster(endpoint.slug), int(version)
+        with cluster.lock:
+            cluster.watches += 1
+        while True:
+            with cluster.changed:
+                _require_reachable(cluster)
+                if position < cluster.oldest_version:
+                    raise QuotaVersionExpiredError("The version is too old.")
+                if position == len(cluster.events) and not cluster.changed.wait(timeout_seconds):
+                    return
+                if position < cluster.oldest_version:
+                    raise QuotaVersionExpiredError("The version is too old.")
+                events = cluster.events[position:]
+            position += len(events)
+            yield from events
+
+    def read_webhooks(self, endpoint: EnforcementEndpoint) -> tuple[Mapping[str, Any], ...]:
+        """Return the webhooks of this service; see `QuotaEnforcer.read_webhooks`."""
+        cluster = self.cluster(endpoint.slug)
+        with cluster.lock:
+            _require_reachable(cluster)
+            return cluster.webhooks
+
+    def read_refused(
+        self, endpoint: EnforcementEndpoint, *, since: datetime
+    ) -> tuple[RefusedWorkload, ...]:
+        """Return what lacks pods; see `QuotaEnforcer.read_refused`."""
+        cluster = self.cluster(endpoint.slug)
+        with cluster.lock:
+            _require_reachable(cluster)
+            found = [one for one, last_at in cluster.refused if last_at >= since]
+            return tuple(sorted(found, key=lambda one: one.asked_at))
 
 
 def _require_reachable(cluster: ReceivingCluster) -> None:
@@ -163,16 +250,24 @@ def _refuse_stale(quota: SimulatedQuota, desired: DesiredQuota) -> None:
 
 
 def _refuse_conflict(quota: SimulatedQuota, desired: DesiredQuota) -> None:
-    managers = {
-        manager
-        for key, units in desired.hard.items()
+    """Refuse to change keys of others; with force they lose them."""
+    differing = {
+        key: units
+        for key, units in sorted(desired.hard.items())
         if key in quota.hard and quota.hard[key] != units
-        for manager in quota.owners[key] - {FIELD_MANAGER}
     }
+    if desired.is_forced:
+        quota.owners |= {key: set() for key in differing}
+    managers = {manager for key in differing for manager in quota.owners[key] - {FIELD_MANAGER}}
     if managers:
         names = tuple(sorted(managers))
+        found = tuple(
+            f"{key} is {quota.hard[key]} instead of {units}" for key, units in differing.items()
+        )
         raise QuotaConflictError(
-            f"The quota is also managed by {', '.join(names)}.", managers=names
+            f"The quota is also managed by {', '.join(names)}: {', '.join(found)}.",
+            managers=names,
+            differences=found,
         )
 
 

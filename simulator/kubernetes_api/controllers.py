@@ -1,9 +1,10 @@
 """The controllers behind the API, run in one thread a little after each write.
 
-Jobs as far as quotas and preemption meet them (no failure, no backoff, no indexes), namespaces
-that are being deleted, quotas, disruption budgets, and the condition of Kueue's queues.
-Source: kubernetes/pkg/controller/job/job_controller.go; kubernetes-sigs/kueue,
-pkg/controller/core/clusterqueue_controller.go.
+Jobs as far as quotas and preemption meet them (no failure, no backoff, no indexes), ResourceClaims
+made from templates, namespaces that are being deleted, quotas, disruption budgets, and the
+condition of Kueue's queues.
+Source: kubernetes/pkg/controller, job/job_controller.go and resourceclaim/controller.go;
+kubernetes-sigs/kueue, pkg/controller/core/clusterqueue_controller.go.
 """
 
 import random
@@ -17,12 +18,16 @@ from simulator.kubernetes_api.errors import JSON, StatusError
 from simulator.kubernetes_api.quota import TERMINAL, reconcile_quotas
 from simulator.kubernetes_api.removal import delete_object, reconcile_budgets
 from simulator.kubernetes_api.resources import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
     CLUSTER_QUEUES,
+    EVENTS,
     JOBS,
     LOCAL_QUEUES,
     NAMESPACES,
     PODS,
     RESOURCES,
+    Resource,
 )
 from simulator.kubernetes_api.store import ObjectStore
 from simulator.kubernetes_api.writing import create_object
@@ -31,6 +36,10 @@ DELAY_SECONDS: Final = (0.005, 0.05)
 """Between a write and what follows from it; a real server took 5 ms to 1.3 s."""
 _WAKE_SECONDS: Final = 0.2
 _JOB_CONTROLLER: Final = service_account("kube-system", "job-controller", uid="job-controller")
+_CLAIM_CONTROLLER: Final = service_account(
+    "kube-system", "resource-claim-controller", uid="resource-claim-controller"
+)
+_MANAGER: Final = "kube-controller-manager"
 _OPEN: Final = "None"
 Reconcile = Callable[[ObjectStore], None]
 
@@ -55,6 +64,7 @@ class ControllerThread:
         self._store = store
         self._controllers = (
             reconcile_jobs,
+            reconcile_claims,
             *more,
             end_namespaces,
             reconcile_budgets,
@@ -109,25 +119,95 @@ def reconcile_jobs(store: ObjectStore) -> None:
             if spec.get("completions") is not None:
                 left = spec["completions"] - _count(pods, "Succeeded") - len(active)
                 missing = min(missing, left)
-            with suppress(StatusError):
+            try:
                 for _ in range(missing):
                     create_object(_job_write(store, key[0]), pod_of(job))
+            except StatusError as error:
+                _record_refusal(store, job, error.body["message"])
         store.put_status(JOBS, key, _job_status(store, job, is_complete=is_complete))
+
+
+def _record_refusal(store: ObjectStore, job: JSON, message: str) -> None:
+    """Write the event of a pod that was not created; at most one write a second for each Job."""
+    metadata, now = job["metadata"], store.now()
+    key = (metadata["namespace"], f"{metadata['name']}.{metadata['uid']}")
+    known = store.get(EVENTS, key)
+    if known is not None and known["lastTimestamp"] == now:
+        return
+    about = {name: metadata[name] for name in ("name", "namespace", "uid")}
+    event = {
+        "metadata": {
+            "name": key[1],
+            "namespace": key[0],
+            "uid": store.new_uid() if known is None else known["metadata"]["uid"],
+            "creationTimestamp": now if known is None else known["firstTimestamp"],
+        },
+        "involvedObject": {"apiVersion": JOBS.api_version, "kind": JOBS.kind, **about},
+        "reason": "FailedCreate",
+        "type": "Warning",
+        "message": f"Error creating: {message}",
+        "firstTimestamp": now if known is None else known["firstTimestamp"],
+        "lastTimestamp": now,
+        "count": 1 if known is None else known["count"] + 1,
+        "source": {"component": "job-controller"},
+    }
+    store.put(EVENTS, key, event)
 
 
 def pod_of(job: JSON) -> JSON:
     """Return a new pod of a Job's template, owned by it."""
     metadata, template = job["metadata"], job["spec"]["template"]
-    owner = {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
-        "name": metadata["name"],
-        "uid": metadata["uid"],
+    owners = [_controlled_by(JOBS, job)]
+    own = {"generateName": f"{metadata['name']}-", "ownerReferences": owners}
+    return {"metadata": {**(template.get("metadata") or {}), **own}, "spec": template["spec"]}
+
+
+def reconcile_claims(store: ObjectStore) -> None:
+    """Make the ResourceClaims of templates, and name them in the status of their pods."""
+    for key, pod in store.items(PODS):
+        made = {one["name"] for one in pod["status"].get("resourceClaimStatuses", [])}
+        for wanted in pod["spec"].get("resourceClaims") or []:
+            template = store.get(
+                CLAIM_TEMPLATES, (key[0], wanted.get("resourceClaimTemplateName", ""))
+            )
+            if template is None or wanted["name"] in made or not _is_active(pod):
+                continue
+            # A refusal, such as a webhook's, is tried again.
+            with suppress(StatusError):
+                write = Write(store, CLAIMS, (key[0], ""), _MANAGER, user=_CLAIM_CONTROLLER)
+                claim = create_object(write, _claim_of(pod, wanted["name"], template["spec"]))
+                named = {
+                    "name": wanted["name"],
+                    "resourceClaimName": claim["metadata"]["name"],
+                }
+                status = store.read(PODS, key)["status"]
+                known = status.get("resourceClaimStatuses", [])
+                store.put_status(PODS, key, {**status, "resourceClaimStatuses": [*known, named]})
+
+
+def _claim_of(pod: JSON, name: str, template: JSON) -> JSON:
+    metadata = template.get("metadata") or {}
+    annotations = {
+        **(metadata.get("annotations") or {}),
+        "resource.kubernetes.io/pod-claim-name": name,
+    }
+    own = {
+        "generateName": f"{pod['metadata']['name']}-{name}-",
+        "annotations": annotations,
+        "ownerReferences": [_controlled_by(PODS, pod)],
+    }
+    return {"metadata": {**metadata, **own}, "spec": template["spec"]}
+
+
+def _controlled_by(resource: Resource, obj: JSON) -> JSON:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": obj["metadata"]["name"],
+        "uid": obj["metadata"]["uid"],
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    own = {"generateName": f"{metadata['name']}-", "ownerReferences": [owner]}
-    return {"metadata": {**(template.get("metadata") or {}), **own}, "spec": template["spec"]}
 
 
 def end_namespaces(store: ObjectStore) -> None:
@@ -163,8 +243,7 @@ def reconcile_queues(store: ObjectStore) -> None:
 
 
 def _job_write(store: ObjectStore, namespace: str, name: str = "") -> Write:
-    manager = "kube-controller-manager"
-    return Write(store, PODS, (namespace, name), manager, user=_JOB_CONTROLLER)
+    return Write(store, PODS, (namespace, name), _MANAGER, user=_JOB_CONTROLLER)
 
 
 def _pods_of(store: ObjectStore, job: JSON) -> list[JSON]:

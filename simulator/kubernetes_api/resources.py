@@ -119,9 +119,13 @@ PODS: Final = _serve(
     short_name="po",
     fields=("spec.nodeName", "spec.schedulerName", "spec.serviceAccountName", "status.phase"),
 )
+CONFIG_MAPS: Final = _serve("configmaps", "ConfigMap", subresources=(), short_name="cm")
 QUOTAS: Final = _serve("resourcequotas", "ResourceQuota", short_name="quota")
 SERVICE_ACCOUNTS: Final = _serve(
     "serviceaccounts", "ServiceAccount", subresources=("token",), short_name="sa"
+)
+EVENTS: Final = _serve(
+    "events", "Event", subresources=(), short_name="ev", fields=("reason", "type")
 )
 SERVICES: Final = _serve("services", "Service", short_name="svc")
 BUDGETS: Final = _serve("poddisruptionbudgets", "PodDisruptionBudget", POLICY, short_name="pdb")

@@ -13,7 +13,13 @@ from typing import Final, Self
 
 from simulator.cluster.exporters.object_series import QuotaStatus
 from simulator.cluster.scenario import SimulatedCluster
-from simulator.kubernetes_api.access import HOST, Tokens, make_identity, write_kubeconfig
+from simulator.kubernetes_api.access import (
+    HOST,
+    ServerCertificates,
+    Tokens,
+    make_identity,
+    write_kubeconfig,
+)
 from simulator.kubernetes_api.controllers import DELAY_SECONDS, ControllerThread
 from simulator.kubernetes_api.errors import StatusError
 from simulator.kubernetes_api.pods import load_cluster, quota_statuses, run_pods
@@ -41,6 +47,7 @@ class KubernetesAPI:
         first_version: Where its history begins; a server that is started again begins later than
             it ended, so that an old version, or the uid of an old object, is never a new one's.
         compile_condition: Compiles CEL expressions; None refuses match conditions.
+        identity: The certificates of the server that is started again; None makes them.
 
     Attributes:
         store: The objects.
@@ -57,9 +64,10 @@ class KubernetesAPI:
         runs_pods: bool = False,
         first_version: int = FIRST_VERSION,
         compile_condition: Compile | None = None,
+        identity: ServerCertificates | None = None,
     ) -> None:
         """Make the certificate and bind the port; nothing is answered before `start`."""
-        self.identity = make_identity(folder)
+        self.identity = identity or make_identity(folder)
         self.store = ObjectStore(version=first_version)
         self.store.compile_condition = compile_condition
         self.store.client_certificate = (

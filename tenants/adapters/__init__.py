@@ -1,6 +1,6 @@
 """Adapters: access to clusters, mail servers and webhooks for all apps. They import no model."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.utils.module_loading import import_string
@@ -18,3 +18,13 @@ def notification_senders(setting: Mapping[str, Mapping[str, Any]]) -> dict[str, 
         kind: import_string(chosen["BACKEND"])(**chosen.get("OPTIONS", {}))
         for kind, chosen in setting.items()
     }
+
+
+def cluster_advice(setting: str) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    """Return the function that says what is wrong with the resource names a cluster offers.
+
+    Args:
+        setting: Dotted path of a function: apps above know which names have a size.
+    """
+    advise: Callable[[Sequence[str]], tuple[str, ...]] = import_string(setting)
+    return advise

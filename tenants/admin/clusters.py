@@ -5,11 +5,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db.models import Model
+from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
+from tenants.adapters import cluster_advice
 from tenants.adapters.cluster_reach import reach_problems, read_secrets
-from tenants.admin.base import ServiceAdmin, ServiceForm, row_action
+from tenants.admin.base import RowForm, ServiceAdmin, ServiceForm, row_action
 from tenants.domain.actors import Actor
 from tenants.domain.hours import floor_hour, hours_text
 from tenants.models import Cluster, NamespaceBinding
@@ -65,6 +69,19 @@ class ClusterAdmin(ServiceAdmin):
             actor=actor,
             at=at,
         )
+
+    def save_model(
+        self,
+        request: HttpRequest,
+        obj: Model,
+        form: RowForm,
+        change: bool,  # noqa: FBT001 - Django's signature.
+    ) -> None:
+        """Show what may be wrong about the saved cluster."""
+        super().save_model(request, obj, form, change)
+        advise = cluster_advice(settings.CLUSTER_ADVICE)
+        for sentence in advise(obj.offered_resources) if isinstance(obj, Cluster) else ():
+            self.message_user(request, sentence, messages.WARNING)
 
     @row_action("Close", done="is closed")
     def close_clusters(self, row: Cluster, *, actor: Actor, at: datetime) -> None:

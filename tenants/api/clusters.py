@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
@@ -16,6 +17,7 @@ from tenants.access import (
     clusters_visible_to,
     require_capability,
 )
+from tenants.adapters import cluster_advice
 from tenants.adapters.cluster_reach import reach_problems, read_secrets
 from tenants.api.conditional import if_match
 from tenants.api.filters import StrictFilterSet
@@ -79,6 +81,23 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
             "created_at",
         )
         read_only_fields = fields
+
+
+class OneClusterSerializer(ClusterSerializer):
+    """One cluster, with what may be wrong about it."""
+
+    warnings = serializers.SerializerMethodField(
+        help_text="Offered resources that no rule of the size catalogue names, one sentence each."
+    )
+
+    class Meta:
+        model = Cluster
+        fields = (*ClusterSerializer.Meta.fields, "warnings")
+        read_only_fields = fields
+
+    def get_warnings(self, cluster: Cluster) -> list[str]:
+        """Return a sentence for each offered resource without a size."""
+        return list(cluster_advice(settings.CLUSTER_ADVICE)(cluster.offered_resources))
 
 
 class ClusterChangeSerializer(StrictSerializer):
@@ -151,9 +170,13 @@ class ClusterFilter(StrictFilterSet):
 class ClusterViewSet(ReadingViewSet):
     """Clusters."""
 
-    serializer_class = ClusterSerializer
+    serializer_class = OneClusterSerializer
     filterset_class = ClusterFilter
     ordering = "slug"
+
+    def get_serializer_class(self) -> type[ClusterSerializer]:
+        """Return the fields of a list, which are read in one statement, or of one cluster."""
+        return ClusterSerializer if self.action == "list" else OneClusterSerializer
 
     def get_queryset(self) -> QuerySet[Cluster]:
         """Return every cluster to the platform's people, none to others."""

@@ -264,6 +264,7 @@ def test_who_catches_a_clusters_refusal_has_it_audited() -> None:
     """Adapters refuse credentials and addresses at use; `audited_use` is the one that notes it."""
     others = {
         "metering/management/commands/watch_cluster.py",  # Its loop notes it.
+        "metering/services/allocations/loop.py",  # Its leader notes it.
         "tenants/services/notifications/deliveries.py",  # Its receivers are no clusters.
         "tenants/services/audit.py",
     }

@@ -28,6 +28,7 @@ PAGES_OF_EVERY_KIND = {
         "/admin/metering/meteringexception/",
         "/admin/metering/catalogueversion/",
         "/admin/metering/deviceusage/sharing/",
+        "/admin/metering/deviceusage/unbilled/",
         "/admin/tenants/cluster/add/",
         "/admin/tenants/apitoken/add/",
     ),

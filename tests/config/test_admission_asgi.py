@@ -12,8 +12,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.test import override_settings
 from django.urls import path
 
-from config.admission_asgi import AdmissionEndpoints, checking_names
-from config.admission_protocol import CLIENT_NAME, Application, common_name
+from config.admission_asgi import AdmissionEndpoints, checking_clients
+from config.admission_protocol import CLIENT_NAME, Application, common_name, only_secrets
 from config.admission_wsgi import PlainHandler
 from quotas.domain.admission.review import REVIEW_BYTES_MAX
 from quotas.webhook.answers import WebhookResponse
@@ -198,10 +198,45 @@ def test_only_http_is_answered(webhooks: AdmissionEndpoints) -> None:
         answered(webhooks, {"type": "websocket"}, connect)
 
 
+async def may_ask(cluster: str, secret: str) -> bool:
+    return (cluster, secret) == ("hopper", SHOWN)
+
+
+SHOWN = "s" * 43
+
+
+@pytest.mark.parametrize(
+    ("where", "status"),
+    [
+        (f"/secret/{SHOWN}/admit/hopper/pods", 200),
+        (f"/secret/{SHOWN}/stamp/hopper", 200),
+        (f"/secret/{SHOWN}/admit/ampere/pods", 403),
+        (f"/secret/{'t' * 43}/admit/hopper/pods", 403),
+        (f"/secret/{SHOWN}x/admit/hopper/pods", 404),
+        (f"/secret/{SHOWN}/admit/hopper/pods/", 404),
+        (f"/secret/{SHOWN}/readyz", 404),
+        ("/admit/hopper/pods", 404),
+        ("/healthz", 404),
+        ("/metrics", 404),
+    ],
+)
+def test_on_its_port_a_secret_asks_for_its_own_cluster_alone(
+    webhooks: AdmissionEndpoints, front: Front, where: str, status: int
+) -> None:
+    application = only_secrets(checking_clients(webhooks, {"hopper": ("",)}, may_ask))
+
+    # A certificate that a client shows here was not verified.
+    found, _, body = asked(application, scope_of(where, **{CLIENT_NAME: "hopper"}), b"{}")
+
+    assert found == status
+    assert len(front.asked) == (status == 200)
+    assert SHOWN.encode() not in body
+
+
 def test_without_a_setting_a_certificate_asks_only_for_the_cluster_of_its_name(
     webhooks: AdmissionEndpoints, front: Front
 ) -> None:
-    application = checking_names(webhooks, {"ampere": ("apiserver",)})
+    application = checking_clients(webhooks, {"ampere": ("apiserver",)}, may_ask)
     shown = {CLIENT_NAME: "hopper"}
 
     assert asked(application, scope_of("/admit/hopper/pods", **shown), b"{}")[0] == 200
@@ -231,7 +266,7 @@ def test_without_a_setting_a_certificate_asks_only_for_the_cluster_of_its_name(
 def test_who_shows_no_name_of_a_cluster_asks_for_none(
     webhooks: AdmissionEndpoints, front: Front, where: str, status: int, name: str | None
 ) -> None:
-    application = checking_names(webhooks, {"hopper": ("", "kube-apiserver")})
+    application = checking_clients(webhooks, {"hopper": ("", "kube-apiserver")}, may_ask)
     shown = {} if name is None else {CLIENT_NAME: name}
 
     assert asked(application, scope_of(where, "GET", **shown))[0] == status
@@ -242,7 +277,8 @@ def test_who_shows_no_name_of_a_cluster_asks_for_none(
 def test_a_certificate_asks_for_the_cluster_it_is_named_for(
     webhooks: AdmissionEndpoints, front: Front
 ) -> None:
-    application = checking_names(webhooks, {"hopper": ("x", "kube-apiserver"), "ampere": ("y",)})
+    names = {"hopper": ("x", "kube-apiserver"), "ampere": ("y",)}
+    application = checking_clients(webhooks, names, may_ask)
     shown = {CLIENT_NAME: "kube-apiserver"}
 
     assert asked(application, scope_of("/admit/hopper/pods", **shown), b"{}")[0] == 200

@@ -5,12 +5,19 @@ from typing import Any
 import pytest
 import yaml
 
+from config.env import Environment
 from config.management.commands.serve_admission import GRACEFUL_SECONDS, Command, admission_command
 from quotas.domain.admission.webhook_configuration import Registration, configurations
 from tests.deploy.files import ROOT
 
 FOLDER = ROOT / "deploy" / "kubernetes"
-FILES = ("admission.yaml", "admission-certificate.yaml", "admission-monitor.yaml")
+FILES = (
+    "admission.yaml",
+    "admission-rbac.yaml",
+    "admission-certificate.yaml",
+    "admission-monitor.yaml",
+)
+CLUSTER_WIDE = {"ClusterRole", "ClusterRoleBinding"}
 PAGE = (ROOT / "docs/how-to/install-the-webhook.md").read_text("utf-8")
 LABELS = {"app.kubernetes.io/name": "gpu-ledger-admission"}
 SELECTOR = "app.kubernetes.io/managed-by=gpu-ledger"
@@ -121,10 +128,27 @@ def test_prometheus_finds_the_metrics_of_each_server() -> None:
     ]
 
 
+def test_the_server_finds_its_own_token_where_the_cluster_names_it() -> None:
+    mounts = {one["name"]: one["mountPath"] for one in pod()["containers"][0]["volumeMounts"]}
+    (volume,) = (one for one in pod()["volumes"] if one["name"] == "cluster")
+    token, authority = volume["projected"]["sources"]
+    account = found("admission-rbac.yaml", "ServiceAccount")["metadata"]["name"]
+    folder = Environment.model_fields["CLUSTER_SECRETS_DIR"].default
+
+    assert mounts["cluster"] == f"{folder}/hopper"
+    assert token["serviceAccountToken"]["path"] == "token"
+    assert authority["configMap"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+    assert pod()["serviceAccountName"] == account
+    binding = found("admission-rbac.yaml", "ClusterRoleBinding")
+    assert (binding["roleRef"]["name"], binding["subjects"][0]["name"]) == (account, account)
+    assert "`file:<slug>/token`" in PAGE
+
+
 def test_every_object_is_in_one_namespace_and_has_the_label() -> None:
     for file in FILES:
         for one in objects(file).values():
-            assert one["metadata"]["namespace"] == "gpu-ledger"
+            is_inside = one["kind"] not in CLUSTER_WIDE
+            assert one["metadata"].get("namespace") == ("gpu-ledger" if is_inside else None)
             assert one["metadata"]["labels"].items() >= LABELS.items()
 
 

@@ -7,7 +7,7 @@ import yaml
 from django.conf import settings
 
 from quotas.adapters.cluster_calls import ClusterCalls
-from quotas.adapters.kueue import API_VERSION
+from quotas.adapters.kueue import API_VERSION, CONFIGURATION_NAME, CONFIGURATION_PATH
 from tests.deploy.files import ROOT
 
 MANIFEST = ROOT / "deploy" / "kubernetes" / "enforcer-rbac.yaml"
@@ -20,24 +20,53 @@ def documents() -> dict[str, dict[str, Any]]:
 
 
 def test_the_role_allows_what_the_enforcers_ask_for_and_nothing_else() -> None:
-    quotas, queues = documents()["ClusterRole"]["rules"]
+    quotas, queues, *refused, webhooks = documents()["ClusterRole"]["rules"]
 
     assert quotas == {
         "apiGroups": [""],
         "resources": ["resourcequotas"],
-        "verbs": ["get", "list", "create", "patch"],
+        "verbs": ["get", "list", "watch", "create", "patch"],
     }
     assert queues == {
         "apiGroups": [API_VERSION.split("/")[0]],
         "resources": ["clusterqueues", "localqueues"],
         "verbs": ["get", "create", "patch"],
     }
+    assert [(one["apiGroups"], one["resources"], one["verbs"]) for one in refused] == [
+        ([""], ["events"], ["list"]),
+        ([""], ["replicationcontrollers"], ["get"]),
+        (["apps"], ["replicasets", "statefulsets"], ["get"]),
+        (["batch"], ["jobs"], ["get"]),
+    ]
+    assert webhooks == {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["validatingwebhookconfigurations"],
+        "verbs": ["get"],
+    }
 
 
-def test_the_adapters_only_read_and_apply() -> None:
+def test_the_role_for_kueue_allows_reading_its_configuration_and_nothing_else() -> None:
+    file = MANIFEST.with_name("kueue-rbac.yaml")
+    found = {one["kind"]: one for one in yaml.safe_load_all(file.read_text("utf-8"))}
+
+    assert found["Role"]["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [CONFIGURATION_NAME],
+            "verbs": ["get"],
+        }
+    ]
+    assert f"/namespaces/{found['Role']['metadata']['namespace']}/" in CONFIGURATION_PATH
+    assert found["RoleBinding"]["roleRef"]["name"] == found["Role"]["metadata"]["name"]
+    account = documents()["ServiceAccount"]
+    assert found["RoleBinding"]["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
+
+
+def test_the_adapters_only_read_watch_and_apply() -> None:
     asked = {name for name in vars(ClusterCalls) if not name.startswith("_")}
 
-    assert asked == {"get", "apply"}
+    assert asked == {"get", "watch", "apply"}
 
 
 def test_the_burst_class_is_the_settings_default_and_pushes_nobody_out() -> None:

@@ -101,6 +101,8 @@ CONCERNED = (
     PodCase("gpu", _of(limited("main", "nvidia.com/gpu"))),
     PodCase("gpu of the second", _of(container("a"), limited("b", "nvidia.com/gpu"))),
     PodCase("slice", _of(limited("main", "nvidia.com/mig-1g.10gb"))),
+    PodCase("of another maker", _of(limited("main", "amd.com/gpu"))),
+    PodCase("of a virtual GPU", _of(limited("main", "nvidia.com/GRID_T4-4Q"))),
     PodCase("offered", _of(limited("main", "example.com/gpu"))),
     PodCase(
         "device class",

@@ -9,13 +9,16 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.admission_server import PROBE_PORT
 from config.management.commands.serve import (
     METRICS_VARIABLE,
     SHARED_MEMORY,
     empty_metrics_folder,
 )
 
+PROBE_PORT = "ADMISSION_PROBE_PORT"
+"""The variable that names the port of probes, where there is one: they show no certificate."""
+SECRET_PORT = "ADMISSION_SECRET_PORT"  # noqa: S105 - A name, and no secret.
+"""The variable that names the port for API servers that show a secret instead of a certificate."""
 KEEP_ALIVE_SECONDS = 100
 """API servers keep connections for 90 s; closing one at the same time loses a request."""
 GRACEFUL_SECONDS = 12
@@ -26,6 +29,8 @@ class Command(BaseCommand):
     """Serve the admission webhooks; this process becomes gunicorn."""
 
     help = "Serve the admission webhooks with gunicorn, over TLS with client certificates."
+    # They take seconds, are of the site and not of this server, and run with every migration.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the arguments: address, server certificate and client CA."""
@@ -37,6 +42,11 @@ class Command(BaseCommand):
             "--probe-bind",
             default="",
             help="address:port of /healthz, /readyz and /metrics over plain HTTP",
+        )
+        parser.add_argument(
+            "--secret-bind",
+            default="",
+            help="address:port for API servers without a certificate, by the secret in their path",
         )
         parser.add_argument("--workers", type=int, default=2)
         parser.add_argument("--threads", type=int, default=8)
@@ -60,6 +70,7 @@ def admission_command(  # noqa: PLR0913 - One per option.
     key: str = "",
     client_ca: str = "",
     probe_bind: str = "",
+    secret_bind: str = "",
     workers: int,
     threads: int,
     insecure_loopback: bool = False,
@@ -73,39 +84,49 @@ def admission_command(  # noqa: PLR0913 - One per option.
         key: File of its key.
         client_ca: File of the authority that signs the certificates of API servers.
         probe_bind: `address:port` for probes and Prometheus, which show no certificate; or "".
+        secret_bind: `address:port` for managed API servers, which show a secret instead; or "".
         workers: Processes.
         threads: Of each process, for what waits for the database by itself.
         insecure_loopback: Whether plain HTTP is served, on a loopback address.
 
     Raises:
-        CommandError: A file is missing, plain HTTP would be served to others, or probes have no
-            port of their own.
+        CommandError: A file is missing, plain HTTP would be served to others, or probes or
+            secrets have no port of their own.
     """
     application = f"make_application({threads}, is_proven={not insecure_loopback})"
     command = [
         *(sys.executable, "-m", "gunicorn", f"config.admission_asgi:{application}"),
-        *("--bind", bind, *_probes(probe_bind, bind), "--workers", str(workers)),
+        *("--config", "python:config.admission_asgi"),
+        *("--bind", bind, *_others(bind, probe_bind, secret_bind), "--workers", str(workers)),
         *("--worker-class", "config.admission_server.AdmissionWorker", "--timeout", "30"),
         *("--keep-alive", f"{KEEP_ALIVE_SECONDS}", "--graceful-timeout", f"{GRACEFUL_SECONDS}"),
         "--no-control-socket",
     ]
     if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):
         command += ["--worker-tmp-dir", str(SHARED_MEMORY)]
+    if secret_bind and insecure_loopback:
+        raise CommandError("--secret-bind takes TLS: a secret is sent with each request.")
     return command + _security(
         bind, files=(certificate, key, client_ca), is_plain=insecure_loopback
     )
 
 
-def _probes(probe_bind: str, bind: str) -> list[str]:
-    if not probe_bind:
-        return []
-    port = probe_bind.rpartition(":")[2]
-    if not port.isdecimal() or port == bind.rpartition(":")[2]:
-        raise CommandError(
-            "--probe-bind takes an address and a port that --bind does not have, such as "
-            "0.0.0.0:8081."
-        )
-    return ["--bind", probe_bind, "--env", f"{PROBE_PORT}={port}"]
+def _others(bind: str, probe_bind: str, secret_bind: str) -> list[str]:
+    """Return the options of the ports beside the first, which processes tell apart by number."""
+    options = []
+    taken = {bind.rpartition(":")[2]}
+    ports = (("--probe-bind", PROBE_PORT, probe_bind), ("--secret-bind", SECRET_PORT, secret_bind))
+    for option, variable, address in ports:
+        port = address.rpartition(":")[2]
+        if address and (not port.isdecimal() or port in taken):
+            raise CommandError(
+                f"{option} takes an address and a port that no other option has, such as "
+                "0.0.0.0:8081."
+            )
+        if address:
+            taken.add(port)
+            options += ["--bind", address, "--env", f"{variable}={port}"]
+    return options
 
 
 def _security(bind: str, *, files: tuple[str, str, str], is_plain: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""ResourceClaims and ResourceSlices: devices that dynamic resource allocation assigns.
+"""ResourceClaims, ResourceSlices and DeviceClasses: what dynamic resource allocation assigns.
 
 Source: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/resource-claim-v1/
 """
@@ -17,11 +17,14 @@ from metering.adapters.kubernetes.fields import (
     shown,
 )
 from metering.adapters.kubernetes.pods import created_at
-from metering.protocols.watch import ClaimedDevice, ClaimState, SliceState
+from metering.protocols.watch import ClaimedDevice, ClaimState, ClassState, SliceState
 
 FOR_EXTENDED_RESOURCE: Final = "resource.kubernetes.io/extended-resource-claim"
-"""Annotation of a claim that the scheduler made for a pod that requests an extended resource."""
+"""Annotation of what the scheduler made for a pod that requests an extended resource; any client
+may write it."""
 _NAME_MAX: Final = 253
+_RESOURCE_MAX: Final = 317
+"""A domain, a slash and a label's length."""
 _TEXT_MAX: Final = 512
 _JSON = dict[str, Any]
 
@@ -53,6 +56,7 @@ def claim_state(obj: _JSON, *, seen_at: datetime) -> ClaimState:
         deletion_at=reader.moment(
             metadata.get("deletionTimestamp"), "metadata.deletionTimestamp", ahead=DELETION_AHEAD
         ),
+        is_for_extended_resource=_annotations(metadata).get(FOR_EXTENDED_RESOURCE) == "true",
         defects=reader.defects,
     )
 
@@ -81,12 +85,30 @@ def slice_state(obj: _JSON) -> SliceState:
     )
 
 
-def _devices(obj: _JSON, allocation: _JSON, reader: ObjectReader) -> Iterator[ClaimedDevice]:
-    annotations = mapping(
-        mapping(obj.get("metadata"), "metadata").get("annotations"), "metadata.annotations"
+def class_state(obj: _JSON, *, seen_at: datetime) -> ClassState:
+    """Return a device class's state.
+
+    Raises:
+        SourceUnavailableError: This is no device class of an API server.
+    """
+    metadata = mapping(obj.get("metadata"), "metadata")
+    spec = mapping(obj.get("spec"), "spec")
+    return ClassState(
+        uid=required(metadata.get("uid"), "metadata.uid", characters_max=64),
+        name=required(metadata.get("name"), "metadata.name"),
+        resource_version=required(
+            metadata.get("resourceVersion"), "metadata.resourceVersion", characters_max=64
+        ),
+        created_at=created_at(metadata, ObjectReader(seen_at)),
+        extended_resource=shown(spec.get("extendedResourceName"), characters_max=_RESOURCE_MAX),
     )
-    if annotations.get(FOR_EXTENDED_RESOURCE) == "true":
-        return
+
+
+def _annotations(metadata: _JSON) -> _JSON:
+    return mapping(metadata.get("annotations"), "metadata.annotations")
+
+
+def _devices(obj: _JSON, allocation: _JSON, reader: ObjectReader) -> Iterator[ClaimedDevice]:
     classes, administrative = _requests(mapping(obj.get("spec"), "spec"))
     results = mapping(allocation.get("devices"), "status.allocation.devices").get("results")
     for result in objects(results, "status.allocation.devices.results"):

@@ -18,6 +18,7 @@ from metering.adapters.kubernetes.fields import (
     required,
     shown,
 )
+from metering.domain.catalogue.names import CLASS_PREFIX
 from metering.domain.catalogue.units import sanitise
 from metering.protocols import ContainerKind, ContainerRequest
 from metering.protocols.watch import PodState
@@ -36,6 +37,10 @@ _NAMESPACE_CHARACTERS_MAX: Final = 63
 _JSON = dict[str, Any]
 
 
+def _no_class(resource: str) -> str:  # noqa: ARG001 - As a lookup is called.
+    return ""
+
+
 def pod_state(
     obj: _JSON,
     *,
@@ -43,6 +48,7 @@ def pod_state(
     is_gpu: Callable[[str], bool],
     user_label: str,
     owner_annotation: str = "",
+    class_of: Callable[[str], str] = _no_class,
 ) -> PodState | None:
     """Return a pod's state; see `_readable`. One that cannot be read is there all the same.
 
@@ -58,6 +64,7 @@ def pod_state(
             is_gpu=is_gpu,
             user_label=user_label,
             owner_annotation=owner_annotation,
+            class_of=class_of,
         )
     except SourceUnavailableError as error:
         _, _, why = str(error).partition(": ")
@@ -94,7 +101,8 @@ def _readable(
     seen_at: datetime,
     is_gpu: Callable[[str], bool],
     user_label: str,
-    owner_annotation: str = "",
+    owner_annotation: str,
+    class_of: Callable[[str], str],
 ) -> PodState | None:
     """Return a pod's state; None for one that requests no GPU and uses no device claim.
 
@@ -106,18 +114,20 @@ def _readable(
         seen_at: When it arrived.
         is_gpu: Whether a raw resource name is a GPU's.
         user_label: The label that names the owning user, raw or as Prometheus spells it.
-        owner_annotation: The annotation that goes before it; "" for none.
+        owner_annotation: The annotation that admission writes; "" for none.
+        class_of: Returns the device class that serves a resource name, "" for none.
 
     Raises:
         SourceUnavailableError: This is no pod of an API server.
     """
     spec = mapping(obj.get("spec"), "spec")
-    asks = list(_asks(spec, is_gpu))
-    if not asks and not spec.get("resourceClaims"):
+    status = mapping(obj.get("status"), "status")
+    asks = list(_asks(spec, _names_of(is_gpu, class_of)))
+    extended = mapping(status.get("extendedResourceClaimStatus"), "extendedResourceClaimStatus")
+    if not asks and not spec.get("resourceClaims") and not extended:
         return None
     reader = ObjectReader(seen_at)
     metadata = mapping(obj.get("metadata"), "metadata")
-    status = mapping(obj.get("status"), "status")
     phase = shown(status.get("phase"), characters_max=16)
     node = shown(spec.get("nodeName"), characters_max=253)
     deletion_at = reader.moment(
@@ -131,11 +141,13 @@ def _readable(
         reason=shown(status.get("reason"), characters_max=REASON_CHARACTERS_MAX),
         requests=tuple(_requests(asks, reader)),
         claims=tuple(_claims(spec, status)),
+        extended_claim=shown(extended.get("resourceClaimName"), characters_max=253),
         scheduled_at=_scheduled_at(status, reader) if node else None,
         started_at=containers.started_at,
         finished_at=containers.finished_at(phase, is_deleted=deletion_at is not None),
         deletion_at=deletion_at,
-        owner=_annotated(metadata, owner_annotation) or _owner(metadata, user_label),
+        owner=_owner(metadata, user_label),
+        stamped_owner=_annotated(metadata, owner_annotation),
         controller=_controller(metadata),
         priority_class=shown(spec.get("priorityClassName"), characters_max=253),
         priority=_priority(spec.get("priority")),
@@ -154,18 +166,35 @@ def created_at(metadata: _JSON, reader: ObjectReader) -> datetime:
 _Ask = tuple[str, ContainerKind, int | None, str, object]
 
 
-def _asks(spec: _JSON, is_gpu: Callable[[str], bool]) -> Iterator[_Ask]:
+def _names_of(
+    is_gpu: Callable[[str], bool], class_of: Callable[[str], str]
+) -> Callable[[str], str]:
+    """Return a function that gives a device's resource name; "" where it is no device's."""
+
+    def name_of(resource: str) -> str:
+        if is_gpu(resource):
+            return resource
+        device_class = class_of(resource)
+        return f"{CLASS_PREFIX}{device_class}" if device_class else ""
+
+    return name_of
+
+
+def _asks(spec: _JSON, name_of: Callable[[str], str]) -> Iterator[_Ask]:
     """Yield container, kind, order, resource and raw quantity of every GPU request."""
     for order, container in enumerate(objects(spec.get("initContainers"), "spec.initContainers")):
         is_sidecar = container.get("restartPolicy") == "Always"
         kind = ContainerKind.SIDECAR if is_sidecar else ContainerKind.INIT
-        yield from _container_asks(container, kind, order, is_gpu)
+        yield from _container_asks(container, kind, order, name_of)
     for container in objects(spec.get("containers"), "spec.containers"):
-        yield from _container_asks(container, ContainerKind.REGULAR, None, is_gpu)
+        yield from _container_asks(container, ContainerKind.REGULAR, None, name_of)
+    for resource, quantity in mapping(spec.get("overhead"), "spec.overhead").items():
+        if quantity != "0" and (name := name_of(resource)):
+            yield "", ContainerKind.OVERHEAD, None, name, quantity
 
 
 def _container_asks(
-    container: _JSON, kind: ContainerKind, order: int | None, is_gpu: Callable[[str], bool]
+    container: _JSON, kind: ContainerKind, order: int | None, name_of: Callable[[str], str]
 ) -> Iterator[_Ask]:
     resources = mapping(container.get("resources"), "resources")
     if not resources:
@@ -176,14 +205,15 @@ def _container_asks(
         **mapping(resources.get("requests"), "requests"),
     }
     for resource, quantity in amounts.items():
-        if quantity != "0" and is_gpu(resource):
-            yield str(container.get("name", "")), kind, order, resource, quantity
+        if quantity != "0" and (name := name_of(resource)):
+            yield str(container.get("name", "")), kind, order, name, quantity
 
 
 def _requests(asks: list[_Ask], reader: ObjectReader) -> Iterator[ContainerRequest]:
     for container, kind, order, resource, quantity in asks:
         name = shown(container, characters_max=63)
-        units = reader.units(quantity, f"The request of container {name} for {resource}")
+        whose = f"request of container {name}" if name else "overhead of its runtime class"
+        units = reader.units(quantity, f"The {whose} for {resource}")
         if units != 0:
             yield ContainerRequest(
                 name, kind, resource, IMPOSSIBLE_UNITS if units is None else units, order
@@ -267,7 +297,7 @@ def _is_never(text: str) -> bool:
 
 
 def _annotated(metadata: _JSON, owner_annotation: str) -> str:
-    """Return the owner that admission has written, or "" without a trusted one."""
+    """Return the owner in the annotation that admission writes; "" where it is not asked."""
     if not owner_annotation:
         return ""
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")

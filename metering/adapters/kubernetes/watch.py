@@ -4,17 +4,21 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from metering.adapters.kubernetes.claims import claim_state, slice_state
+from metering.adapters.kubernetes.claims import claim_state, class_state, slice_state
+from metering.adapters.kubernetes.class_names import ClassNames
 from metering.adapters.kubernetes.fields import bad_answer, mapping, objects, required
 from metering.adapters.kubernetes.lines import parse_object, read_document, read_lines
 from metering.adapters.kubernetes.nodes import node_state
 from metering.adapters.kubernetes.pods import pod_state
 from metering.adapters.kubernetes.session import RETRY_AFTER_SECONDS_MAX, ApiSession
+from metering.domain.catalogue.names import DEVICE_NAMES
 from metering.protocols.watch import (
     Change,
+    ClassState,
     ListPage,
     ObjectState,
     WatchedKind,
@@ -24,8 +28,6 @@ from metering.protocols.watch import (
 )
 from tenants.domain.errors import SourceUnavailableError
 
-GPU_RESOURCES: Final = r"nvidia\.com/(gpu|mig-).*"
-"""Raw names of whole, shared, renamed and MIG resources of the NVIDIA device plugin."""
 PAGE_OBJECTS: Final = 500
 """What kubectl and the scheduler ask for as well: some 5 MB of pods."""
 PAGES_MAX: Final = 2_000
@@ -49,6 +51,7 @@ _PLACES: Final = {
     WatchedKind.NODES: _ServedKind("/api/v1", "Node"),
     WatchedKind.CLAIMS: _ServedKind("/apis/resource.k8s.io/v1", "ResourceClaim"),
     WatchedKind.SLICES: _ServedKind("/apis/resource.k8s.io/v1", "ResourceSlice"),
+    WatchedKind.CLASSES: _ServedKind("/apis/resource.k8s.io/v1", "DeviceClass"),
 }
 
 
@@ -77,7 +80,7 @@ class KubernetesClusterWatch:
     def __init__(
         self,
         *,
-        resources: str = GPU_RESOURCES,
+        resources: str = DEVICE_NAMES,
         stall_seconds: float = STALL_SECONDS,
         page_objects: int = PAGE_OBJECTS,
         clock: Callable[[], datetime] = wall_clock,
@@ -91,6 +94,7 @@ class KubernetesClusterWatch:
         self._page_objects = page_objects
         self._clock = clock
         self._known: dict[str, bool] = {}
+        self._class_names = ClassNames()
 
     def serves(self, target: WatchTarget, kind: WatchedKind) -> bool:
         """Whether the server's discovery names this kind; see `ClusterWatch.serves`."""
@@ -168,6 +172,8 @@ class KubernetesClusterWatch:
         items = objects(document.get("items"), "items")
         states = (self._state(item, target, kind, at) for item in items)
         found = tuple(state for state in states if state is not None)
+        for state in found:
+            self._learn(target, state, is_gone=False)
         return ListPage(states=found, resource_version=version), token
 
     def _event(
@@ -191,6 +197,7 @@ class KubernetesClusterWatch:
             return WatchEvent(Change.BOOKMARK, version, at), True
         state = self._state(obj, target, kind, at)
         change = Change.BOOKMARK if state is None else Change(event_type)
+        self._learn(target, state, is_gone=change is Change.DELETED)
         return WatchEvent(change, version, at, state), False
 
     def _state(
@@ -205,6 +212,7 @@ class KubernetesClusterWatch:
                     is_gpu=self._is_gpu,
                     user_label=target.user_label,
                     owner_annotation=target.owner_annotation,
+                    class_of=partial(self._class_names.class_of, target),
                 )
             case WatchedKind.NODES:
                 return node_state(obj, seen_at=at, is_gpu=self._is_gpu)
@@ -212,6 +220,12 @@ class KubernetesClusterWatch:
                 return claim_state(obj, seen_at=at)
             case WatchedKind.SLICES:
                 return slice_state(obj)
+            case WatchedKind.CLASSES:
+                return class_state(obj, seen_at=at)
+
+    def _learn(self, target: WatchTarget, state: ObjectState | None, *, is_gone: bool) -> None:
+        if isinstance(state, ClassState):
+            self._class_names.learn(target, state, is_gone=is_gone)
 
     def _is_gpu(self, resource: str) -> bool:
         """Whether a raw resource name is a GPU's; the few names are cached."""

@@ -16,8 +16,6 @@ from metering.adapters.prometheus.names import Names
 from metering.protocols import ClusterTarget
 from tenants.domain.errors import SourceUnavailableError
 
-GPU_RESOURCES: Final = "nvidia_com_(gpu|mig_).*"
-"""Sanitised names of whole, shared, renamed and MIG resources of the NVIDIA device plugin."""
 COVERAGE_JOBS: Final = ".*kube-state-metrics.*"
 ANSWER_LABEL: Final = "answer"
 """The label that names each row of `counts`."""

@@ -49,7 +49,6 @@ from metering.adapters.prometheus.queries import (
     COVERAGE_JOBS,
     DETAILS,
     FACTS,
-    GPU_RESOURCES,
     OBSERVATIONS,
     QueryPlan,
     plan_queries,
@@ -57,6 +56,7 @@ from metering.adapters.prometheus.queries import (
 from metering.adapters.prometheus.samples import Fact, Range, Series, to_seconds, to_time
 from metering.adapters.prometheus.session import Conversation, read_retention
 from metering.adapters.prometheus.targets import check_targets, missed_shards
+from metering.domain.catalogue.names import SANITISED_NAMES
 from metering.domain.catalogue.sizing import names_product
 from metering.protocols import ClusterTarget, DeviceFigures, Observation, PodObservation
 from tenants.adapters.guarded import forbidden_networks
@@ -84,7 +84,7 @@ class PrometheusUsageSource:
     def __init__(
         self,
         *,
-        resources: str = GPU_RESOURCES,
+        resources: str = SANITISED_NAMES,
         coverage_jobs: str = COVERAGE_JOBS,
         ca_bundle: str = "",
         forbidden: Sequence[str] = (),

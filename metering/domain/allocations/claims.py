@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from metering.domain.allocations.pod_life import CLAIM_PREFIX
 from metering.domain.allocations.timeline import EndKind, seconds_between, whole_second
-from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, UnsizedCause, size_of
-from metering.domain.catalogue.units import MIG_PREFIX, WHOLE_DEVICE
+from metering.domain.catalogue.names import CLASS_PREFIX
+from metering.domain.catalogue.units import CLAIM_PREFIX
 
 CLASS_LENGTH_MAX: Final = 80
 """A device class's name may be too long for a record's resource column beside the claim's uid; the
@@ -84,6 +83,7 @@ class ClaimSnapshot:
         observed_at: When it was observed.
         is_prompt: Whether the state changed at that time.
         bound_at: The earliest bind of its consumers, where known.
+        is_counted_with_pods: Whether its devices are those that its pods request as resources.
     """
 
     uid: str
@@ -97,6 +97,20 @@ class ClaimSnapshot:
     is_prompt: bool
     allocated_at: datetime | None = None
     bound_at: datetime | None = None
+    is_counted_with_pods: bool = False
+
+
+def is_claim_of_resource(name: str, requests: Mapping[str, object]) -> bool:
+    """Whether a ResourceClaim is for a resource that its pod requests, which has a row.
+
+    A device class that a pod requests as a resource has none: its ResourceClaim has.
+
+    Args:
+        name: The claim's.
+        requests: What the pod's specification requests, claims as "claim/<name>".
+    """
+    resources = [key for key in requests if not key.startswith((CLAIM_PREFIX, CLASS_PREFIX))]
+    return f"{CLAIM_PREFIX}{name}" not in requests and bool(resources)
 
 
 def units_by_class(classes: Iterable[str]) -> Mapping[str, int]:
@@ -202,7 +216,10 @@ class ClaimBook:
 
     def _give_back(self, snapshot: ClaimSnapshot) -> None:
         for row in self._of(snapshot):
-            if row.end_at is None and row.device_class not in snapshot.units:
+            if row.end_at is None and snapshot.is_counted_with_pods:
+                # It was opened before its pods were known.
+                row.end_at, row.end_kind, row.is_changed = row.begin_at, EndKind.VANISHED, True
+            elif row.end_at is None and row.device_class not in snapshot.units:
                 self._end(row, observed_at=snapshot.observed_at, is_prompt=snapshot.is_prompt)
 
     def _end(self, row: ClaimRow, *, observed_at: datetime, is_prompt: bool) -> None:
@@ -283,38 +300,3 @@ def offered_resource(resource: str) -> str:
         return resource
     device_class = resource.rpartition("/")[2].partition("#")[0]
     return f"{CLAIM_PREFIX}{device_class}"
-
-
-KEPT_ATTRIBUTES: Final = ("type", "productName", "profile")
-"""The attributes that sizing reads, without the driver's domain."""
-MIXED: Final = "mixed"
-"""The `type` of several devices of one claim that are not alike."""
-_MIG: Final = "mig"
-
-
-def kept_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
-    """Return what sizing reads of a device; a name may carry the driver's domain before a slash."""
-    plain = {name.rpartition("/")[2]: text for name, text in attributes.items()}
-    return {name: plain[name] for name in KEPT_ATTRIBUTES if plain.get(name)}
-
-
-def common_attributes(devices: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return what all devices of one claim and class are; empty when one is not known yet."""
-    if not devices or not all(devices):
-        return {}
-    first = devices[0]
-    return dict(first) if all(device == first for device in devices) else {"type": MIXED}
-
-
-def size_of_device(catalogue: Catalogue, *, attributes: Mapping[str, str]) -> Sized | Unsized:
-    """Return what one device is, or why that is unknown; see `size_of`."""
-    kind = attributes.get("type", "")
-    if kind == MIXED:
-        return Unsized(UnsizedCause.MIXED_MODELS)
-    product = attributes.get("productName", "").replace(" ", "-")
-    if kind == _MIG:
-        resource = MIG_PREFIX + attributes.get("profile", "").replace("+", ".")
-    else:
-        resource = WHOLE_DEVICE
-    labels = {f"{WHOLE_DEVICE}.product": product}
-    return size_of(catalogue, resource=resource, labels=labels)

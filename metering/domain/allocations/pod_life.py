@@ -12,7 +12,6 @@ from typing import Final
 
 from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX
 
-CLAIM_PREFIX: Final = "claim/"
 LOST_NODE_GRACE: Final = timedelta(seconds=300)
 """How long after its deletion time a pod on a lost node still counts as holding its devices.
 
@@ -41,6 +40,8 @@ class PodSnapshot:
     """One pod as observed in some of its states, in whole seconds.
 
     Attributes:
+        owner: Value of the user label.
+        stamped_owner: Value of the annotation that admission writes.
         requests: Raw resource name to effective units, claims as "claim/<name>": 1. An impossible
             request is text.
         bound_at: None while it is not bound.
@@ -70,6 +71,7 @@ class PodSnapshot:
     gone_at: datetime | None = None
     is_prompt: bool = False
     defects: tuple[str, ...] = ()
+    stamped_owner: str = ""
 
 
 def is_refused(*, phase: str, reason: str, has_run: bool) -> bool:

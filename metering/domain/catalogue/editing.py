@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from metering.domain.catalogue.claimed_devices import PRODUCT_ATTRIBUTE, size_of_held
 from metering.domain.catalogue.sizing import (
     Catalogue,
     Rule,
@@ -15,7 +16,6 @@ from metering.domain.catalogue.sizing import (
     Unsized,
     rule_from_json,
     rule_to_json,
-    size_of,
 )
 from metering.domain.catalogue.units import GPUSize
 from metering.domain.corrections.exceptions import unsized_sentence
@@ -101,8 +101,8 @@ def differences(
 
 
 def _difference(before: Catalogue, after: Catalogue, *, hardware: SeenHardware) -> SizingDifference:
-    now = size_of(before, resource=hardware.resource, labels=hardware.labels)
-    then = size_of(after, resource=hardware.resource, labels=hardware.labels)
+    now = size_of_held(before, resource=hardware.resource, labels=hardware.labels)
+    then = size_of_held(after, resource=hardware.resource, labels=hardware.labels)
     return SizingDifference(
         resource=hardware.resource,
         product=_product(hardware.labels),
@@ -123,7 +123,7 @@ def _text(found: Sized | Unsized) -> str:
 def _product(labels: Mapping[str, str]) -> str:
     named = (text for key, text in sorted(labels.items()) if key.endswith("gpu_product"))
     raw = (text for key, text in sorted(labels.items()) if key.endswith("gpu.product"))
-    return next(named, "") or next(raw, "")
+    return next(named, "") or next(raw, "") or labels.get(PRODUCT_ATTRIBUTE, "")
 
 
 def _rule_problems(place: str, item: object) -> Iterable[FieldProblem]:

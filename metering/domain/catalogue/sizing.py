@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from metering.domain.catalogue.mig_geometry import compute_slices_of, geometry_of
 from metering.domain.catalogue.units import (
+    CLAIM_PREFIX,
     GPUSize,
     ResourceName,
     SharingMode,
@@ -69,6 +70,11 @@ class Rule:
             and (not self.sharing or facts.sharing in self.sharing)
             and facts.replicas >= self.replicas_min
         )
+
+    def decides(self, facts: RuleInput, *, claimed: RuleInput) -> bool:
+        """Whether it holds for a device, or names the class through which it was claimed."""
+        names_class = any(pattern.startswith(CLAIM_PREFIX) for pattern in self.resources)
+        return self.matches(facts) or (names_class and self.matches(claimed))
 
 
 def _any_glob(patterns: Sequence[str], text: str) -> bool:
@@ -265,6 +271,7 @@ def size_of(
     resource: str,
     labels: Mapping[str, str],
     device_models: Collection[str] = (),
+    claimed_as: str = "",
 ) -> Sized | Unsized:
     """Return what one unit of a resource is on a node, or why that is unknown.
 
@@ -273,6 +280,7 @@ def size_of(
         resource: Raw or sanitised resource name.
         labels: The node's labels at the bind; keys raw, sanitised, or sanitised with `label_`.
         device_models: Distinct GPU models the node's devices report; may be empty.
+        claimed_as: "claim/<device class>" of a claimed device, which rules may name; "" for none.
     """
     name = resource_of(resource)
     if name is None:
@@ -286,7 +294,20 @@ def size_of(
     shape = _shape_of(name, node=node, product=product)
     if isinstance(shape, Unsized):
         return shape
-    return _apply_rules(catalogue, name=name, shape=shape, node=node, product=product)
+    facts = _facts_of(name, shape=shape, node=node, product=product)
+    claimed = replace(facts, resource=claimed_as, product=_claimed_product(shape, product=product))
+    rule = next((rule for rule in catalogue.rules if rule.decides(facts, claimed=claimed)), None)
+    if rule is None or rule.size is None:
+        return Unsized(UnsizedCause.UNMAPPED)
+    return Sized(
+        resource=name.raw,
+        size=rule.size,
+        price_group=shape.price_group,
+        sharing_mode=shape.mode,
+        share=shape.share,
+        product=shape.model,
+        catalogue_version=catalogue.version,
+    )
 
 
 def names_product(labels: Mapping[str, str]) -> bool:
@@ -341,29 +362,19 @@ def _mode_of(name: ResourceName, *, node: _Node, profile: str, replicas: int) ->
     return SharingMode.MIG if profile else SharingMode.WHOLE
 
 
-def _apply_rules(
-    catalogue: Catalogue, *, name: ResourceName, shape: _Shape, node: _Node, product: str
-) -> Sized | Unsized:
+def _facts_of(name: ResourceName, *, shape: _Shape, node: _Node, product: str) -> RuleInput:
     is_single = bool(shape.profile) and not name.profile
-    facts = RuleInput(
+    return RuleInput(
         resource=name.raw,
         product=product,
         mig_strategy="single" if is_single else node.text("nvidia.com/mig.strategy"),
         sharing=shape.mode.value if shape.replicas > 1 else "none",
         replicas=shape.replicas,
     )
-    rule = next((rule for rule in catalogue.rules if rule.matches(facts)), None)
-    if rule is None or rule.size is None:
-        return Unsized(UnsizedCause.UNMAPPED)
-    return Sized(
-        resource=name.raw,
-        size=rule.size,
-        price_group=shape.price_group,
-        sharing_mode=shape.mode,
-        share=shape.share,
-        product=shape.model,
-        catalogue_version=catalogue.version,
-    )
+
+
+def _claimed_product(shape: _Shape, *, product: str) -> str:
+    return f"{product}{MIG_MARK}{shape.profile}" if shape.profile else product
 
 
 def _base(name: ResourceName) -> str:

@@ -65,6 +65,10 @@ MIG_PREFIX: Final = "nvidia.com/mig-"
 SHARED_SUFFIX: Final = ".shared"
 
 
+CLAIM_PREFIX: Final = "claim/"
+"""Before the device class of a ResourceClaim, where a resource is named."""
+
+
 _OTHER = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -153,12 +157,16 @@ INIT: Final = "init"
 SIDECAR: Final = "sidecar"
 
 
+OVERHEAD: Final = "overhead"
+"""What the RuntimeClass of a pod adds to its containers' requests."""
+
+
 class ContainerAsk(Protocol):
     """What one container requests of the resource; see protocols.ContainerRequest."""
 
     @property
     def kind(self) -> str:
-        """Return "regular", "init" or "sidecar"."""
+        """Return "regular", "init", "sidecar" or "overhead"."""
         ...
 
     @property
@@ -176,8 +184,9 @@ def effective_units(asks: Iterable[ContainerAsk]) -> int:
     """Return the units a pod holds of one resource from its bind to its end.
 
     Where the order of an init container or of a sidecar is not known, the sidecar counts as
-    declared before: that is an upper bound, and exact for pods without both. A negative request
-    cannot be, and makes the whole negative, so that nothing is billed from it.
+    declared before: that is an upper bound, and exact for pods without both. The scheduler adds a
+    pod's overhead to either sum. A negative request cannot be, and makes the whole negative, so
+    that nothing is billed from it.
     """
     listed = list(asks)
     lowest = min((ask.units for ask in listed), default=0)
@@ -190,7 +199,8 @@ def effective_units(asks: Iterable[ContainerAsk]) -> int:
         for ask in listed
         if ask.kind == INIT
     )
-    return max(steady, max(starting, default=0))
+    overhead = sum(ask.units for ask in listed if ask.kind == OVERHEAD)
+    return max(steady, max(starting, default=0)) + overhead
 
 
 def _may_run_beside(sidecar: ContainerAsk, init: ContainerAsk) -> bool:

@@ -31,6 +31,7 @@ class ExceptionKind(StrEnum):
     SINGLE_SOURCE = "single_source"
     HELD_HOUR = "held_hour"
     DEVICES_UNAVAILABLE = "devices_unavailable"
+    UNPROVEN_OWNER = "unproven_owner"
 
 
 SUBJECT_MAX: Final = 320
@@ -144,6 +145,10 @@ REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ExceptionKind.DEVICES_UNAVAILABLE: (
         "Nothing billed is affected. The hour has no activity, energy or device events, and no "
         "waste or credit follows from it; resolve this once you have read it."
+    ),
+    ExceptionKind.UNPROVEN_OWNER: (
+        "Find out why admission was not asked when the pod was created. The default owner of its "
+        "namespace is billed; correct the usage if the named owner confirms that it is theirs."
     ),
 }
 

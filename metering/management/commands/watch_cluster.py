@@ -1,7 +1,8 @@
 """`manage.py watch_cluster`: keep the allocation ledger from the API of watched clusters.
 
 One process watches any number of clusters, each in threads of its own, and any number of processes
-may run: one leads each cluster, and another takes over when it is gone.
+may run: one leads each cluster, and another takes over when it is gone. An app above may replace
+the command by one that keeps more of the clusters.
 """
 
 import os
@@ -9,12 +10,13 @@ import signal
 import socket
 import threading
 import uuid
+from abc import ABC, abstractmethod
 from argparse import ArgumentParser
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 from django.conf import settings
@@ -26,13 +28,14 @@ from metering.adapters import cluster_watch
 from metering.protocols.watch import ClusterWatchSource, WatchExpiredError
 from metering.selectors.allocations.watch import WatchedCluster, watched_clusters
 from metering.services.allocations.heartbeats import ClockAheadError, WatchPace
+from metering.services.allocations.keeping import keep_watching, watch_cluster
 from metering.services.allocations.leading import Watcher
-from metering.services.allocations.loop import keep_watching, watch_cluster
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.domain.refusals import ClockOffError
 from tenants.services.clock import require_clock
 
+Watched = TypeVar("Watched")
 logger = structlog.get_logger(__name__)
 
 ACTOR: Final = system_actor("manage.watch_cluster")
@@ -65,7 +68,11 @@ class Command(BaseCommand):
         if options["once"]:
             self._read_once(clusters)
         else:
-            _watch_until_stopped(slugs)
+            _watch_until_stopped(slugs, crews=self.crews())
+
+    def crews(self) -> "Sequence[Crew[Any]]":
+        """Return what this process keeps, each with a thread for every cluster."""
+        return [WatchCrew(cluster_watch(settings.CLUSTER_WATCH))]
 
     def _read_once(self, clusters: Collection[WatchedCluster]) -> None:
         try:
@@ -91,26 +98,37 @@ class Command(BaseCommand):
 
 
 @dataclass
-class _Post:
+class _Post(Generic[Watched]):
     """One cluster's thread, and the event that stops it."""
 
-    cluster: WatchedCluster
+    cluster: Watched
     stop: threading.Event = field(default_factory=threading.Event)
     thread: threading.Thread | None = None
 
 
-class Crew:
-    """The threads of this process, one for each cluster it watches."""
+class Crew(ABC, Generic[Watched]):
+    """The threads of this process that do one kind of work, one for each cluster."""
 
-    def __init__(self, watch: ClusterWatchSource) -> None:
-        """Nobody watches yet."""
-        self._watch = watch
-        self._posts: dict[WatchedCluster, _Post] = {}
+    def __init__(self) -> None:
+        """Begin without any thread."""
+        self._posts: dict[Watched, _Post[Watched]] = {}
 
-    def match(self, clusters: Collection[WatchedCluster]) -> None:
+    @abstractmethod
+    def find(self, slugs: Collection[str]) -> Collection[Watched]:
+        """Return the clusters to work on now, of those named, or all."""
+
+    @abstractmethod
+    def name_of(self, cluster: Watched) -> str:
+        """Return the name of a cluster's thread."""
+
+    @abstractmethod
+    def keep(self, cluster: Watched, stop: threading.Event) -> None:
+        """Work on a cluster until stopped; called in its thread."""
+
+    def match(self, clusters: Collection[Watched]) -> None:
         """Start what is new, and stop what is gone; what was changed is both."""
         for cluster in set(self._posts) - set(clusters):
-            logger.info("metering.watch.exited", cluster=cluster.target.slug)
+            logger.info("metering.watch.exited", thread=self.name_of(cluster))
             self._posts.pop(cluster).stop.set()
         for cluster in clusters:
             post = self._posts.get(cluster)
@@ -125,17 +143,45 @@ class Crew:
             if post.thread is not None:
                 post.thread.join(STOP_SECONDS)
 
-    def _start(self, cluster: WatchedCluster) -> _Post:
-        logger.info("metering.watch.started", cluster=cluster.target.slug)
+    def _start(self, cluster: Watched) -> _Post[Watched]:
+        logger.info("metering.watch.started", thread=self.name_of(cluster))
         post = _Post(cluster)
         post.thread = threading.Thread(
-            target=_keep_watching,
-            args=(cluster, make_watcher(self._watch, stop=post.stop)),
-            name=f"watch-{cluster.target.slug}",
-            daemon=True,
+            target=self._keep, args=(post,), name=self.name_of(cluster), daemon=True
         )
         post.thread.start()
         return post
+
+    def _keep(self, post: _Post[Watched]) -> None:
+        try:
+            self.keep(post.cluster, post.stop)
+        finally:
+            connections.close_all()
+
+
+class WatchCrew(Crew[WatchedCluster]):
+    """The threads that keep the allocation ledger."""
+
+    def __init__(self, watch: ClusterWatchSource) -> None:
+        """Begin without any thread."""
+        super().__init__()
+        self._watch = watch
+
+    def find(self, slugs: Collection[str]) -> Collection[WatchedCluster]:
+        """Return the clusters that are watched."""
+        return clusters_to_watch(slugs)
+
+    def name_of(self, cluster: WatchedCluster) -> str:
+        """Return the name of a cluster's thread."""
+        return f"watch-{cluster.target.slug}"
+
+    def keep(self, cluster: WatchedCluster, stop: threading.Event) -> None:
+        """Watch a cluster, or wait to lead its watch."""
+        keep_watching(
+            cluster_id=cluster.cluster_id,
+            target=cluster.target,
+            watcher=make_watcher(self._watch, stop=stop),
+        )
 
 
 def make_watcher(watch: ClusterWatchSource, *, stop: threading.Event | None = None) -> Watcher:
@@ -155,7 +201,7 @@ def make_watcher(watch: ClusterWatchSource, *, stop: threading.Event | None = No
     )
 
 
-def _watch_until_stopped(slugs: Collection[str]) -> None:
+def _watch_until_stopped(slugs: Collection[str], *, crews: Sequence[Crew[Any]]) -> None:
     stop = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -164,17 +210,18 @@ def _watch_until_stopped(slugs: Collection[str]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    crew = Crew(cluster_watch(settings.CLUSTER_WATCH))
     try:
         while True:
             # A database that is away is waited for; those who watch wait for it too.
             with suppress(DatabaseError):
-                crew.match(clusters_to_watch(slugs))
+                for crew in crews:
+                    crew.match(crew.find(slugs))
             connections.close_all()
             if stop.wait(REFRESH_SECONDS):
                 break
     finally:
-        crew.stop()
+        for crew in crews:
+            crew.stop()
 
 
 def clusters_to_watch(slugs: Collection[str]) -> Collection[WatchedCluster]:
@@ -184,10 +231,3 @@ def clusters_to_watch(slugs: Collection[str]) -> Collection[WatchedCluster]:
     except ClockOffError:
         return ()
     return watched_clusters(slugs)
-
-
-def _keep_watching(cluster: WatchedCluster, watcher: Watcher) -> None:
-    try:
-        keep_watching(cluster_id=cluster.cluster_id, target=cluster.target, watcher=watcher)
-    finally:
-        connections.close_all()

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django.db import connection
 
-from metering.domain.allocations.pod_life import CLAIM_PREFIX
 from metering.domain.allocations.timeline import (
     EndKind,
     Life,
@@ -20,7 +19,7 @@ from metering.domain.allocations.timeline import (
     seconds_between,
     whole_second,
 )
-from metering.domain.catalogue.units import sanitise
+from metering.domain.catalogue.units import CLAIM_PREFIX, sanitise
 from metering.domain.collection.claim_split import Use
 from metering.domain.collection.reconciliation import Accepted, Side
 from metering.models import ClaimConsumer, NodeRecord, OfferedDevice, ReconciliationDecision
@@ -156,13 +155,15 @@ COVERAGE_STEP = Decimal("0.00001")
 
 @dataclass(frozen=True)
 class RefusedPod:
-    """A pod with invalid fields, so that the ledger may lack what it held.
+    """A pod with fields that are not believed, so that the ledger may lack what it held.
 
     Attributes:
         requests: Raw resource to the request as observed, for impossible requests; they have no
             ledger row.
         defects: Other invalid fields, one sentence each.
         begin_at: When it was bound; when it was created, if its bind is invalid.
+        unproven_owner: The owner in its annotation, where admission did not admit it for them and
+            its bind is in the queried time; "" otherwise.
     """
 
     pod_uid: str
@@ -172,6 +173,7 @@ class RefusedPod:
     defects: tuple[str, ...]
     begin_at: datetime
     gone_at: datetime | None
+    unproven_owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ class WindowLedger:
     Attributes:
         rows: By pod uid and sanitised resource.
         consumers: By claim uid, in the order of their begin.
-        refused: Pods that the API reported with invalid fields.
+        refused: Pods that the API reported with fields that are not believed.
         decisions: The evidence a person accepted, by pod uid and sanitised resource.
         decided_namespaces: The namespaces of those pods, likewise.
     """
@@ -340,7 +342,9 @@ def _accepted(row: ReconciliationDecision) -> Accepted:
 
 _REFUSED = """
 SELECT q.pod_uid, q.namespace, q.pod_name, bad.requests, q.defects,
-       COALESCE(q.bound_at, q.created_at), q.gone_at
+       COALESCE(q.bound_at, q.created_at), q.gone_at,
+       CASE WHEN q.bound_at >= %(begin_at)s AND q.bound_at < %(end_at)s THEN q.unproven_owner
+            ELSE '' END
   FROM metering_queuedpod q
  CROSS JOIN LATERAL (
    SELECT COALESCE(jsonb_object_agg(r.key, r.value), '{}') AS requests
@@ -348,6 +352,7 @@ SELECT q.pod_uid, q.namespace, q.pod_name, bad.requests, q.defects,
  WHERE q.cluster_id = %(cluster_id)s AND q.created_at < %(end_at)s
    AND COALESCE(q.gone_at, 'infinity') > %(begin_at)s
    AND (q.defects <> '[]'
+     OR (q.unproven_owner <> '' AND q.bound_at >= %(begin_at)s AND q.bound_at < %(end_at)s)
      OR (q.bound_at < %(end_at)s
        AND jsonb_path_exists(q.requests, '$.* ? (@.type() == "string")')))
  ORDER BY q.pod_uid
@@ -355,12 +360,12 @@ SELECT q.pod_uid, q.namespace, q.pod_name, bad.requests, q.defects,
 
 
 def refused_pods(cluster_id: UUID, begin_at: datetime, end_at: datetime) -> tuple[RefusedPod, ...]:
-    """Return the pods in [begin_at, end_at) with invalid fields, by uid."""
+    """Return the pods in [begin_at, end_at) with fields that are not believed, by uid."""
     with connection.cursor() as cursor:
         cursor.execute(_REFUSED, {"cluster_id": cluster_id, "begin_at": begin_at, "end_at": end_at})
         return tuple(
-            RefusedPod(uid, namespace, name, json.loads(bad), tuple(json.loads(defects)), *times)
-            for uid, namespace, name, bad, defects, *times in cursor.fetchall()
+            RefusedPod(uid, namespace, name, json.loads(bad), tuple(json.loads(defects)), *rest)
+            for uid, namespace, name, bad, defects, *rest in cursor.fetchall()
         )
 
 

@@ -9,7 +9,14 @@ from uuid import UUID
 from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Greatest
 
-from metering.models import ClusterWatch, PodAllocation, QueuedPod, WatchCursor, WatchSpan
+from metering.models import (
+    ClusterWatch,
+    DeviceClass,
+    PodAllocation,
+    QueuedPod,
+    WatchCursor,
+    WatchSpan,
+)
 from metering.protocols.watch import WatchedKind, WatchTarget
 from tenants.models import Cluster
 from tenants.models.cluster import AdmissionMode
@@ -63,7 +70,7 @@ def watch_spans(cluster_id: UUID, begin_at: datetime, end_at: datetime) -> tuple
 
 
 OWNER_ANNOTATION: Final = "gpu-ledger.io/owner"
-"""What admission writes into pods; where it enforces, no other client can write it."""
+"""What admission writes into pods; read where it enforces, and believed of pods it admitted."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +97,17 @@ def watched_clusters(slugs: Collection[str] = ()) -> tuple[WatchedCluster, ...]:
                 owner_annotation=(
                     OWNER_ANNOTATION if row.admission_mode == AdmissionMode.ENFORCE else ""
                 ),
+                class_names=class_names(row.pk),
             ),
         )
         for row in rows
     )
+
+
+def class_names(cluster_id: UUID) -> dict[str, str]:
+    """Return the extended resource name of each device class that has one, oldest class first."""
+    rows = DeviceClass.objects.filter(cluster_id=cluster_id).exclude(extended_resource="")
+    return dict(rows.order_by("created_at", "-name").values_list("name", "extended_resource"))
 
 
 def heartbeat_ages(*, at: datetime) -> dict[str, int]:

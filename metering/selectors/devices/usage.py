@@ -10,8 +10,7 @@ from uuid import UUID
 from django.db.models import Count, DecimalField, ExpressionWrapper, F, Max, Q, QuerySet, Sum
 from django.db.models.functions import Cast
 
-from metering.domain.allocations.pod_life import CLAIM_PREFIX
-from metering.domain.catalogue.units import GPUSize, SharingMode
+from metering.domain.catalogue.units import CLAIM_PREFIX, GPUSize, SharingMode
 from metering.domain.devices.attribution import Kind, Place, profile_in
 from metering.domain.devices.events import LevelKey
 from metering.domain.devices.figures import COVERAGE_MIN, Attribution

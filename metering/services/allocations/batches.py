@@ -9,10 +9,18 @@ from uuid import UUID
 
 from django.db import connection
 
-from metering.domain.allocations.pod_life import CLAIM_PREFIX, merge_snapshots
+from metering.domain.allocations.pod_life import merge_snapshots
 from metering.domain.catalogue.sizing import Catalogue
-from metering.protocols.watch import ClaimState, NodeState, PodState, SliceState, WatchedKind
-from metering.services.allocations.claims import write_claims, write_slices
+from metering.domain.catalogue.units import CLAIM_PREFIX
+from metering.protocols.watch import (
+    ClaimState,
+    ClassState,
+    NodeState,
+    PodState,
+    SliceState,
+    WatchedKind,
+)
+from metering.services.allocations.claims import write_claims, write_classes, write_slices
 from metering.services.allocations.ends import end_absent, end_on_lost_nodes
 from metering.services.allocations.pods import ObservationSpool, snapshot_of, write_pods
 from metering.services.allocations.sizing import settle_open_sizes, sizing_labels
@@ -215,6 +223,9 @@ def write_batch(
         return objects, write_slices(
             batch.cluster_id, observed=slices, at=batch.at, is_list=batch.is_list
         )
+    if kind is WatchedKind.CLASSES:
+        classes = [(item, item.state) for item in observed if isinstance(item.state, ClassState)]
+        return objects, write_classes(batch.cluster_id, observed=classes, is_list=batch.is_list)
     claims = [(item, item.state) for item in observed if isinstance(item.state, ClaimState)]
     changed = write_claims(
         batch.cluster_id,

@@ -19,14 +19,14 @@ from metering.domain.allocations.claims import (
     ClaimRow,
     ClaimSnapshot,
     ConsumerRow,
-    common_attributes,
-    kept_attributes,
+    is_claim_of_resource,
     units_by_class,
 )
 from metering.domain.allocations.timeline import EndKind
+from metering.domain.catalogue.claimed_devices import common_attributes, kept_attributes
 from metering.domain.catalogue.sizing import Catalogue
-from metering.models import ClaimConsumer, OfferedDevice, PodAllocation, QueuedPod
-from metering.protocols.watch import ClaimedDevice, ClaimState, SliceState
+from metering.models import ClaimConsumer, DeviceClass, OfferedDevice, PodAllocation, QueuedPod
+from metering.protocols.watch import ClaimedDevice, ClaimState, ClassState, SliceState
 from metering.services.allocations.sizing import SIZES, sizes_json
 from metering.services.allocations.states import Changed, Observed
 
@@ -83,10 +83,14 @@ UPDATE metering_claimconsumer m
 
 @dataclass(frozen=True)
 class _Around:
-    """What else has to be known of a batch of claims: its devices, and its consumers' binds."""
+    """What else has to be known of a batch: its devices, and its consumers.
+
+    Attributes:
+        pods: By uid: when it was bound, and what it requests.
+    """
 
     devices: Mapping[tuple[str, str, str], tuple[str, Mapping[str, str]]]
-    bound_at: Mapping[str, datetime]
+    pods: Mapping[str, tuple[datetime | None, Mapping[str, Any]]]
 
 
 def write_claims(
@@ -146,21 +150,22 @@ def _known(row: PodAllocation) -> ClaimRow:
 def _around(cluster_id: UUID, *, states: Sequence[ClaimState]) -> _Around:
     pools = {device.pool for state in states for device in state.devices}
     offered = OfferedDevice.objects.filter(cluster_id=cluster_id, pool__in=pools)
-    pods = {uid for state in states for uid, _ in state.consumers}
-    bound = QueuedPod.objects.filter(
-        cluster_id=cluster_id, pod_uid__in=pods, bound_at__isnull=False
-    )
+    uids = {uid for state in states for uid, _ in state.consumers}
+    pods = QueuedPod.objects.filter(cluster_id=cluster_id, pod_uid__in=uids)
     return _Around(
         devices={(row.driver, row.pool, row.device): (row.node, row.attributes) for row in offered},
-        bound_at={
-            uid: moment for uid, moment in bound.values_list("pod_uid", "bound_at") if moment
+        pods={
+            uid: (bound_at, requests)
+            for uid, bound_at, requests in pods.values_list("pod_uid", "bound_at", "requests")
         },
     )
 
 
 def _snapshot(item: Observed, *, state: ClaimState, around: _Around) -> ClaimSnapshot:
-    held = () if item.is_gone else state.devices
-    binds = [around.bound_at[uid] for uid, _ in state.consumers if uid in around.bound_at]
+    is_counted = state.is_for_extended_resource and _is_counted_with_pods(state, around.pods)
+    held = () if item.is_gone or is_counted else state.devices
+    known = [around.pods[uid][0] for uid, _ in state.consumers if uid in around.pods]
+    binds = [bound_at for bound_at in known if bound_at is not None]
     nodes = [around.devices[_key(d)][0] for d in held if _key(d) in around.devices]
     units = units_by_class(device.device_class for device in held)
     return ClaimSnapshot(
@@ -175,6 +180,19 @@ def _snapshot(item: Observed, *, state: ClaimState, around: _Around) -> ClaimSna
         is_prompt=item.is_prompt,
         allocated_at=state.allocated_at,
         bound_at=min(binds, default=None),
+        is_counted_with_pods=is_counted,
+    )
+
+
+def _is_counted_with_pods(
+    state: ClaimState, pods: Mapping[str, tuple[datetime | None, Mapping[str, Any]]]
+) -> bool:
+    """Whether the pods of a ResourceClaim have rows of their own for its devices.
+
+    Only the scheduler reserves one for a pod whose specification does not name it.
+    """
+    return bool(state.consumers) and all(
+        uid in pods and is_claim_of_resource(state.name, pods[uid][1]) for uid, _ in state.consumers
     )
 
 
@@ -304,3 +322,30 @@ def _devices(state: SliceState) -> Iterator[dict[str, object]]:
             "node": state.node,
             "attributes": kept_attributes(attributes),
         }
+
+
+def write_classes(
+    cluster_id: UUID, *, observed: Iterable[tuple[Observed, ClassState]], is_list: bool
+) -> Changed:
+    """Write which classes there are now; of several states of a class the last one counts."""
+    latest = {state.name: (item, state) for item, state in observed}
+    rows = DeviceClass.objects.filter(cluster_id=cluster_id)
+    there = {name for name, (item, _) in latest.items() if not item.is_gone}
+    stale = rows.exclude(name__in=there) if is_list else rows.filter(name__in=latest.keys() - there)
+    closed, _ = stale.delete()
+    made = [
+        DeviceClass(
+            cluster_id=cluster_id,
+            name=name,
+            extended_resource=latest[name][1].extended_resource,
+            created_at=latest[name][1].created_at,
+        )
+        for name in sorted(there)
+    ]
+    DeviceClass.objects.bulk_create(
+        made,
+        update_conflicts=True,
+        unique_fields=["cluster", "name"],
+        update_fields=["extended_resource", "created_at"],
+    )
+    return Changed(opened=len(made), closed=closed)

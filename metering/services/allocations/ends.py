@@ -12,8 +12,9 @@ from uuid import UUID
 
 from django.db import connection
 
-from metering.domain.allocations.pod_life import CLAIM_PREFIX, LOST_NODE_GRACE
+from metering.domain.allocations.pod_life import LOST_NODE_GRACE
 from metering.domain.allocations.timeline import HEALTHY_FOR
+from metering.domain.catalogue.units import CLAIM_PREFIX
 
 _RANK = """CASE WHEN {0}end_kind = 'exact' THEN 3
   WHEN {0}end_kind = 'vanished' AND {0}{1} = 0 THEN 2 WHEN {0}end_kind = 'open' THEN 0 ELSE 1 END"""

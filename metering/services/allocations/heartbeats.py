@@ -27,7 +27,7 @@ UPDATE metering_watchspan s SET until_at = GREATEST(s.until_at, %(at)s)
 # A heartbeat older than a list does not cover it: a clock may be set back.
 _BEGIN = """
 INSERT INTO metering_watchspan (cluster_id, begin_at, until_at, is_resumed)
-SELECT %(cluster_id)s, %(at)s, %(at)s,
+SELECT %(cluster_id)s, LEAST(%(since)s, %(at)s), %(at)s,
        NOT EXISTS (SELECT FROM metering_watchcursor c
          WHERE c.cluster_id = %(cluster_id)s AND c.is_afresh)
  WHERE NOT EXISTS (SELECT FROM metering_watchcursor c
@@ -44,7 +44,7 @@ UPDATE metering_clusterwatch SET healthy_at = GREATEST(healthy_at, %(at)s), last
 """
 
 
-def beat(*, lease: Lease, at: datetime) -> None:
+def beat(*, lease: Lease, at: datetime, since: datetime | None = None) -> None:
     """Record that every stream is alive, has caught up, and that all its events are written.
 
     Call it every `HEARTBEAT_SECONDS`. After a stream broke, call it again only once it has caught
@@ -57,6 +57,8 @@ def beat(*, lease: Lease, at: datetime) -> None:
     Args:
         lease: The watch's.
         at: Now, by the clock of the process.
+        since: When the last list that was read anew since the last heartbeat was answered: a new
+            span begins there, because the streams continue from that list; None without one.
 
     Raises:
         LeaseLostError: Another process leads the watch; nothing was written.
@@ -64,6 +66,7 @@ def beat(*, lease: Lease, at: datetime) -> None:
     given: dict[str, Any] = {
         "cluster_id": lease.cluster_id,
         "at": at,
+        "since": since or at,
         "healthy_for": HEALTHY_FOR,
     }
     with transaction.atomic():
@@ -158,9 +161,31 @@ def wait_seconds(*, failures: int, seed: str, asked: int = 0) -> int:
         asked: The minimum the server requests, in seconds.
     """
     base = min(1 << min(failures - 1, WAIT_DOUBLINGS_MAX), WAIT_SECONDS_MAX)
-    digest = hashlib.sha256(f"{seed}/{failures}".encode()).digest()
-    spread = int.from_bytes(digest[:4], "big") % (JITTER_PERCENT + 1)
+    spread = _drawn(failures, seed) % (JITTER_PERCENT + 1)
     return max(base + base * spread // 100, asked)
+
+
+OUTAGE_WAIT_SECONDS_MAX: Final = 2
+"""Once the server is back, the watch is blind for no longer than this and a list's answer."""
+OUTAGE_TRIES_MAX: Final = 400
+"""Some ten minutes, in which a control plane is upgraded; after that waits double."""
+
+
+def outage_wait_seconds(*, failures: int, seed: str) -> int:
+    """Return how long to wait after failures in a row while an API server is away.
+
+    Args:
+        failures: At least 1.
+        seed: What spreads several clusters; the same seed waits the same time.
+    """
+    if failures > OUTAGE_TRIES_MAX:
+        return wait_seconds(failures=failures - OUTAGE_TRIES_MAX, seed=seed)
+    return 1 + _drawn(failures, seed) % OUTAGE_WAIT_SECONDS_MAX
+
+
+def _drawn(failures: int, seed: str) -> int:
+    digest = hashlib.sha256(f"{seed}/{failures}".encode()).digest()
+    return int.from_bytes(digest[:4], "big")
 
 
 # The judge is the database's clock, as for leases.

@@ -28,6 +28,7 @@ from metering.services.allocations.heartbeats import (
 )
 from metering.services.allocations.leases import Lease, renew_lease
 from metering.services.allocations.lists import ledger_events, ledger_list
+from metering.services.allocations.streams import ListFetch
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now
 from tenants.services.audit import note_refused_use
@@ -93,9 +94,9 @@ class Leader:
             raise LeaseLostError("Another process leads the watch of this cluster.")
         self._renew_at = self.watcher.pulse() + seconds // RENEWALS_PER_LEASE
 
-    def beat(self, *, at: datetime) -> None:
-        """Write a heartbeat."""
-        beat(lease=self._lease, at=at)
+    def beat(self, *, at: datetime, since: datetime | None = None) -> None:
+        """Write a heartbeat; see `heartbeats.beat`."""
+        beat(lease=self._lease, at=at, since=since)
 
     def note(self, text: str, error: Exception) -> None:
         """Keep what went wrong; a credential or address that is refused is audited."""
@@ -114,18 +115,30 @@ class Leader:
             actor=self.watcher.actor,
         )
 
-    def read_list(self, kind: WatchedKind) -> str:
+    def fetch_list(self, kind: WatchedKind, *, at: datetime) -> ListFetch:
+        """Request a consistent list in a thread of its own; `read_list` writes it."""
+        watcher = self.watcher
+        fetch = ListFetch(
+            watch=watcher.watch, target=self.target, kind=kind, at=at, clock=watcher.clock
+        )
+        fetch.start()
+        return fetch
+
+    def read_list(self, fetch: ListFetch) -> str:
         """Write a consistent list, and return the version to continue from.
 
         Raises:
             StoppedError: The process is to end.
-            DoubtfulListError: Most of what is open is missing, for the first time.
+            ImplausibleListError: Most of what is open is missing, for the first time.
+            KindNotServedError: The server does not know the kind.
             SourceUnavailableError: The list cannot be had.
             WatchExpiredError: It broke off half-way.
         """
-        at = self.watcher.moment()
-        pages = self._renewed(self.watcher.watch.list(self.target, kind))
-        return self._write_list(kind, pages, at=at, is_afresh=True)
+        try:
+            pages = fetch.pages(check=self._check)
+            return self._write_list(fetch.kind, pages, at=fetch.at, is_afresh=True)
+        finally:
+            fetch.abandon()
 
     def read_list_again(self, kind: WatchedKind, version: str, *, follows: bool) -> str:
         """Write a list without losing what happened since a version; return where to continue.
@@ -215,10 +228,14 @@ class Leader:
 
     def _renewed(self, pages: Iterator[ListPage]) -> Iterator[ListPage]:
         for page in pages:
-            if self.watcher.stop.is_set():
-                raise StoppedError
-            self.renew()
+            self._check()
             yield page
+
+    def _check(self) -> None:
+        """Renew the lease, unless the process is to end."""
+        if self.watcher.stop.is_set():
+            raise StoppedError
+        self.renew()
 
 
 def is_beyond(version: str, until: str) -> bool:

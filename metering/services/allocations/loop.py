@@ -1,65 +1,47 @@
-"""The loop of one cluster's watch: it takes the lease, lists, streams, writes and begins again.
+"""The loop of one cluster's watch: it lists, streams, writes and begins again.
 
 One thread writes. It lists each kind that has no stored version, streams from there on, and writes
 heartbeats only while every stream is open, has caught up, and is written.
 """
 
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 import structlog
-from django.db import InterfaceError, OperationalError, connection
 
-from metering.domain.errors import LeaseLostError
-from metering.protocols.watch import Change, WatchedKind, WatchEvent, WatchExpiredError, WatchTarget
+from metering.protocols.watch import Change, WatchEvent, WatchExpiredError
 from metering.selectors.allocations.watch import cursor_of
-from metering.services.allocations.heartbeats import (
-    GAP_SECONDS_MAX,
-    RENEWALS_PER_LEASE,
-    ClockAheadError,
-    note_idle_trouble,
-    wait_seconds,
+from metering.services.allocations.heartbeats import GAP_SECONDS_MAX
+from metering.services.allocations.leading import Leader
+from metering.services.allocations.readings import (
+    ALWAYS_SERVED,
+    ANSWER_SECONDS_MAX,
+    KINDS,
+    OUTAGE_REASONS,
+    WITHOUT_TIMES,
+    KindReading,
+    WatchError,
 )
-from metering.services.allocations.leading import Leader, StoppedError, Watcher
-from metering.services.allocations.leases import release_lease, take_lease
-from metering.services.allocations.streams import Ended, Stream, StreamQueue
+from metering.services.allocations.streams import (
+    Ended,
+    KindNotServedError,
+    ListFetch,
+    Stream,
+    StreamQueue,
+)
 from tenants.domain.errors import SourceUnavailableError
-from tenants.services.audit import audited_use
 
 logger = structlog.get_logger(__name__)
 
-KINDS: Final = (WatchedKind.NODES, WatchedKind.SLICES, WatchedKind.PODS, WatchedKind.CLAIMS)
-"""In the order in which they are listed: each finds what it points at."""
-ALWAYS_SERVED: Final = frozenset({WatchedKind.PODS, WatchedKind.NODES})
-"""A server without these is none; one without device claims is only old."""
 STREAM_SECONDS_MIN: Final = 5
 TURN: Final = timedelta(milliseconds=200)
 """How long an iteration waits for events; also how soon a stop is noticed."""
 NOTHING: Final = timedelta(0)
 ROUNDS_MAX: Final = 50
 """Full queues written before a heartbeat; a stream that is faster for ever has not caught up."""
-
-
-@dataclass
-class _KindReading:
-    """How one kind is being read."""
-
-    kind: WatchedKind
-    version: str | None
-    relist_at: int
-    stream: Stream | None = None
-    opened_at: int | None = None
-    ended_at: int | None = None
-    pending: list[WatchEvent] = field(default_factory=list)
-    pending_since: int = 0
-    has_reported: bool = False
-    failures: int = 0
-    start_at: int = 0
-    is_served: bool = True
-    is_whole: bool = False
-    """Whether nothing is known to be missing: it was read to its end, or is open long enough."""
 
 
 class WatchLoop:
@@ -73,9 +55,10 @@ class WatchLoop:
         self._cluster_id = cluster_id
         self._queue = StreamQueue()
         now = self._watcher.pulse()
-        self._beat_at = now
+        self._beat_at = self._retry_at = now
+        self._flowed_at: datetime | None = None
         self._readings = {
-            kind: _KindReading(kind, cursor_of(cluster_id, kind), now + self._pace.relist_seconds)
+            kind: KindReading(kind, cursor_of(cluster_id, kind), now + self._pace.relist_seconds)
             for kind in KINDS
         }
 
@@ -88,13 +71,12 @@ class WatchLoop:
             StoppedError: The process is to end.
         """
         self._leader.renew()
-        for reading in self._readings.values():
-            if reading.stream is None and self._watcher.pulse() >= reading.start_at:
-                self._start(reading)
+        self._start_due()
         self._take(wait=TURN)
         for reading in self._readings.values():
             if self._is_ripe(reading):
                 self._write(reading)
+        self._note_flow()
         self._beat_if_due()
 
     def read_once(self) -> None:
@@ -104,16 +86,23 @@ class WatchLoop:
             SourceUnavailableError: The API cannot be queried.
         """
         for reading in self._readings.values():
-            if not self._serves(reading):
-                continue
             try:
-                if reading.version is not None:
-                    reading.version = self._leader.drain(reading.kind, reading.version)
-                    continue
+                self._read_up(reading)
+            except SourceUnavailableError as error:
+                if reading.kind not in WITHOUT_TIMES:
+                    raise
+                self._fail(reading, error)
+        self._leader.beat(at=self._watcher.moment())
+
+    def _read_up(self, reading: KindReading) -> None:
+        """Bring one kind up to now."""
+        if reading.version is not None:
+            try:
+                reading.version = self._leader.drain(reading.kind, reading.version)
             except WatchExpiredError:
                 reading.version = None
-            self._list(reading)
-        self._leader.beat(at=self._watcher.moment())
+        if reading.version is None:
+            self._read_list(reading, self._fetch([reading])[0])
 
     def finish(self) -> None:
         """Write what has come already."""
@@ -126,57 +115,92 @@ class WatchLoop:
             if reading.stream is not None:
                 reading.stream.abandon()
 
-    def _start(self, reading: _KindReading) -> None:
-        """Open a stream, after a list where one is due; what cannot be had is tried again later."""
-        try:
-            if not self._serves(reading):
-                return
-            if reading.version is None:
-                self._list(reading)
-            elif self._watcher.pulse() >= reading.relist_at:
-                reading.version = self._leader.read_list_again(
-                    reading.kind, reading.version, follows=not reading.failures
+    def _start_due(self) -> None:
+        """Open the streams that are due; list what has no version, all such kinds side by side."""
+        now = self._watcher.pulse()
+        readings = self._readings.values()
+        for reading in readings:
+            if reading.version is not None and reading.is_due(now):
+                self._resume(reading, reading.version)
+        unlisted = [each for each in readings if each.version is None and each.is_due(now)]
+        # What is asked now may have expired too: it is then listed with the others, in order.
+        is_early = all(now - each.start_at <= ANSWER_SECONDS_MAX for each in unlisted)
+        if unlisted and not (is_early and any(each.is_asking(now) for each in readings)):
+            self._list(unlisted)
+
+    def _resume(self, reading: KindReading, version: str) -> None:
+        """Open a stream from a version, after another full list where one is due."""
+        if self._watcher.pulse() >= reading.relist_at:
+            try:
+                version = self._leader.read_list_again(
+                    reading.kind, version, follows=not (reading.failures or reading.outages)
                 )
-                self._listed(reading)
-        except (SourceUnavailableError, WatchExpiredError) as error:
-            # What was read before the fault is written, so it is not requested again.
-            reading.version = reading.version and cursor_of(self._cluster_id, reading.kind)
-            self._fail(reading, error)
-            return
+            except (SourceUnavailableError, WatchExpiredError) as error:
+                # What was read before the fault is written, so it is not requested again.
+                reading.version = cursor_of(self._cluster_id, reading.kind)
+                self._fail(reading, error)
+                return
+            self._set_listed(reading, version)
+        self._open(reading, version)
+
+    def _open(self, reading: KindReading, version: str) -> None:
         now = self._watcher.pulse()
         left = max(STREAM_SECONDS_MIN, int(reading.relist_at - now))
-        reading.start_at = now + self._pace.reopen_seconds
+        reading.start_at, reading.asked_at = now + self._pace.reopen_seconds, now
         reading.opened_at, reading.has_reported = None, False
-        assert reading.version is not None  # noqa: S101 - Listed above; narrows the type.
         reading.stream = Stream(
             watch=self._watcher.watch,
             target=self._leader.target,
             kind=reading.kind,
-            resource_version=reading.version,
+            resource_version=version,
             timeout_seconds=min(self._pace.stream_seconds, left),
             queue=self._queue,
         )
         reading.stream.start()
 
-    def _serves(self, reading: _KindReading) -> bool:
-        """Whether the server knows a kind; if not, it is checked again with each list."""
-        if reading.version is None:
-            reading.is_served = self._watcher.watch.serves(self._leader.target, reading.kind)
-        if not reading.is_served and reading.kind in ALWAYS_SERVED:
-            raise SourceUnavailableError(
-                f"The server does not know {reading.kind}.", reason="not_served"
-            )
-        if not reading.is_served:
+    def _list(self, readings: Sequence[KindReading]) -> None:
+        """List kinds without a stored version, and open their streams.
+
+        They are fetched side by side, and written in their order.
+        """
+        fetches = self._fetch(readings)
+        try:
+            for reading, fetch in zip(readings, fetches, strict=True):
+                try:
+                    version = self._read_list(reading, fetch)
+                except (SourceUnavailableError, WatchExpiredError) as error:
+                    self._fail(reading, error)
+                    continue
+                if version is not None:
+                    self._open(reading, version)
+        finally:
+            for fetch in fetches:
+                fetch.abandon()
+
+    def _fetch(self, readings: Sequence[KindReading]) -> list[ListFetch]:
+        at = self._watcher.moment()
+        return [self._leader.fetch_list(reading.kind, at=at) for reading in readings]
+
+    def _read_list(self, reading: KindReading, fetch: ListFetch) -> str | None:
+        """Write a list: earlier changes were not observed; None where the kind is not served.
+
+        Such a kind is checked again with each list.
+        """
+        reading.is_fresh = True
+        try:
+            version = self._leader.read_list(fetch)
+        except KindNotServedError as error:
+            if reading.kind in ALWAYS_SERVED:
+                raise SourceUnavailableError(str(error), reason="not_served") from error
+            reading.is_served = False
             reading.start_at = self._watcher.pulse() + self._pace.relist_seconds
-        return reading.is_served
+            return None
+        reading.is_served, reading.whole_since = True, fetch.answered_at
+        self._set_listed(reading, version)
+        return version
 
-    def _list(self, reading: _KindReading) -> None:
-        """List a kind without a stored version: earlier changes were not observed."""
-        reading.version = self._leader.read_list(reading.kind)
-        self._listed(reading)
-
-    def _listed(self, reading: _KindReading) -> None:
-        reading.failures = 0
+    def _set_listed(self, reading: KindReading, version: str) -> None:
+        reading.version = version
         reading.relist_at = self._watcher.pulse() + self._pace.relist_seconds
 
     def _take(self, *, wait: timedelta) -> bool:
@@ -192,13 +216,14 @@ class WatchLoop:
                 self._hold(reading, item)
         return bool(items)
 
-    def _hold(self, reading: _KindReading, event: WatchEvent) -> None:
+    def _hold(self, reading: KindReading, event: WatchEvent) -> None:
         """Keep an event until its batch is written; of bookmarks in a row only the last counts."""
         now = self._watcher.pulse()
         if reading.opened_at is None:
             reading.opened_at = now
             return
-        reading.failures, reading.has_reported = 0, True
+        reading.note_progress()
+        reading.has_reported = True
         former = reading.ended_at
         if former is not None and reading.opened_at - former <= GAP_SECONDS_MAX:
             event = replace(event, is_prompt=True)
@@ -210,7 +235,7 @@ class WatchLoop:
         if len(reading.pending) >= self._pace.batch_events_max:
             self._write(reading)
 
-    def _end(self, reading: _KindReading, ended: Ended) -> None:
+    def _end(self, reading: KindReading, ended: Ended) -> None:
         """Write the last events of a stream, then handle its end."""
         self._write(reading)
         reading.stream, reading.ended_at = None, self._watcher.pulse()
@@ -229,36 +254,47 @@ class WatchLoop:
         else:
             raise error
 
-    def _fail(
-        self, reading: _KindReading, error: SourceUnavailableError | WatchExpiredError
-    ) -> None:
-        reading.failures += 1
-        reading.is_whole = False
-        reason = "expired" if isinstance(error, WatchExpiredError) else error.reason
-        if reason in {"expired", "not_served"}:
-            reading.version = None
-        slug = self._leader.target.slug
-        pause = wait_seconds(
-            failures=reading.failures,
-            seed=f"{slug}/{reading.kind}",
-            asked=getattr(error, "retry_after_seconds", 0),
-        )
-        reading.start_at = self._watcher.pulse() + pause
+    def _fail(self, reading: KindReading, error: WatchError) -> None:
+        """Count a failure and set when the kind is tried again.
+
+        While the server is away all kinds are tried at the same times, so that they come back
+        together.
+        """
+        self._beat_last_flow()
+        slug, now = self._leader.target.slug, self._watcher.pulse()
+        reason, pause = reading.note_failure(error, seed=slug)
+        if reason in OUTAGE_REASONS:
+            self._retry_at = self._retry_at if self._retry_at > now else now + pause
+            pause = max(self._retry_at - now, getattr(error, "retry_after_seconds", 0))
+        elif not pause:
+            self._retry_now(now)
+        reading.start_at = now + pause
         self._leader.note(f"{reading.kind}: {error}", error)
+        failures = reading.failures + reading.outages
+        if pause and failures.bit_count() > 1:
+            # An outage of minutes would fill the log.
+            return
         logger.warning(
             "metering.watch.stream_failed",
             cluster=slug,
             kind=reading.kind,
             reason=reason,
-            failures=reading.failures,
+            failures=failures,
             pause_seconds=pause,
         )
 
-    def _is_ripe(self, reading: _KindReading) -> bool:
+    def _retry_now(self, now: int) -> None:
+        """Try again what failed while the server was away: it has answered."""
+        self._retry_at = now
+        for reading in self._readings.values():
+            if reading.outages:
+                reading.start_at = min(reading.start_at, now)
+
+    def _is_ripe(self, reading: KindReading) -> bool:
         age = self._watcher.pulse() - reading.pending_since
         return bool(reading.pending) and age >= self._pace.batch_seconds
 
-    def _write(self, reading: _KindReading) -> None:
+    def _write(self, reading: KindReading) -> None:
         if not reading.pending:
             return
         events, reading.pending = reading.pending, []
@@ -268,6 +304,26 @@ class WatchLoop:
     def _write_all(self) -> None:
         for reading in self._readings.values():
             self._write(reading)
+
+    def _note_flow(self) -> None:
+        """Remember until when every stream was open and everything that had arrived was taken."""
+        at = self._watcher.clock()
+        is_flowing = all(
+            self._is_well(reading)
+            and (reading.is_open or not reading.is_served or reading.kind in WITHOUT_TIMES)
+            for reading in self._readings.values()
+        )
+        if is_flowing and self._queue.is_empty():
+            self._flowed_at = at
+
+    def _beat_last_flow(self) -> None:
+        """Write the heartbeat of the last moment before a stream broke."""
+        at, self._flowed_at = self._flowed_at, None
+        if at is None:
+            return
+        self._watcher.moment()
+        self._write_all()
+        self._leader.beat(at=at)
 
     def _beat_if_due(self) -> None:
         """Write a heartbeat, once every event that had arrived by then is written."""
@@ -280,20 +336,26 @@ class WatchLoop:
         else:
             return
         self._write_all()
-        if not all(self._is_well(reading) for reading in self._readings.values()):
+        readings = self._readings.values()
+        if not all(self._is_well(reading) for reading in readings):
             return
-        self._leader.beat(at=at)
+        timed = (reading for reading in readings if reading.kind not in WITHOUT_TIMES)
+        listed = [reading.whole_since for reading in timed if reading.whole_since is not None]
+        self._leader.beat(at=at, since=max(listed, default=None))
+        for reading in readings:
+            reading.whole_since = None
         self._beat_at = self._watcher.pulse() + self._pace.heartbeat_seconds
 
-    def _is_well(self, reading: _KindReading) -> bool:
+    def _is_well(self, reading: KindReading) -> bool:
         """Whether a kind is read without a gap: it caught up, or ended and is due to continue."""
-        if not reading.is_served:
+        if not reading.is_served or reading.kind in WITHOUT_TIMES:
             return True
-        if reading.stream is not None and self._is_old(reading):
+        if reading.is_open and self._is_old(reading):
             reading.is_whole = True
+            reading.note_progress()
         return reading.is_whole
 
-    def _is_old(self, reading: _KindReading) -> bool:
+    def _is_old(self, reading: KindReading) -> bool:
         """Whether a stream has been open long enough to have delivered the missed events."""
         if reading.opened_at is None:
             return False
@@ -302,86 +364,3 @@ class WatchLoop:
 
 def _is_idle(error: Exception | None) -> bool:
     return isinstance(error, SourceUnavailableError) and error.reason == "stalled"
-
-
-def keep_watching(*, cluster_id: UUID, target: WatchTarget, watcher: Watcher) -> None:
-    """Watch a cluster, or wait to lead its watch, until the watcher is stopped.
-
-    An error of one cluster is logged and retried; it never ends the others.
-    """
-    failures = 0
-    while not watcher.stop.is_set():
-        pause = watcher.pace.lease_seconds // RENEWALS_PER_LEASE
-        try:
-            if watch_cluster(cluster_id=cluster_id, target=target, watcher=watcher):
-                failures = 0
-        except LeaseLostError:
-            logger.warning("metering.watch.lease_lost", cluster=target.slug)
-        except ClockAheadError as error:
-            failures += 1
-            pause = wait_seconds(failures=failures, seed=target.slug)
-            note_idle_trouble(cluster_id=cluster_id, text=str(error))
-            logger.error(  # noqa: TRY400 - The traceback would add nothing.
-                "metering.watch.clock_ahead", cluster=target.slug, reason=str(error)
-            )
-        except (OperationalError, InterfaceError) as error:
-            failures += 1
-            connection.close()
-            pause = wait_seconds(failures=failures, seed=target.slug)
-            logger.warning(
-                "metering.watch.database_unavailable", cluster=target.slug, reason=str(error)
-            )
-        except Exception:  # One cluster's fault is not the others'.
-            failures += 1
-            pause = wait_seconds(failures=failures, seed=target.slug)
-            logger.exception("metering.watch.failed", cluster=target.slug)
-        watcher.stop.wait(pause)
-
-
-def watch_cluster(
-    *, cluster_id: UUID, target: WatchTarget, watcher: Watcher, is_once: bool = False
-) -> bool:
-    """Lead a cluster's watch until stopped; return False when another process leads it.
-
-    Args:
-        cluster_id: The cluster.
-        target: The same, as its API is reached.
-        watcher: The watching process.
-        is_once: Read every kind up to now and return.
-
-    Raises:
-        LeaseLostError: The lease was lost; nothing was written after that.
-        ClockAheadError: The process' clock is wrong; it does not lead.
-        SourceUnavailableError: With `is_once`, the API cannot be queried.
-    """
-    lease = take_lease(
-        cluster_id=cluster_id,
-        holder=watcher.name,
-        lease_seconds=watcher.pace.lease_seconds,
-        actor=watcher.actor,
-        at=watcher.moment(),
-    )
-    if lease is None:
-        return False
-    logger.info("metering.watch.leading", cluster=target.slug, fence=lease.fence)
-    loop = WatchLoop(
-        leader=Leader(lease=lease, target=target, watcher=watcher), cluster_id=cluster_id
-    )
-    try:
-        if is_once:
-            with audited_use(slug=target.slug, actor=watcher.actor, at=watcher.clock()):
-                loop.read_once()
-        while not (is_once or watcher.stop.is_set()):
-            loop.turn()
-        loop.finish()
-    except ClockAheadError:
-        # A process whose clock is right may lead at once; it continues from the stored versions.
-        release_lease(lease=lease)
-        raise
-    except StoppedError:
-        logger.info("metering.watch.list_interrupted", cluster=target.slug)
-    finally:
-        loop.abandon()
-    release_lease(lease=lease)
-    logger.info("metering.watch.stopped", cluster=target.slug)
-    return True

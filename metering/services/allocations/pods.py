@@ -16,18 +16,19 @@ from uuid import UUID
 from django.db import connection
 
 from metering.domain.allocations.pod_life import (
-    CLAIM_PREFIX,
     TERMINAL_PHASES,
     PodSnapshot,
     believed,
     is_refused,
 )
 from metering.domain.allocations.timeline import whole_second
+from metering.domain.catalogue.names import CLASS_PREFIX
 from metering.domain.catalogue.sizing import Catalogue
-from metering.domain.catalogue.units import effective_units
+from metering.domain.catalogue.units import CLAIM_PREFIX, effective_units
 from metering.protocols import ContainerRequest
 from metering.protocols.watch import PodState
 from metering.services.allocations.ends import end_gone_pods
+from metering.services.allocations.owners import believe_owners
 from metering.services.allocations.sizing import (
     SIZES,
     burst_classes,
@@ -40,10 +41,10 @@ from metering.services.allocations.states import Changed
 _QUEUE = """
 INSERT INTO metering_queuedpod AS q (cluster_id, pod_uid, namespace, pod_name, requests,
   priority_class, owner, created_at, bound_at, deletion_at, gone_at, reason,
-  defects)
+  defects, unproven_owner)
 SELECT %(cluster_id)s, uid, namespace, name, requests, priority_class, left(owner, 150), created_at,
        bound_at, deletion_at, COALESCE(finished_at, gone_at), left(reason, 128),
-       defects
+       defects, left(unproven_owner, 150)
   FROM watch_snapshot
 ON CONFLICT (cluster_id, pod_uid) DO UPDATE
    SET bound_at = COALESCE(q.bound_at, EXCLUDED.bound_at),
@@ -106,6 +107,7 @@ def write_pods(
         is_list: Whether they are a consistent list, which proves which pods exist.
     """
     given: dict[str, Any] = {"cluster_id": cluster_id, "claims": CLAIM_PREFIX}
+    believe_owners(cluster_id)
     with connection.cursor() as cursor:
         cursor.execute(_QUEUE, given)
         cursor.execute(_HOLD, given)
@@ -172,6 +174,7 @@ def snapshot_of(
         gone_at=whole_second(observed_at) if is_gone else None,
         is_prompt=is_gone and is_prompt and not is_list,
         defects=pod.defects,
+        stamped_owner=pod.stamped_owner,
     )
 
 
@@ -182,7 +185,11 @@ def requests_of(pod: PodState) -> Mapping[str, int | str]:
         asks[ask.resource].append(ask)
     units = {resource: effective_units(listed) for resource, listed in sorted(asks.items())}
     requested = {name: believed(name, units=count) for name, count in units.items() if count}
-    return {**requested, **{CLAIM_PREFIX + name: 1 for name in sorted(pod.claims)}}
+    claims = set(pod.claims)
+    if pod.extended_claim and all(name.startswith(CLASS_PREFIX) for name in requested):
+        # The ResourceClaim has a row of its own, with the devices that were allocated.
+        requested, claims = {}, {*claims, pod.extended_claim}
+    return {**requested, **{CLAIM_PREFIX + name: 1 for name in sorted(claims)}}
 
 
 def _exact_end(pod: PodState, *, bound_at: datetime | None) -> datetime | None:
@@ -205,7 +212,8 @@ CREATE TEMPORARY TABLE IF NOT EXISTS watch_snapshot (
   requests jsonb NOT NULL, reason text NOT NULL, created_at timestamptz NOT NULL,
   bound_at timestamptz, started_at timestamptz, deletion_at timestamptz, finished_at timestamptz,
   alive_at timestamptz, gone_at timestamptz, is_prompt boolean NOT NULL,
-  defects jsonb NOT NULL) ON COMMIT DROP
+  defects jsonb NOT NULL, stamped_owner text NOT NULL, unproven_owner text NOT NULL DEFAULT '')
+  ON COMMIT DROP
 """,
     """
 CREATE TEMPORARY TABLE IF NOT EXISTS watch_hold (

@@ -9,10 +9,9 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection, transaction
 
-from metering.domain.allocations.claims import size_of_device
-from metering.domain.allocations.pod_life import CLAIM_PREFIX
-from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, size_of
-from metering.domain.catalogue.units import BURST_ENDING
+from metering.domain.catalogue.claimed_devices import size_of_held
+from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized
+from metering.domain.catalogue.units import BURST_ENDING, CLAIM_PREFIX
 from metering.models import PodAllocation
 from metering.selectors.locks import lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue
@@ -79,15 +78,11 @@ def sizes_json(catalogue: Catalogue, asked: Iterable[tuple[str, Mapping[str, str
         [
             _values(resource, labels=labels, sized=sized)
             for resource, labels in asked
-            if not isinstance(sized := _size(catalogue, resource, labels), Unsized)
+            if not isinstance(
+                sized := size_of_held(catalogue, resource=resource, labels=labels), Unsized
+            )
         ]
     )
-
-
-def _size(catalogue: Catalogue, resource: str, labels: Mapping[str, str]) -> Sized | Unsized:
-    if resource.startswith(CLAIM_PREFIX):
-        return size_of_device(catalogue, attributes=labels)
-    return size_of(catalogue, resource=resource, labels=labels)
 
 
 def _values(resource: str, *, labels: Mapping[str, str], sized: Sized) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from django.db import connection
 from metering.protocols.watch import (
     Change,
     ClaimState,
+    ClassState,
     ListPage,
     NodeState,
     ObjectState,
@@ -25,6 +26,7 @@ STATE_OF: Final[Mapping[WatchedKind, type[ObjectState]]] = {
     WatchedKind.NODES: NodeState,
     WatchedKind.CLAIMS: ClaimState,
     WatchedKind.SLICES: SliceState,
+    WatchedKind.CLASSES: ClassState,
 }
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from django.conf import settings
 
 from metering.domain.allocations.claims import offered_resource, record_resource
-from metering.domain.allocations.pod_life import CLAIM_PREFIX
 from metering.domain.allocations.timeline import EndKind, Interval, seconds_between, whole_second
 from metering.domain.catalogue.sizing import Catalogue, Sized, Unsized, size_of
-from metering.domain.catalogue.units import group_of, resource_of, sanitise
+from metering.domain.catalogue.units import CLAIM_PREFIX, group_of, resource_of, sanitise
 from metering.domain.collection.capacity import Balance, ObservedCapacity, balance_of, blind_seconds
 from metering.domain.collection.claim_split import NOBODY, ClaimPart, Use, split_claim
 from metering.domain.corrections.exceptions import ExceptionKind, Finding, node_subject

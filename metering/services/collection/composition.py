@@ -45,6 +45,7 @@ from metering.services.collection.findings import (
     unbelievable,
     unbound,
     uncertain_end,
+    unproven_owner,
     unsized,
 )
 from metering.services.collection.pairing import Case, cases_of
@@ -76,7 +77,9 @@ def compose_window(given: WindowInput) -> Composed:
     composed.findings += [
         one for one in findings if not (is_held and one.kind is ExceptionKind.OVER_CAPACITY)
     ]
-    composed.findings += [unbelievable(pod) for pod in given.ledger.refused]
+    refused = given.ledger.refused
+    composed.findings += [unbelievable(pod) for pod in refused if pod.requests or pod.defects]
+    composed.findings += [unproven_owner(pod) for pod in refused if pod.unproven_owner]
     return composed
 
 

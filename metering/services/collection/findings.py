@@ -167,6 +167,20 @@ def unbelievable(pod: RefusedPod) -> Finding:
     )
 
 
+def unproven_owner(pod: RefusedPod) -> Finding:
+    """Return the finding of a pod whose owner annotation admission did not write."""
+    return Finding(
+        kind=ExceptionKind.UNPROVEN_OWNER,
+        subject=pod_subject(uid=pod.pod_uid, resource=""),
+        namespace=pod.namespace,
+        summary=(
+            f"{pod.pod_name} names {pod.unproven_owner} as its owner, but admission did not admit "
+            f"it so; it belongs to the default owner of {pod.namespace}."
+        ),
+        details={"pod": pod.pod_name, "owner": pod.unproven_owner},
+    )
+
+
 def changed_request(case: Case, *, known: AllocationFact) -> Finding:
     """Return the finding of a request that differs from the ledger; the ledger is billed."""
     units = case.requested_units

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from metering.domain.allocations.pod_life import CLAIM_PREFIX
 from metering.domain.allocations.timeline import (
     EndKind,
     Life,
@@ -13,7 +12,12 @@ from metering.domain.allocations.timeline import (
     seconds_between,
     whole_second,
 )
-from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX, effective_units, sanitise
+from metering.domain.catalogue.units import (
+    CLAIM_PREFIX,
+    UNKNOWN_UNITS_MAX,
+    effective_units,
+    sanitise,
+)
 from metering.domain.collection.reconciliation import (
     Accepted,
     ObservedIntervals,

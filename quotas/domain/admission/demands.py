@@ -7,10 +7,10 @@ decides, to the largest it can be.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Final
 from uuid import UUID
 
+from metering.domain.catalogue.names import is_named, possible_sizes
 from metering.domain.catalogue.sizing import Rule
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.admission.node_fit import NodeOffer, Placement
@@ -23,10 +23,10 @@ FROM_SMALLEST: Final = (GPUSize.SMALL, GPUSize.MEDIUM, GPUSize.LARGE)
 def size_by_name(
     resource: str, *, rules: Iterable[Rule], seen: Iterable[GPUSize]
 ) -> GPUSize | None:
-    """Return the size a resource name counts to; None when no rule matches.
+    """Return the size a resource name counts to, the largest of `likely_sizes`; None without any.
 
     Args:
-        resource: As Kubernetes spells it.
+        resource: As Kubernetes spells it, or "claim/<device class>".
         rules: The catalogue in force, first match first.
         seen: Sizes metering has seen under this name on the cluster.
     """
@@ -39,35 +39,27 @@ def likely_sizes(
 ) -> frozenset[GPUSize]:
     """Return every size a name may count to; more than one means the size is ambiguous.
 
+    A device class that no rule names is what it was seen to be. One that was never seen is of the
+    largest size if its name is a GPU's.
+
     Args:
-        resource: As Kubernetes spells it.
+        resource: As Kubernetes spells it, or "claim/<device class>".
         rules: The catalogue in force, first match first.
         seen: Sizes metering has seen under this name on the cluster.
     """
-    possible = possible_sizes(resource, rules=rules)
-    return possible & frozenset(seen) or possible
-
-
-def possible_sizes(resource: str, *, rules: Iterable[Rule]) -> frozenset[GPUSize]:
-    """Return every size the rules can give to a name, up to the first that asks nothing more."""
-    sizes: set[GPUSize] = set()
-    for rule in rules:
-        if not any(fnmatchcase(resource, pattern) for pattern in rule.resources):
-            continue
-        if rule.size is not None:
-            sizes.add(rule.size)
-        if _is_unconditional(rule):
-            break
-    return frozenset(sizes)
-
-
-def _is_unconditional(rule: Rule) -> bool:
-    return not (rule.products or rule.mig_strategy or rule.sharing or rule.replicas_min > 1)
+    known = frozenset(seen)
+    listed = tuple(rules)
+    possible = possible_sizes(resource, rules=listed)
+    is_class = resource.startswith(CLAIM_PREFIX)
+    if possible or not is_class or is_named(resource, rules=listed):
+        return possible & known or possible
+    return known or (frozenset({GPUSize.LARGE}) if _is_gpu_class(resource) else frozenset())
 
 
 NETWORK_WORDS: Final = ("rdma", "nic", "net", "dranet", "sriov", "infiniband", "roce")
 """A device class with one of these in its name is not a GPU."""
-MIG_WORD: Final = "mig"
+GPU_WORDS: Final = frozenset({"gpu", "gpus", "mig", "nvidia"})
+"""A device class with one of these in its name is a GPU, of whatever size."""
 
 
 class UnknownDeviceError(Exception):
@@ -129,25 +121,14 @@ def _demand(
             model_groups=tuple(sorted({model_group(one.price_group) for one in found})),
             sharing_modes=tuple(sorted({one.sharing_mode.value for one in found})),
         )
-    size = _size_by_name(resource, rules=rules, seen=seen)
+    size = size_by_name(resource, rules=rules, seen=seen)
     if size is None:
         raise UnknownDeviceError(resource)
     return Demand(resource=resource, size=size, units=units)
 
 
-def _size_by_name(
-    resource: str, *, rules: tuple[Rule, ...], seen: frozenset[GPUSize]
-) -> GPUSize | None:
-    """Return the largest a name can be; a device class can be anything that it was seen to be.
-
-    A class of GPUs without an observed device counts as the largest size.
-    """
-    if not resource.startswith(CLAIM_PREFIX):
-        return size_by_name(resource, rules=rules, seen=seen)
-    if seen:
-        return max(seen, key=FROM_SMALLEST.index)
-    words = _text(resource)
-    return GPUSize.LARGE if {"gpu", "gpus", MIG_WORD, "nvidia"} & words else None
+def _is_gpu_class(resource: str) -> bool:
+    return not GPU_WORDS.isdisjoint(_text(resource))
 
 
 def _is_network(resource: str) -> bool:

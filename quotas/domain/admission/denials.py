@@ -213,6 +213,18 @@ def never_fits(kind: str, size: GPUSize, *, asked: int, ceiling: int) -> str:
     )
 
 
+def cap_too_small(namespace: str, resource: str, *, asked: int, hard: int, used: int) -> str:
+    """Return the warning for a workload that the limits admit and its namespace's quota does not.
+
+    It says the numbers first: an API server passes on the first 256 characters.
+    """
+    return (
+        f"Its limits admit it, but ResourceQuota gpu-ledger of {namespace} refuses it now: it "
+        f"requests {asked} {resource}, hard {hard}, used {used}. Spare units of other namespaces "
+        "follow its refused pods."
+    )
+
+
 WITHOUT_FIGURES: Final[Mapping[str, str]] = {
     VerdictCode.LIMIT_REACHED.value: "has no room left for as many",
     VerdictCode.NOTHING_GRANTED.value: "grants none of this size",

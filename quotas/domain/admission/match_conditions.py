@@ -12,9 +12,10 @@ Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admis
 from collections.abc import Mapping
 from typing import Final
 
+from metering.domain.catalogue.names import CLASS_PREFIX, OTHER_DEVICES
 from quotas.domain.admission.demands import NETWORK_WORDS
 from quotas.domain.admission.hidden_gpus import CONTAINER_LISTS, RUNTIME_PREFIX, VISIBLE_DEVICES
-from quotas.domain.admission.pods import CLASS_PREFIX, OWNER_ANNOTATION
+from quotas.domain.admission.pods import OWNER_ANNOTATION
 from quotas.domain.admission.workload_templates import BY_NAME, EACH, KINDS
 
 GPU_PREFIX: Final = "nvidia.com/"
@@ -42,6 +43,7 @@ def gpu_expression(offered: tuple[str, ...] = (), *, pod: str = "object") -> str
     """
     spec, annotations = f"{pod}.spec", f"{pod}.metadata.annotations"
     parts = [_some_container(spec, name, _asks(offered)) for name in CONTAINER_LISTS]
+    parts.append(_some_name(spec, "overhead", offered))
     parts.append(_present(spec, "resourceClaims"))
     parts.append(
         f"({_present(spec, 'runtimeClassName')}"
@@ -147,14 +149,25 @@ def _some_container(spec: str, name: str, what: str) -> str:
 
 
 def _asks(offered: tuple[str, ...]) -> str:
-    prefixes = [f"k.startsWith({_quoted(prefix)})" for prefix in (GPU_PREFIX, CLASS_PREFIX)]
-    others = [f"k == {_quoted(one)}" for one in sorted(offered) if not one.startswith(GPU_PREFIX)]
-    is_gpu = " || ".join([*prefixes, *others])
-    asks = " || ".join(
-        f"({_present('c.resources', part)} && c.resources.{part}.exists(k, {is_gpu}))"
-        for part in ("limits", "requests")
+    parts = (_some_name("c.resources", part, offered) for part in ("limits", "requests"))
+    return f"{_present('c', 'resources')} && ({' || '.join(parts)})"
+
+
+def _some_name(of: str, name: str, offered: tuple[str, ...]) -> str:
+    """Return CEL that holds for a field with amounts of devices."""
+    prefixes = (
+        GPU_PREFIX,
+        CLASS_PREFIX,
+        *(one for one in OTHER_DEVICES if not one.startswith(GPU_PREFIX)),
     )
-    return f"{_present('c', 'resources')} && ({asks})"
+    others = [one for one in sorted(offered) if not one.startswith(prefixes)]
+    is_device = " || ".join(
+        (
+            *(f"k.startsWith({_quoted(one)})" for one in prefixes),
+            *(f"k == {_quoted(one)}" for one in others),
+        )
+    )
+    return f"({_present(of, name)} && {of}.{name}.exists(k, {is_device}))"
 
 
 def _quoted(text: str) -> str:

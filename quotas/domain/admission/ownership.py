@@ -56,13 +56,19 @@ def identity_of(
     name = requester.username
     if name in trusted:
         return KnownRequester(person="", is_trusted=True)
-    if name.startswith(KUBE_SYSTEM) or name == CONTROLLER_MANAGER:
+    if is_of_kube_system(requester):
         return KnownRequester(person="", is_trusted=made_by in KINDS)
     if name.startswith(SYSTEM) or not name.startswith(prefix):
         return KnownRequester(person="", is_trusted=False)
     person = name.removeprefix(prefix)
     is_ours = len(person) <= PERSON_CHARACTERS_MAX
     return KnownRequester(person=person if is_ours else "", is_trusted=False)
+
+
+def is_of_kube_system(requester: Requester) -> bool:
+    """Whether a controller of the control plane makes the request."""
+    name = requester.username
+    return name.startswith(KUBE_SYSTEM) or name == CONTROLLER_MANAGER
 
 
 def controlling_kind(obj: JSON) -> tuple[str, str] | None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from metering.domain.catalogue.units import INIT, REGULAR, SIDECAR, effective_units
+from metering.domain.catalogue.names import CLASS_PREFIX, DEVICE_NAMES, OTHER_DEVICES
+from metering.domain.catalogue.units import INIT, OVERHEAD, REGULAR, SIDECAR, effective_units
 from quotas.domain.admission.hidden_gpus import ways_in
 from quotas.domain.admission.node_fit import Placement, placement_of
 from quotas.domain.admission.pod_fields import (
@@ -21,10 +22,8 @@ from quotas.domain.admission.pod_fields import (
 
 OWNER_ANNOTATION: Final = "gpu-ledger.io/owner"
 WORK_KIND_LABEL: Final = "gpu-ledger.io/work-kind"
-GPU_PATTERN: Final = re.compile(r"nvidia\.com/(gpu|mig-).*")
-"""Raw resource names that are GPUs, as the watch of the Kubernetes API knows them too."""
-CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
-"""Resource names that mean a device class, without a claim of the pod's own (KEP-5004)."""
+GPU_PATTERN: Final = re.compile(DEVICE_NAMES)
+"""Raw resource names that are devices, as the watch of the Kubernetes API knows them too."""
 CLAIM_PREFIX: Final = "claim/"
 RESOURCE_CHARACTERS_MAX: Final = 260
 """Of a resource name, as the ledger keeps it: "claim/" and the longest device class."""
@@ -67,12 +66,18 @@ class PodAsk:
         return bool(self.requests or self.hidden)
 
 
-def pod_ask(obj: JSON, *, offered: frozenset[str] = frozenset()) -> PodAsk:
+NO_CLASSES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def pod_ask(
+    obj: JSON, *, offered: frozenset[str] = frozenset(), classes: Mapping[str, str] = NO_CLASSES
+) -> PodAsk:
     """Return the GPU request of a pod or a pod template.
 
     Args:
         obj: The raw object.
         offered: Resource names that are GPUs on this cluster, beside the known pattern.
+        classes: The device class that serves each other resource name on this cluster.
 
     Raises:
         PodInvalidError: No API server creates such a pod, or it requests part of a GPU.
@@ -81,11 +86,12 @@ def pod_ask(obj: JSON, *, offered: frozenset[str] = frozenset()) -> PodAsk:
     spec = mapping(obj.get("spec"), "spec")
     annotations = mapping(metadata.get("annotations"), "metadata.annotations")
     labels = mapping(metadata.get("labels"), "metadata.labels")
-    ways = ways_in(metadata, spec, requests=lambda container: _asks_gpus(container, offered))
+    names = _Names(offered, classes)
+    ways = ways_in(metadata, spec, requests=lambda container: _asks_gpus(container, names))
     return PodAsk(
         uid=text(metadata.get("uid"), "metadata.uid", limit=_UID_MAX),
         name=text(metadata.get("name") or metadata.get("generateName"), "metadata.name"),
-        requests=MappingProxyType(_requests(spec, offered)),
+        requests=MappingProxyType(_requests(spec, names)),
         has_claims=any(True for _ in objects(spec.get("resourceClaims"), "spec.resourceClaims")),
         hidden=ways.hidden,
         beside=ways.beside,
@@ -98,6 +104,23 @@ def pod_ask(obj: JSON, *, offered: frozenset[str] = frozenset()) -> PodAsk:
 
 
 @dataclass(frozen=True)
+class _Names:
+    """Which resource names are devices on a cluster; see `pod_ask`."""
+
+    offered: frozenset[str]
+    classes: Mapping[str, str]
+
+    def counted_as(self, resource: str) -> str:
+        """Return the name a resource is counted under; "" where it is no device."""
+        if resource.startswith(CLASS_PREFIX):
+            return CLAIM_PREFIX + resource.removeprefix(CLASS_PREFIX)
+        if is_gpu(resource, offered=self.offered):
+            return resource
+        device_class = self.classes.get(resource, "")
+        return f"{CLAIM_PREFIX}{device_class}" if device_class else ""
+
+
+@dataclass(frozen=True)
 class _ContainerAsk:
     """Request of one container for one resource."""
 
@@ -106,22 +129,23 @@ class _ContainerAsk:
     order: int | None
 
 
-def _requests(spec: JSON, offered: frozenset[str]) -> dict[str, int]:
+def _requests(spec: JSON, names: _Names) -> dict[str, int]:
     asks: dict[str, list[_ContainerAsk]] = {}
     for kind, order, container in _containers(spec):
         for resource, quantity in _amounts(container):
-            if not is_gpu(resource, offered=offered):
+            counted_as = names.counted_as(resource)
+            if not counted_as:
                 continue
             units = whole_units(quantity)
             if units is None:
                 name = text(container.get("name"), "name")
-                raise PodInvalidError(
-                    f"Container {name} asks for {str(quantity)[:40]} of {resource}: whole devices "
-                    "only."
+                whose = (
+                    f"Container {name}" if kind != OVERHEAD else "The overhead of its runtime class"
                 )
-            asks.setdefault(_kubernetes_name(resource), []).append(
-                _ContainerAsk(kind, units, order)
-            )
+                raise PodInvalidError(
+                    f"{whose} asks for {str(quantity)[:40]} of {resource}: whole devices only."
+                )
+            asks.setdefault(counted_as, []).append(_ContainerAsk(kind, units, order))
     effective = {resource: effective_units(listed) for resource, listed in sorted(asks.items())}
     refuse_uncountable(effective)
     return {resource: units for resource, units in effective.items() if units > 0}
@@ -153,12 +177,6 @@ def is_gpu(resource: str, *, offered: frozenset[str] = frozenset()) -> bool:
     )
 
 
-def _kubernetes_name(resource: str) -> str:
-    if resource.startswith(CLASS_PREFIX):
-        return CLAIM_PREFIX + resource.removeprefix(CLASS_PREFIX)
-    return resource
-
-
 def _containers(spec: JSON) -> Iterator[tuple[str, int | None, JSON]]:
     for order, container in enumerate(objects(spec.get("initContainers"), "spec.initContainers")):
         yield SIDECAR if container.get("restartPolicy") == "Always" else INIT, order, container
@@ -166,6 +184,9 @@ def _containers(spec: JSON) -> Iterator[tuple[str, int | None, JSON]]:
         # Ephemeral containers may not request resources; if one does, it counts like any other.
         for container in objects(spec.get(name), f"spec.{name}"):
             yield REGULAR, None, container
+    overhead = mapping(spec.get("overhead"), "spec.overhead")
+    if overhead:
+        yield OVERHEAD, None, {"resources": {"requests": overhead}}
 
 
 def _amounts(container: JSON) -> Iterator[tuple[str, object]]:
@@ -176,9 +197,12 @@ def _amounts(container: JSON) -> Iterator[tuple[str, object]]:
     yield from {**limits, **requests}.items()
 
 
-def _asks_gpus(container: JSON, offered: frozenset[str]) -> bool:
+def _asks_gpus(container: JSON, names: _Names) -> bool:
+    """Whether a container requests GPUs of NVIDIA; other devices are no reason to reach these."""
     return any(
-        is_gpu(resource, offered=offered) and bool(whole_units(quantity))
+        bool(names.counted_as(resource))
+        and not resource.startswith(OTHER_DEVICES)
+        and bool(whole_units(quantity))
         for resource, quantity in _amounts(container)
     )
 

@@ -14,6 +14,7 @@ from quotas.domain.admission.match_conditions import (
     gpu_expression,
     template_expression,
 )
+from quotas.domain.admission.secrets import path_with_secret
 from quotas.domain.admission.workload_templates import KINDS
 
 JSON = dict[str, Any]
@@ -42,6 +43,7 @@ class Registration:
         bound: Namespaces of projects, which alone are asked about; None to ask about all.
         offered: GPU resource names beside NVIDIA's.
         has_conditions: Whether the server supports matchConditions (1.28 and later).
+        secret: Proves the cluster where its API server has no certificate; "" where it has.
     """
 
     cluster: str
@@ -53,6 +55,7 @@ class Registration:
     bound: tuple[str, ...] | None = None
     offered: tuple[str, ...] = ()
     has_conditions: bool = True
+    secret: str = ""
     port: int = 8443
     timeout_seconds: int = TIMEOUT_SECONDS
 
@@ -65,12 +68,17 @@ def configurations(registration: Registration) -> tuple[JSON, JSON]:
     )
 
 
+def configuration_name(cluster: str) -> str:
+    """Return the name of both configurations of a cluster, by its slug."""
+    return f"gpu-ledger-{cluster}"
+
+
 def _configuration(registration: Registration, kind: str, webhooks: tuple[JSON, ...]) -> JSON:
     return {
         "apiVersion": API_VERSION,
         "kind": f"{kind}WebhookConfiguration",
         "metadata": {
-            "name": f"gpu-ledger-{registration.cluster}",
+            "name": configuration_name(registration.cluster),
             "labels": {"app.kubernetes.io/managed-by": "gpu-ledger"},
         },
         "webhooks": list(webhooks),
@@ -155,6 +163,8 @@ def _webhook(
 
 
 def _client(registration: Registration, path: str) -> JSON:
+    if registration.secret:
+        path = path_with_secret(registration.secret, path)
     bundle = base64.b64encode(registration.authority_pem.encode()).decode()
     if registration.url:
         return {"url": registration.url + path, "caBundle": bundle}
@@ -174,6 +184,19 @@ def _namespaces(registration: Registration) -> JSON:
         # Every namespace has the label, so this selects none; `In` takes no empty list.
         selected.append({"key": NAME_LABEL, "operator": "DoesNotExist"})
     return {"matchExpressions": selected}
+
+
+def selected_namespaces(configuration: JSON) -> frozenset[str] | None:
+    """Return the namespaces that an applied configuration reviews; None where it names none."""
+    selected: frozenset[str] | None = None
+    for webhook in configuration.get("webhooks") or ():
+        for one in (webhook.get("namespaceSelector") or {}).get("matchExpressions") or ():
+            if (one["key"], one["operator"]) == (NAME_LABEL, "In"):
+                named = frozenset(one["values"])
+                selected = named if selected is None else selected & named
+            elif (one["key"], one["operator"]) == (NAME_LABEL, "DoesNotExist"):
+                return frozenset()
+    return selected
 
 
 def _own_namespace(registration: Registration) -> str:

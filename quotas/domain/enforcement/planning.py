@@ -1,7 +1,8 @@
 """Planning: compute every namespace's ResourceQuota from limits and live use.
 
-A project's limit is divided over its namespaces. What an organization's limit leaves beside the
-limits of its projects is one more pool, divided over the namespaces of the projects that have none.
+A project's limit is divided over its namespaces, unless admission counts all their pods: then each
+gets the whole limit. What an organization's limit leaves beside the limits of its projects is one
+more pool, divided over the namespaces of the projects that have none.
 Limits of one cluster or one GPU model are divided before the wider ones and cap them. A size that
 is granted nowhere above a namespace is zero there; where no limit applies, the quota is a number
 too large to reach. Namespaces whose project and organization have no limit are not managed.
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.enforcement.division import ClusterNamespace
+from quotas.domain.enforcement.division import AskedUnits, ClusterNamespace
 from quotas.domain.enforcement.pools import (
     GrantedLimit,
     NamespaceCells,
@@ -32,11 +33,13 @@ class CapFacts:
         used: Units in use now, by size and GPU model group.
         desired: ResourceQuota keys as last planned; None when the namespace was never planned.
         ceiling: The largest value each key may have in the cluster.
+        asked: Pods that the quota refuses, by key.
     """
 
     used: Mapping[tuple[GPUSize, str], int] = field(default_factory=dict)
     desired: Mapping[str, int] | None = None
     ceiling: Mapping[str, int] = field(default_factory=dict)
+    asked: Mapping[str, tuple[AskedUnits, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class PlaceFacts:
         sizes: Resource name to the size it counts to there; None when no rule matches.
         models: Resource name to the one GPU model group it can be there; left out when ambiguous.
         is_suspended: Whether its project or organization may start nothing new.
+        is_counted: Whether admission counts every pod there exactly.
     """
 
     place: ClusterNamespace
@@ -60,6 +64,7 @@ class PlaceFacts:
     nominal: CapFacts = field(default_factory=CapFacts)
     burst: CapFacts = field(default_factory=CapFacts)
     is_suspended: bool = False
+    is_counted: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,11 @@ def _cap(fact: PlaceFacts, quota_cap: CapFacts) -> NamespaceCells:
         wanted={cell: _most(desired, keys) for cell, keys in cells.items()},
         ceilings={cell: _most(quota_cap.ceiling, keys) for cell, keys in cells.items()},
         is_suspended=fact.is_suspended,
+        is_counted=fact.is_counted,
+        asked={
+            cell: tuple(one for key in keys for one in quota_cap.asked.get(key, ()))
+            for cell, keys in cells.items()
+        },
     )
 
 

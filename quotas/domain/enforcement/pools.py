@@ -3,6 +3,10 @@
 A cell is one namespace's share of one size, and of one GPU model where its cluster distinguishes
 models. Each limit with a number is a pool that is divided over the cells it binds. A cell may be
 bound by several pools; it gets the least of what they leave to it.
+
+A pool is not divided where admission counts every pod against the same number: its units are a
+limit, and all its namespaces are counted. What an organization's limit leaves beside the limits of
+its projects is no such number, so it is divided.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,10 +16,12 @@ from uuid import UUID
 
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.enforcement.division import (
+    AskedUnits,
     ClusterNamespace,
     NamespaceShare,
     raise_after_lowering,
     settle_shares,
+    whole_shares,
 )
 from quotas.domain.limits.selectors import LimitSelector
 
@@ -51,7 +57,13 @@ class NamespaceUnits:
 
 @dataclass(frozen=True)
 class NamespaceCells:
-    """One namespace's cells, with their used, wanted and ceiling units."""
+    """One namespace's cells, with their used, wanted and ceiling units.
+
+    Attributes:
+        is_counted: Whether admission counts every pod there exactly, so that none is created
+            without it.
+        asked: Pods that its quota refuses.
+    """
 
     place: ClusterNamespace
     project_id: UUID
@@ -60,6 +72,8 @@ class NamespaceCells:
     wanted: Mapping[NamespaceUnits, int]
     ceilings: Mapping[NamespaceUnits, int]
     is_suspended: bool = False
+    is_counted: bool = False
+    asked: Mapping[NamespaceUnits, tuple[AskedUnits, ...]] = field(default_factory=dict)
 
     def part(
         self,
@@ -78,6 +92,7 @@ class NamespaceCells:
             wanted_units=max(self.wanted[cell] for cell in mine),
             ceiling_units=max(self.ceilings[cell] for cell in mine),
             cap_units=self._cap(mine, caps),
+            asked=tuple(one for cell in mine for one in self.asked.get(cell, ())),
         )
 
     def _cap(
@@ -101,11 +116,16 @@ Selectors = Mapping[UUID, Sequence[LimitSelector]]
 
 @dataclass
 class Pool:
-    """One limit's units, and the cells it binds by namespace."""
+    """One limit's units, and the cells it binds by namespace.
+
+    Attributes:
+        is_whole: Whether each namespace gets all units, since admission counts them together.
+    """
 
     selector: LimitSelector
     organization_id: UUID
     units: int
+    is_whole: bool = False
     cells: dict[ClusterNamespace, list[NamespaceUnits]] = field(default_factory=dict)
 
 
@@ -123,11 +143,13 @@ def units_by_cell(
     caps: dict[NamespaceUnits, int] = {}
     for pool in sorted(pools.values(), key=lambda one: (one.selector.breadth, one.selector)):
         parts = _parts(pool, by_place, caps)
-        for place, units in settle_shares(pool.units, parts).items():
+        share = whole_shares if pool.is_whole else settle_shares
+        for place, units in share(pool.units, parts).items():
             for cell in pool.cells[place]:
                 caps[cell] = min(caps.get(cell, units), units)
     planned = dict(caps)
-    for pool in (*pools.values(), *_guards(pools.values())):
+    divided = [pool for pool in pools.values() if not pool.is_whole]
+    for pool in (*divided, *_guards(divided)):
         _hold_back(pool, by_place, wanted=caps, planned=planned)
     known = {*planned, *opened}
     uncertain = _uncertain(by_place.values(), limits, selectors, known=known)
@@ -150,6 +172,7 @@ def _pools_of(
     rests = _rests(limits)
     pools: dict[LimitKey, Pool] = {}
     opened: list[NamespaceUnits] = []
+    uncounted: set[LimitKey] = set()
     for quota_cap, cell, key in _bound(quota_caps, limits, selectors):
         units = rests[key] if key[1] is None else limits[key][0]
         if units is None:
@@ -157,6 +180,10 @@ def _pools_of(
             continue
         pool = pools.setdefault(key, Pool(key[2], key[0], units))
         pool.cells.setdefault(quota_cap.place, []).append(cell)
+        if not quota_cap.is_counted or units != limits[key][0]:
+            uncounted.add(key)
+    for key, pool in pools.items():
+        pool.is_whole = key not in uncounted
     return pools, opened
 
 
@@ -253,9 +280,10 @@ def _parts(
 
 
 def _guards(pools: Iterable[Pool]) -> list[Pool]:
-    """Return each organization's pools of one selector as one.
+    """Return each organization's divided pools of one selector as one.
 
     So a project is raised only after the lowered rest of its organization was seen to arrive.
+    A pool that is not divided is lowered at once, by admission, whatever its quotas say.
     """
     guards: dict[tuple[UUID, LimitSelector], Pool] = {}
     for pool in pools:

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from quotas.domain.admission.secrets import SECRET
 from quotas.domain.admission.webhook_configuration import (
     TIMEOUT_SECONDS,
     Registration,
@@ -15,12 +16,17 @@ from quotas.domain.admission.webhook_configuration import (
     yaml_of,
 )
 from quotas.selectors.admission.facts import admission_facts, bound_namespaces
+from quotas.selectors.enforcement.coverage import may_be_whole
 from tenants.models.cluster import AdmissionMode, FailurePolicy
 from tenants.selectors.clock import database_now
 
 SERVICE = re.compile(r"[a-z0-9-]{1,63}/[a-z0-9-]{1,63}")
 URL = re.compile(r"https://[^/?#\s]+(/[^?#\s]*[^/?#\s])?")
 TIMEOUTS = range(1, 31)
+STILL_WHOLE = (
+    "Namespaces of {} may still have the whole limit each: apply this once every target of the "
+    "cluster is applied again (GET /api/v1/enforcement-targets/?state=pending lists the others)."
+)
 CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 """The line a certificate begins with; a text that only speaks of it holds none."""
 
@@ -43,6 +49,9 @@ class Command(BaseCommand):
             "--only-bound-namespaces",
             action="store_true",
             help="review no other namespace; print again after each new binding",
+        )
+        parser.add_argument(
+            "--secret-file", default="", help="of webhook_secret, for --secret-bind of the server"
         )
         parser.add_argument("--timeout", type=int, default=TIMEOUT_SECONDS, help="seconds")
         parser.add_argument(
@@ -72,11 +81,14 @@ class Command(BaseCommand):
                 if options["only_bound_namespaces"]
                 else None
             ),
-            offered=tuple(sorted(facts.offered)),
+            offered=tuple(sorted({*facts.offered, *facts.classes})),
             has_conditions=not options["without_match_conditions"],
+            secret=_secret(options["secret_file"]),
             port=options["port"],
             timeout_seconds=options["timeout"],
         )
+        if may_fail and may_be_whole(facts.cluster_id):
+            self.stderr.write(STILL_WHOLE.format(facts.slug))
         self.stdout.write(yaml_of(configurations(registration)), ending="")
 
 
@@ -91,11 +103,24 @@ def _refuse_wrong(options: dict[str, Any]) -> None:
         raise CommandError("--timeout takes 1 to 30 seconds.")
 
 
-def _authority(path: str) -> str:
+def _secret(path: str) -> str:
+    if not path:
+        return ""
+    secret = _text_of(path).strip()
+    if SECRET.fullmatch(secret) is None:
+        raise CommandError(f"{path} holds no secret of webhook_secret.")
+    return secret
+
+
+def _text_of(path: str) -> str:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"Cannot read {path}.") from error
+
+
+def _authority(path: str) -> str:
+    text = _text_of(path)
     if CERTIFICATE not in text.splitlines():
         raise CommandError(f"{path} holds no certificate.")
     return text

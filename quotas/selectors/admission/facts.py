@@ -26,6 +26,7 @@ from metering.domain.catalogue.sizing import (
 )
 from metering.domain.catalogue.units import GPUSize
 from metering.selectors.allocations.offers import OfferingNode, nodes_offering
+from metering.selectors.allocations.watch import class_names
 from metering.selectors.catalogue import catalogue_in_force
 from metering.selectors.devices.usage import sizes_seen
 from quotas.domain.admission.node_fit import NodeOffer
@@ -96,6 +97,7 @@ class AdmissionFacts:
         user_label: Pod label that names the owner where no annotation does; "" for none.
         trusted: User names of operators that act on requests of others.
         offered: Every GPU resource name it offers.
+        classes: The device class that serves each extended resource name.
         rules: The size catalogue in force.
         offers: What its nodes offer, nodes that are alike together.
         served: The same as isolation is judged by.
@@ -112,6 +114,7 @@ class AdmissionFacts:
     user_label: str
     trusted: frozenset[str]
     offered: frozenset[str]
+    classes: Mapping[str, str]
     rules: tuple[Rule, ...]
     offers: tuple[NodeOffer, ...]
     served: tuple[ResourceOption, ...]
@@ -131,7 +134,7 @@ class AdmissionFacts:
 
 
 def admission_facts(slug: str, at: datetime) -> AdmissionFacts | None:
-    """Return the facts of an active cluster, None when there is none; six statements.
+    """Return the facts of an active cluster, None when there is none; seven statements.
 
     Args:
         slug: The cluster's.
@@ -154,6 +157,9 @@ def admission_facts(slug: str, at: datetime) -> AdmissionFacts | None:
         user_label=cluster.user_label,
         trusted=frozenset(cluster.trusted_controllers),
         offered=frozenset(cluster.offered_resources),
+        classes=MappingProxyType(
+            {resource: name for name, resource in class_names(cluster.pk).items()}
+        ),
         rules=catalogue.rules,
         offers=offers,
         served=_served(offers),

@@ -19,8 +19,9 @@ from metering.selectors.catalogue import catalogue_in_force
 from metering.selectors.devices.usage import sizes_seen
 from quotas.domain.admission.demands import likely_sizes, size_by_name
 from quotas.domain.enforcement.caps import NamespaceCap, believed, cap_of
-from quotas.domain.enforcement.division import ClusterNamespace
-from quotas.domain.enforcement.planning import CapFacts, PlaceFacts
+from quotas.domain.enforcement.coverage import WebhookCoverage
+from quotas.domain.enforcement.division import AskedUnits, ClusterNamespace
+from quotas.domain.enforcement.planning import CapFacts, PlaceFacts, ceiling_of
 from quotas.domain.enforcement.resource_quota import CLAIM_PREFIX
 from quotas.models import EnforcementTarget, QuotaSuspension
 from quotas.selectors.enforcement.targets import DRIFT_CHECK_EVERY, Bound, Key
@@ -28,6 +29,8 @@ from quotas.selectors.limits.units_now import WITHOUT_ADMISSION
 from tenants.models import Cluster, NamespaceBinding
 from tenants.models.cluster import QuotaTarget
 
+ASKED_KEPT: Final = timedelta(minutes=5)
+"""How long what was read of refused pods is used while the cluster cannot be read."""
 Used = Mapping[Key, Mapping[tuple[GPUSize, str], int]]
 
 
@@ -36,6 +39,7 @@ class Ground:
     """Input of planning besides the limits, all as of one time.
 
     Attributes:
+        at: That time, UTC.
         sizes: Cluster id to the size each offered resource name counts to.
         models: Cluster id to the one GPU model of the names that have only one.
         nominal: Units that ordinary pods hold, by namespace.
@@ -43,6 +47,7 @@ class Ground:
         suspended: Ids of suspended organizations and projects.
     """
 
+    at: datetime
     sizes: Mapping[UUID, Mapping[str, GPUSize | None]]
     models: Mapping[UUID, Mapping[str, str]]
     nominal: Used
@@ -58,6 +63,7 @@ def ground_of(clusters: Iterable[Cluster], *, at: datetime, burst_classes: Itera
     for (cluster_id, name), group in only_models(at=at).items():
         models.setdefault(cluster_id, {})[name] = group
     return Ground(
+        at=at,
         sizes=_sizes_of(known, at=at),
         models=models,
         nominal=nominal,
@@ -72,8 +78,17 @@ def place_facts(
     bindings: Mapping[Key, Bound],
     targets: Mapping[Key, EnforcementTarget],
     ground: Ground,
+    counted: Mapping[UUID, WebhookCoverage],
 ) -> dict[Key, PlaceFacts]:
-    """Return what planning needs of every namespace that is bound or was planned before."""
+    """Return what planning needs of every namespace that is bound or was planned before.
+
+    Args:
+        clusters: The enforced ones, by id.
+        bindings: Tenants by namespace.
+        targets: What was planned before.
+        ground: As of now.
+        counted: Namespaces whose pods admission counts exactly, by cluster id.
+    """
     return {
         key: _facts_of(
             key,
@@ -81,6 +96,7 @@ def place_facts(
             bound=bindings.get(key),
             target=targets.get(key),
             ground=ground,
+            is_counted=key[0] in counted and counted[key[0]].covers(key[1]),
         )
         for key in sorted({*bindings, *targets}, key=str)
         if key[0] in clusters
@@ -94,6 +110,7 @@ def _facts_of(
     bound: Bound | None,
     target: EnforcementTarget | None,
     ground: Ground,
+    is_counted: bool,
 ) -> PlaceFacts:
     return PlaceFacts(
         place=ClusterNamespace(cluster.slug, key[1]),
@@ -105,16 +122,47 @@ def _facts_of(
         nominal=CapFacts(
             used=ground.nominal.get(key, {}),
             desired=None if target is None else target.desired_hard,
-            ceiling={} if target is None else target.ceiling_hard,
+            ceiling={} if target is None else _nominal_ceiling(target),
+            asked=_asked(target, at=ground.at, is_burst=False),
         ),
         burst=CapFacts(
             used=ground.burst.get(key, {}),
             desired=None if target is None else target.desired_burst,
-            ceiling={} if target is None else target.ceiling_burst,
+            ceiling={}
+            if target is None
+            else ceiling_of(target.ceiling_burst, target.live_burst_used),
+            asked=_asked(target, at=ground.at, is_burst=True),
         ),
         is_suspended=bound is not None
         and not ground.suspended.isdisjoint({bound.project_id, bound.organization_id}),
+        is_counted=is_counted,
     )
+
+
+def _nominal_ceiling(target: EnforcementTarget) -> dict[str, int]:
+    """Return the most that ordinary pods may hold by a quota, by key.
+
+    A quota that was lowered below its use evicts nothing: also pods that wait for a node, which no
+    allocation shows, keep what they have.
+    """
+    burst = target.live_burst_used
+    used = {key: units - burst.get(key, 0) for key, units in target.live_used.items()}
+    return ceiling_of(target.ceiling_hard, used)
+
+
+def _asked(
+    target: EnforcementTarget | None, *, at: datetime, is_burst: bool
+) -> dict[str, tuple[AskedUnits, ...]]:
+    """Return the pods that a namespace's quota refuses, by key; none of an old reading."""
+    if target is None or target.refused_read_at is None or target.refused_read_at < at - ASKED_KEPT:
+        return {}
+    asked: dict[str, tuple[AskedUnits, ...]] = {}
+    for one in target.refused_pods:
+        if one["is_burst"] is is_burst:
+            since = datetime.fromisoformat(one["asked_at"])
+            for key, units in one["requested"].items():
+                asked[key] = (*asked.get(key, ()), AskedUnits(since, units, one["pods"]))
+    return asked
 
 
 def _counted(cluster: Cluster) -> tuple[str, ...]:

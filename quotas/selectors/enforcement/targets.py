@@ -3,7 +3,7 @@
 Every function is a fixed number of statements, however many namespaces, limits and pods there are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,6 +20,7 @@ from quotas.models import (
 )
 from quotas.selectors.limits.in_force import limits_in_force
 from tenants.models import Cluster, NamespaceBinding
+from tenants.models.cluster import QuotaTarget
 from tenants.models.organization import LifecycleState
 from tenants.selectors.locks import lock_rows
 
@@ -43,6 +44,22 @@ def clusters_enforced() -> dict[UUID, Cluster]:
         kubernetes_url="", credential_reference=""
     )
     return {cluster.pk: cluster for cluster in rows}
+
+
+def clusters_with_resource_quotas(slugs: Collection[str] = ()) -> tuple[Cluster, ...]:
+    """Return the enforced clusters with ResourceQuotas, by slug; all of them, or those named."""
+    found = clusters_enforced().values()
+    return tuple(
+        sorted(
+            (
+                cluster
+                for cluster in found
+                if cluster.quota_target == QuotaTarget.RESOURCE_QUOTA
+                and (not slugs or cluster.slug in slugs)
+            ),
+            key=lambda cluster: cluster.slug,
+        )
+    )
 
 
 def bindings_in_force(*, at: datetime, organization_id: UUID | None = None) -> dict[Key, Bound]:
@@ -140,6 +157,12 @@ UNSETTLED: Final = ~Q(state=EnforcementState.APPLIED) | Q(
     applied_generation__lt=F("desired_generation")
 )
 """Targets whose desired quota has not been read back from the cluster."""
+
+
+def settled_targets(cluster_id: UUID) -> tuple[EnforcementTarget, ...]:
+    """Return the targets of a cluster whose desired quota was read back, with their tenants."""
+    rows = EnforcementTarget.objects.filter(~UNSETTLED, cluster_id=cluster_id)
+    return tuple(rows.select_related("cluster", "project", "project__organization"))
 
 
 def unread_target_ids(*, at: datetime, limit: int) -> list[int]:

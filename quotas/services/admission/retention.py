@@ -29,13 +29,28 @@ REFUSALS: Final = PurgeNames(
     since="tried_before",
 )
 
+ADMITTED_PODS: Final = PurgeNames(
+    event="quotas.retention.pods_purged",
+    action="quotas:admitted_pod:purged",
+    object_kind="admitted_pod",
+    counted="admitted_pods",
+    since="admitted_before",
+)
+_PURGE_PODS: Final = """
+WITH old AS (
+  SELECT id FROM quotas_admittedpod WHERE admitted_at < %s ORDER BY admitted_at LIMIT %s
+     FOR UPDATE SKIP LOCKED)
+DELETE FROM quotas_admittedpod p USING old WHERE p.id = old.id
+"""
+
 
 @dataclass(frozen=True)
 class PurgedReservations:
-    """How much a tick removed: purged reservations and aggregated refusals."""
+    """How much a tick removed: reservations, aggregated refusals, owners of pods."""
 
     reservations: int = 0
     refusals: int = 0
+    admitted_pods: int = 0
 
 
 def purge_reservations(
@@ -63,6 +78,33 @@ def purge_reservations(
         actor=actor,
         at=at,
     )
+
+
+def purge_admitted_pods(
+    *, kept: timedelta, has_time: Callable[[], bool] = lambda: True, actor: Actor, at: datetime
+) -> int:
+    """Purge the owners of pods that were admitted long ago; return how many.
+
+    Metering has kept the owner of a pod that it has observed.
+
+    Args:
+        kept: Retention period after the admission.
+        has_time: Called before each batch; whether another may begin.
+        actor: A system actor.
+        at: When, UTC.
+
+    Raises:
+        ValueError: The actor is not the system actor.
+    """
+    return purge_and_record(
+        _purge_pods, names=ADMITTED_PODS, kept=kept, has_time=has_time, actor=actor, at=at
+    )
+
+
+def _purge_pods(before: datetime, most: int) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(_PURGE_PODS, (before, most))
+        return int(cursor.rowcount)
 
 
 def fold_refusals(

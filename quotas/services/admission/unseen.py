@@ -2,12 +2,39 @@
 
 from collections.abc import Collection
 from datetime import datetime
+from uuid import UUID
 
 from django.db import connection
 
 from quotas.models import ReleaseReason
 from quotas.selectors.admission.unseen import UnseenPod
 from tenants.domain.actors import Actor
+
+_TAKE = """
+INSERT INTO quotas_releaselease AS l (cluster_id, holder, lease_until)
+VALUES (%(cluster_id)s, %(holder)s, clock_timestamp() + make_interval(secs => %(lease)s))
+ON CONFLICT (cluster_id) DO UPDATE SET holder = EXCLUDED.holder, lease_until = EXCLUDED.lease_until
+ WHERE l.holder = EXCLUDED.holder OR l.lease_until <= clock_timestamp()
+RETURNING true
+"""
+
+
+def hold_release_lease(*, cluster_id: UUID, holder: str, lease_seconds: int, actor: Actor) -> bool:
+    """Take or prolong the lease to release a cluster's unseen pods; False if another holds it.
+
+    It only saves reads: releases are checked again under the organization's lock, so that two
+    processes at once do no harm. It leaves no audit entry.
+
+    Args:
+        cluster_id: The cluster.
+        holder: Unique name of the process, at most 64 characters.
+        lease_seconds: How long the lease lasts without being prolonged.
+        actor: The process that releases.
+    """
+    del actor
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE, {"cluster_id": cluster_id, "holder": holder, "lease": lease_seconds})
+        return cursor.fetchone() is not None
 
 
 def surplus_of(

@@ -1,4 +1,4 @@
-"""Apply quotas to the clusters: level-triggered, fenced by generations, never forced.
+"""Apply quotas to the clusters: level-triggered, fenced by generations, forced only by request.
 
 `apply_targets` writes to clusters and marks a target applied only when its cluster confirms it;
 `check_targets` reads applied quotas again. Both may run at any time, any number of times, in any
@@ -15,8 +15,14 @@ from django.db import DataError, IntegrityError, transaction
 from django.db.models import F
 
 from quotas.domain.enforcement.planning import ceiling_of
+from quotas.domain.enforcement.repairs import next_repair_at
 from quotas.models import EnforcementState, EnforcementTarget
-from quotas.protocols import QuotaConflictError, QuotaEnforcer, StaleGenerationError
+from quotas.protocols import (
+    LiveQuota,
+    QuotaConflictError,
+    QuotaEnforcer,
+    StaleGenerationError,
+)
 from quotas.selectors.enforcement.targets import DRIFT_CHECK_EVERY, UNSETTLED
 from quotas.services.enforcement.asking import (
     WITH_TENANT,
@@ -27,7 +33,9 @@ from quotas.services.enforcement.asking import (
 )
 from quotas.services.enforcement.settling import (
     Claim,
+    disputed_text,
     is_as_desired,
+    record_disputed,
     reported_columns,
     settle_applied,
     settle_conflict,
@@ -48,7 +56,12 @@ log = structlog.get_logger(__name__)
 
 
 def apply_targets(
-    *, target_ids: Iterable[int], enforcer: QuotaEnforcer, actor: Actor, at: datetime
+    *,
+    target_ids: Iterable[int],
+    enforcer: QuotaEnforcer,
+    actor: Actor,
+    at: datetime,
+    is_forced: bool = False,
 ) -> int:
     """Apply the desired quotas of namespaces; return how many are applied now.
 
@@ -60,8 +73,10 @@ def apply_targets(
         enforcer: Client of the clusters.
         actor: The account that applies; usually the service itself.
         at: When, UTC.
+        is_forced: Whether other managers' values are overwritten, as `force_targets` does.
     """
-    claims = [claim for pk in target_ids if (claim := _claim(pk, at=at)) is not None]
+    leased = (_claim(pk, at=at, is_forced=is_forced) for pk in target_ids)
+    claims = [claim for claim in leased if claim is not None]
     states = [
         _settled_alone(answer, actor=actor, at=at)
         for answer in ask_all(
@@ -87,7 +102,9 @@ def apply_target(
     return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
 
 
-def _settled_alone(answer: ClusterAnswer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
+def _settled_alone(
+    answer: ClusterAnswer[Claim, LiveQuota], *, actor: Actor, at: datetime
+) -> EnforcementState:
     """Write the outcome of a lease; a failed write does not stop the others."""
     try:
         with transaction.atomic():
@@ -99,7 +116,9 @@ def _settled_alone(answer: ClusterAnswer[Claim], *, actor: Actor, at: datetime) 
         return EnforcementState.PENDING
 
 
-def _settled(answer: ClusterAnswer[Claim], *, actor: Actor, at: datetime) -> EnforcementState:
+def _settled(
+    answer: ClusterAnswer[Claim, LiveQuota], *, actor: Actor, at: datetime
+) -> EnforcementState:
     """Write what became of a claim."""
     claim, error = answer.asked, answer.error
     if answer.live is not None:
@@ -122,13 +141,14 @@ def check_targets(
 ) -> int:
     """Read again what applied namespaces say, and repair those that say something else.
 
-    Return how many had drifted.
+    One that was repaired several times within minutes becomes a conflict. Return how many had
+    drifted.
     """
     targets = EnforcementTarget.objects.select_related(*WITH_TENANT).filter(
         ~UNSETTLED, pk__in=list(target_ids)
     )
-    drifted = [
-        answer.asked.pk
+    drifted = {
+        answer.asked.pk: state
         for answer in ask_all(
             list(targets),
             lambda one: enforcer.read(endpoint_of(one), one.namespace),
@@ -136,9 +156,10 @@ def check_targets(
             actor=actor,
             at=at,
         )
-        if _has_drifted(answer, at=at)
-    ]
-    apply_targets(target_ids=drifted, enforcer=enforcer, actor=actor, at=at)
+        if (state := _state_after(answer, actor=actor, at=at)) is not EnforcementState.APPLIED
+    }
+    repaired = [pk for pk, state in drifted.items() if state is EnforcementState.PENDING]
+    apply_targets(target_ids=repaired, enforcer=enforcer, actor=actor, at=at)
     return len(drifted)
 
 
@@ -154,35 +175,49 @@ def check_target(
     return EnforcementState(EnforcementTarget.objects.get(pk=target_id).state)
 
 
-def _has_drifted(answer: ClusterAnswer[EnforcementTarget], *, at: datetime) -> bool:
-    """Write what was read; whether it is something else than what was applied."""
+@transaction.atomic
+def _state_after(
+    answer: ClusterAnswer[EnforcementTarget, LiveQuota], *, actor: Actor, at: datetime
+) -> EnforcementState:
+    """Write what was read of an applied target, and return its new state."""
     target, live = answer.asked, answer.live
+    # A target that another process repaired meanwhile is left to that process.
     seen = EnforcementTarget.objects.filter(
-        ~UNSETTLED, pk=target.pk, desired_generation=target.desired_generation
+        ~UNSETTLED,
+        pk=target.pk,
+        desired_generation=target.desired_generation,
+        repaired_at=target.repaired_at,
     )
     if live is None:
         _note_unread(answer, seen.update, at=at)
-        return False
+        return EnforcementState.APPLIED
     columns = reported_columns(live, at=at)
     if is_as_desired(desired_of(target), live):
         seen.update(last_error="", **columns)
-        return False
+        return EnforcementState.APPLIED
+    retry_at = next_repair_at(target.repaired_at, at=at)
+    state = EnforcementState.CONFLICT if retry_at > at else EnforcementState.PENDING
+    text = disputed_text(target, retry_at=retry_at) if retry_at > at else ""
     has_drifted = seen.update(
-        state=EnforcementState.PENDING,
+        state=state,
+        last_error=text,
         drifted_at=at,
         drift_managers=list(live.managers),
-        not_before=at,
+        not_before=retry_at,
         ceiling_hard=ceiling_of(target.ceiling_hard, live.hard),
         ceiling_burst=ceiling_of(target.ceiling_burst, live.burst_hard),
         **columns,
     )
-    if has_drifted:
-        log.warning("quotas.enforcement.drifted", target=target.pk, managers=live.managers)
-    return bool(has_drifted)
+    if not has_drifted:
+        return EnforcementState.APPLIED
+    log.warning("quotas.enforcement.drifted", target=target.pk, managers=live.managers)
+    if state is EnforcementState.CONFLICT:
+        record_disputed(target, live, actor=actor, at=at)
+    return state
 
 
 def _note_unread(
-    answer: ClusterAnswer[EnforcementTarget], write: Callable[..., int], *, at: datetime
+    answer: ClusterAnswer[EnforcementTarget, LiveQuota], write: Callable[..., int], *, at: datetime
 ) -> None:
     error = answer.error
     if not isinstance(error, SourceUnavailableError):
@@ -197,7 +232,7 @@ def _note_unread(
 
 
 @transaction.atomic
-def _claim(target_id: int, *, at: datetime) -> Claim | None:
+def _claim(target_id: int, *, at: datetime, is_forced: bool) -> Claim | None:
     """Lease a due target; None when it is not due, or another worker has it."""
     taken = EnforcementTarget.objects.filter(UNSETTLED, pk=target_id, not_before__lte=at).update(
         not_before=at + CLAIM_FOR, attempt=F("attempt") + 1
@@ -208,7 +243,7 @@ def _claim(target_id: int, *, at: datetime) -> Claim | None:
     return Claim(
         target_id=target_id,
         endpoint=endpoint_of(target),
-        desired=desired_of(target),
+        desired=desired_of(target, is_forced=is_forced),
         attempt=target.attempt,
         has_drifted=target.drifted_at is not None,
         organization_id=target.project.organization_id,
@@ -226,8 +261,23 @@ def apply_again(
         actor: The account that asks for it.
         at: When, UTC.
     """
-    wanted = _make_due(target_ids, actor=actor, at=at)
+    wanted = _make_due(target_ids, verb="apply_again", actor=actor, at=at)
     return apply_targets(target_ids=wanted, enforcer=enforcer, actor=actor, at=at)
+
+
+def force_targets(
+    *, target_ids: Iterable[int], enforcer: QuotaEnforcer, actor: Actor, at: datetime
+) -> int:
+    """Apply desired quotas over the values of other managers; return how many are applied.
+
+    Args:
+        target_ids: Which targets.
+        enforcer: Client of the clusters.
+        actor: The person that decides so.
+        at: When, UTC.
+    """
+    wanted = _make_due(target_ids, verb="force", actor=actor, at=at)
+    return apply_targets(target_ids=wanted, enforcer=enforcer, actor=actor, at=at, is_forced=True)
 
 
 def read_again(
@@ -252,19 +302,19 @@ def read_again(
 
 
 @transaction.atomic
-def _make_due(target_ids: Iterable[int], *, actor: Actor, at: datetime) -> list[int]:
+def _make_due(target_ids: Iterable[int], *, verb: str, actor: Actor, at: datetime) -> list[int]:
     """Make targets due now in any state, and audit the actor."""
     rows = EnforcementTarget.objects.select_related(*WITH_TENANT).filter(pk__in=list(target_ids))
     found = list(rows.order_by("pk"))
     wanted = [row.pk for row in found]
     EnforcementTarget.objects.filter(pk__in=wanted).update(
-        state=EnforcementState.PENDING, not_before=at, attempt=0
+        state=EnforcementState.PENDING, not_before=at, attempt=0, repaired_at=[]
     )
     for row in found:
         record(
             actor=actor,
             at=at,
-            action="quotas:enforcement:apply_again",
+            action=f"quotas:enforcement:{verb}",
             object_kind="enforcement_target",
             object_id=row.pk,
             organization_id=row.project.organization_id,
@@ -273,12 +323,13 @@ def _make_due(target_ids: Iterable[int], *, actor: Actor, at: datetime) -> list[
                 "namespace": row.namespace,
                 "state": row.state,
                 "generation": row.desired_generation,
+                **({"live": row.live_hard} if verb == "force" else {}),
             },
         )
     return wanted
 
 
-def _note(answer: ClusterAnswer[EnforcementTarget], *, at: datetime) -> None:
+def _note(answer: ClusterAnswer[EnforcementTarget, LiveQuota], *, at: datetime) -> None:
     """Write the observed quota of a namespace that is not applied yet."""
     if answer.live is None:
         log.warning(

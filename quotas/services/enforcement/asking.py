@@ -12,8 +12,9 @@ from typing import Final, Generic, TypeVar
 from celery.exceptions import SoftTimeLimitExceeded
 
 from quotas.models import EnforcementTarget
-from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota
+from quotas.protocols import DesiredQuota, EnforcementEndpoint
 from tenants.domain.actors import Actor
+from tenants.models import Cluster
 from tenants.services.audit import note_refused_use
 
 SIDE_BY_SIDE: Final = 16
@@ -21,25 +22,26 @@ SIDE_BY_SIDE: Final = 16
 WITH_TENANT: Final = ("cluster", "project", "project__organization")
 """Related rows to load with a target, so that each needs no further query."""
 Asked = TypeVar("Asked")
+Live = TypeVar("Live")
 
 
 @dataclass(frozen=True)
-class ClusterAnswer(Generic[Asked]):
+class ClusterAnswer(Generic[Asked, Live]):
     """A cluster's result for one item: its state now, or the error."""
 
     asked: Asked
-    live: LiveQuota | None = None
+    live: Live | None = None
     error: Exception | None = None
 
 
 def ask_all(
     questions: Sequence[Asked],
-    ask: Callable[[Asked], LiveQuota],
+    ask: Callable[[Asked], Live],
     *,
     slug_of: Callable[[Asked], str],
     actor: Actor,
     at: datetime,
-) -> Iterator[ClusterAnswer[Asked]]:
+) -> Iterator[ClusterAnswer[Asked, Live]]:
     """Yield the clusters' results as they arrive; a credential refused at use is audited.
 
     Args:
@@ -55,8 +57,8 @@ def ask_all(
 
 
 def _answers(
-    questions: Sequence[Asked], ask: Callable[[Asked], LiveQuota]
-) -> Iterator[ClusterAnswer[Asked]]:
+    questions: Sequence[Asked], ask: Callable[[Asked], Live]
+) -> Iterator[ClusterAnswer[Asked, Live]]:
     """Yield results as they arrive; a single call runs in this thread."""
     if len(questions) <= 1:
         for question in questions:
@@ -68,7 +70,7 @@ def _answers(
             yield future.result()
 
 
-def _answer(question: Asked, ask: Callable[[Asked], LiveQuota]) -> ClusterAnswer[Asked]:
+def _answer(question: Asked, ask: Callable[[Asked], Live]) -> ClusterAnswer[Asked, Live]:
     try:
         return ClusterAnswer(question, live=ask(question))
     except SoftTimeLimitExceeded:
@@ -78,7 +80,7 @@ def _answer(question: Asked, ask: Callable[[Asked], LiveQuota]) -> ClusterAnswer
         return ClusterAnswer(question, error=error)
 
 
-def desired_of(target: EnforcementTarget) -> DesiredQuota:
+def desired_of(target: EnforcementTarget, *, is_forced: bool = False) -> DesiredQuota:
     """Return what a target should say, as an enforcer takes it."""
     return DesiredQuota(
         namespace=target.namespace,
@@ -87,14 +89,20 @@ def desired_of(target: EnforcementTarget) -> DesiredQuota:
         burst_hard=target.desired_burst,
         cohort=target.project.organization.slug,
         is_held=target.is_held,
+        is_forced=is_forced,
     )
 
 
 def endpoint_of(target: EnforcementTarget) -> EnforcementEndpoint:
     """Return a target's cluster, as an enforcer takes it."""
+    return endpoint_of_cluster(target.cluster)
+
+
+def endpoint_of_cluster(cluster: Cluster) -> EnforcementEndpoint:
+    """Return a cluster, as an enforcer takes it."""
     return EnforcementEndpoint(
-        slug=target.cluster.slug,
-        kubernetes_url=target.cluster.kubernetes_url,
-        credential_reference=target.cluster.credential_reference,
-        quota_target=target.cluster.quota_target,
+        slug=cluster.slug,
+        kubernetes_url=cluster.kubernetes_url,
+        credential_reference=cluster.credential_reference,
+        quota_target=cluster.quota_target,
     )

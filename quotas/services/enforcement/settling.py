@@ -12,6 +12,7 @@ import structlog
 from django.db import transaction
 from django.db.models import F
 
+from quotas.domain.enforcement.repairs import REPAIRS_MAX, REPAIRS_WITHIN, recent_repairs
 from quotas.domain.enforcement.resource_quota import has_arrived, total_of
 from quotas.models import EnforcementState, EnforcementTarget
 from quotas.protocols import (
@@ -82,9 +83,12 @@ def settle_applied(
     claim: Claim, live: LiveQuota, *, actor: Actor, at: datetime
 ) -> EnforcementState:
     """Mark a target applied: the values read back equal those sent."""
-    before = EnforcementTarget.objects.values("live_hard", "live_burst", "drift_managers").get(
-        pk=claim.target_id
-    )
+    before = EnforcementTarget.objects.values(
+        "live_hard", "live_burst", "drift_managers", "repaired_at"
+    ).get(pk=claim.target_id)
+    repaired_at = recent_repairs(before["repaired_at"], at=at)
+    if claim.has_drifted:
+        repaired_at.append(at.isoformat())
     is_current = _settle(
         claim,
         state=EnforcementState.APPLIED,
@@ -99,6 +103,7 @@ def settle_applied(
         drifted_at=None,
         drift_managers=[],
         drifts_repaired=F("drifts_repaired") + int(claim.has_drifted),
+        repaired_at=repaired_at,
         **reported_columns(live, at=at),
     )
     if not is_current:
@@ -130,8 +135,41 @@ def settle_conflict(
     )
     if not known:
         log.error("quotas.enforcement.conflict", target=claim.target_id, managers=error.managers)
-        _record(claim, "conflict", {"managers": list(error.managers)}, actor=actor, at=at)
+        facts = {"managers": list(error.managers), "differences": list(error.differences)}
+        _record(claim, "conflict", facts, actor=actor, at=at)
     return EnforcementState.CONFLICT
+
+
+def disputed_text(target: EnforcementTarget, *, retry_at: datetime) -> str:
+    """Return why a quota that is deleted again and again is not restored at once."""
+    minutes = REPAIRS_WITHIN // timedelta(minutes=1)
+    return (
+        f"The quota of {target.namespace} was deleted or changed again after {REPAIRS_MAX} repairs"
+        f" within {minutes} minutes, as by a controller that prunes it. Exclude it there, then"
+        f" apply it again; the next try is at {retry_at:%H:%M:%S} UTC."
+    )
+
+
+def record_disputed(
+    target: EnforcementTarget, live: LiveQuota, *, actor: Actor, at: datetime
+) -> None:
+    """Report a quota that others delete or change again after each repair."""
+    log.error("quotas.enforcement.conflict", target=target.pk, managers=live.managers)
+    record(
+        actor=actor,
+        at=at,
+        action="quotas:enforcement:conflict",
+        object_kind="enforcement_target",
+        object_id=target.pk,
+        organization_id=target.project.organization_id,
+        facts={
+            "cluster": target.cluster.slug,
+            "namespace": target.namespace,
+            "generation": target.desired_generation,
+            "managers": list(live.managers),
+            "repaired_at": target.repaired_at,
+        },
+    )
 
 
 @transaction.atomic
@@ -178,6 +216,7 @@ def reported_columns(live: LiveQuota, *, at: datetime) -> dict[str, Any]:
         "live_burst": live.burst_hard,
         "live_burst_used": live.burst_used,
         "foreign_quotas": live.foreign,
+        "notice": live.notice,
         "checked_at": at,
     }
 

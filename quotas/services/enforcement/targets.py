@@ -13,6 +13,7 @@ from django.db import transaction
 
 from quotas.domain.enforcement.planning import PlaceFacts, PlannedQuota, ceiling_of, plan_quotas
 from quotas.models import EnforcementState, EnforcementTarget
+from quotas.selectors.enforcement.coverage import counted_by_cluster
 from quotas.selectors.enforcement.namespaces import ground_of, place_facts
 from quotas.selectors.enforcement.targets import (
     Key,
@@ -113,6 +114,7 @@ def _desired_quotas(
         bindings=bindings_in_force(at=at, organization_id=organization_id),
         targets=targets,
         ground=ground_of(clusters.values(), at=at, burst_classes=burst_classes),
+        counted=counted_by_cluster(clusters, at=at),
     )
     mine = {
         key: fact

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from django.core.management.base import CommandError
 
-from config.admission_wsgi import only_admission
+from config.admission_wsgi import admission_apps, only_admission
 from config.management.commands.serve_admission import admission_command
 from embedded.ports import free_port
 from simulator.kubernetes_api.access import (
@@ -37,6 +37,7 @@ class Running:
 
     port: int
     probe_port: int
+    secret_port: int
     identity: ServerCertificates
     process: "subprocess.Popen[bytes]"
 
@@ -66,10 +67,13 @@ class Running:
             connection.close()
 
 
-def command(identity: ServerCertificates, port: int, probe_port: int = 8081) -> list[str]:
+def command(
+    identity: ServerCertificates, port: int, probe_port: int = 8081, secret_port: int = 8444
+) -> list[str]:
     return admission_command(
         bind=f"127.0.0.1:{port}",
         probe_bind=f"127.0.0.1:{probe_port}",
+        secret_bind=f"127.0.0.1:{secret_port}",
         certificate=str(identity.certificate_path),
         key=str(identity.key_path),
         client_ca=str(identity.certificate_path.parent / "ca.crt"),
@@ -102,9 +106,9 @@ def ending(request: pytest.FixtureRequest, identity: ServerCertificates) -> Iter
 
 @contextmanager
 def served(names: str, identity: ServerCertificates) -> Iterator[Running]:
-    port, probe_port = free_port(), free_port()
+    port, probe_port, secret_port = free_port(), free_port(), free_port()
     process = subprocess.Popen(
-        command(identity, port, probe_port),
+        command(identity, port, probe_port, secret_port),
         env={
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "config.settings.test",
@@ -112,7 +116,7 @@ def served(names: str, identity: ServerCertificates) -> Iterator[Running]:
         },
         stderr=subprocess.DEVNULL,
     )
-    server = Running(port, probe_port, identity, process)
+    server = Running(port, probe_port, secret_port, identity, process)
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         with suppress(OSError):
@@ -133,6 +137,36 @@ def test_a_certificate_of_the_authority_asks_for_the_clusters_it_is_named_for(
     assert reported == f"The certificate of '{CLIENT_NAME}' may not ask for cluster 'ampere'."
     with pytest.raises((OSError, http.client.HTTPException)):
         running.answer("/healthz", is_proven=False)
+
+
+def test_a_secret_needs_no_certificate_and_its_port_answers_nothing_else(running: Running) -> None:
+    on_secrets = replace(running, port=running.secret_port)
+    shown = f"/secret/{'s' * 43}"
+
+    # No ledger is there, so no secret is in force.
+    for path in (f"{shown}/admit/hopper/pods", f"{shown}/stamp/hopper", f"{shown}/warn/hopper"):
+        for is_proven in (False, True):
+            status, reported = on_secrets.answer(path, is_proven=is_proven, method="POST", body=b"")
+            assert (status, reported) == (403, "This secret may not ask for it.")
+    for path in ("/healthz", "/metrics", "/admit/hopper/pods", f"{shown}/metrics", "/"):
+        assert on_secrets.answer(path, is_proven=True) == (404, "")
+    # Elsewhere its address is not one.
+    assert running.answer(f"{shown}/admit/hopper/pods", is_proven=True)[0] == 403
+    with pytest.raises((OSError, http.client.HTTPException)):
+        running.answer(f"{shown}/admit/hopper/pods", is_proven=False)
+
+
+def test_secrets_take_tls_and_a_port_of_their_own(identity: ServerCertificates) -> None:
+    with pytest.raises(CommandError, match="--secret-bind takes an address and a port"):
+        command(identity, 8443, 8081, 8081)
+    with pytest.raises(CommandError, match="--secret-bind takes TLS"):
+        admission_command(
+            bind="127.0.0.1:8443",
+            secret_bind="127.0.0.1:8444",
+            workers=1,
+            threads=1,
+            insecure_loopback=True,
+        )
 
 
 def test_probes_need_no_certificate_and_see_nothing_else(running: Running) -> None:
@@ -210,6 +244,7 @@ def test_the_command_line_requires_a_client_certificate(identity: ServerCertific
         "gunicorn",
         "config.admission_asgi:make_application(2, is_proven=True)",
     ]
+    assert line[line.index("--config") + 1] == "python:config.admission_asgi"
     assert line[line.index("--cert-reqs") + 1] == str(int(ssl.CERT_REQUIRED))
     assert line[line.index("--worker-class") + 1] == "config.admission_server.AdmissionWorker"
 
@@ -258,6 +293,41 @@ def test_without_files_nothing_is_served(identity: ServerCertificates, tmp_path:
             workers=1,
             threads=1,
         )
+
+
+def test_neither_the_command_nor_the_server_loads_what_only_pages_need() -> None:
+    # A process without pages starts in a third of the time.
+    program = (
+        "import os, sys\n"
+        "os.execv = lambda *_: print(*{one.partition('.')[0] for one in sys.modules})\n"
+        "sys.argv = ['manage.py', 'serve_admission', '--insecure-loopback']\n"
+        "import manage\n"
+        "manage.main()\n"
+        "from config.admission_asgi import load\n"
+        "load()\n"
+        "print(*{one.partition('.')[0] for one in sys.modules})\n"
+        "print('django.contrib.admin.options' in sys.modules)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings.test"},
+    )
+
+    command, server, has_admin = done.stdout.splitlines()
+    assert set(command.split()).isdisjoint({"psycopg", "pydantic", "tenants", "uvicorn"})
+    assert set(server.split()).isdisjoint({"celery", "rest_framework", "unfold"})
+    assert set(server.split()) >= {"psycopg", "tenants", "metering", "quotas", "django"}
+    assert has_admin == "False"
+
+
+def test_admission_has_every_app_with_tables_and_those_of_no_page() -> None:
+    apps = ["unfold", "django.contrib.admin", "tenants", "rest_framework", "quotas", "config"]
+
+    assert admission_apps(apps) == ["tenants", "quotas"]
 
 
 def test_connections_of_admission_stay_and_set_nothing_in_their_session() -> None:

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from metering.adapters.kubernetes import KubernetesClusterWatch
+from metering.protocols.watch import ClassState, WatchedKind, WatchTarget
 from tests.contract.kubernetes.conftest import LABELS, new_name, pod_body
 from tests.support.kubernetes.wire import Body, Wire
+from tests.support.references import reference_to
 
 pytestmark = pytest.mark.needs("resource.k8s.io/v1")
 API = "resource.k8s.io/v1"
@@ -218,4 +221,24 @@ def test_a_device_class_selects_by_its_driver(wire: Wire) -> None:
 
     assert wire.post(f"/apis/{API}/deviceclasses", body).code == 201
     assert wire.get(f"/apis/{API}/deviceclasses/{name}").body["spec"]["selectors"] == [selector]
+    assert wire.delete(f"/apis/{API}/deviceclasses/{name}").code == 200
+
+
+def test_a_device_class_keeps_the_resource_name_of_its_devices(wire: Wire, kubeconfig: str) -> None:
+    name = new_name()
+    body = {
+        "apiVersion": API,
+        "kind": "DeviceClass",
+        "metadata": {"name": name, "labels": LABELS},
+        "spec": {"extendedResourceName": f"example.com/{name}"},
+    }
+    assert wire.post(f"/apis/{API}/deviceclasses", body).code == 201
+
+    target = WatchTarget("contract", credential_reference=reference_to(kubeconfig))
+    watch = KubernetesClusterWatch()
+    assert watch.serves(target, WatchedKind.CLASSES)
+    states = [one for page in watch.list(target, WatchedKind.CLASSES) for one in page.states]
+
+    named = {one.name: one.extended_resource for one in states if isinstance(one, ClassState)}
+    assert named[name] == f"example.com/{name}"
     assert wire.delete(f"/apis/{API}/deviceclasses/{name}").code == 200

@@ -1,9 +1,15 @@
 """Pods that our endpoint admits, and that something else then refuses, delays or knows already."""
 
+import json
+import socket
+import ssl
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.db import transaction
@@ -11,14 +17,15 @@ from django.db import transaction
 from metering.models import NodeRecord
 from quotas.adapters.cluster_calls import ClusterCalls
 from quotas.adapters.pod_proofs import PodProofs
-from quotas.models import Reservation
+from quotas.models import QuotaLimit, Reservation
 from quotas.protocols import EnforcementEndpoint
 from quotas.services.limits.changes import open_counter
 from quotas.webhook import answers
-from quotas.webhook.unseen import UnseenPods
+from quotas.webhook.unseen import UnseenPods, follow
 from tenants.models import Cluster
 from tests.contract.kubernetes.conftest import (
     GPU,
+    Client,
     Core,
     hard_body,
     pod_body,
@@ -99,10 +106,14 @@ def beside(
     answering.stop()
 
 
+def endpoint() -> EnforcementEndpoint:
+    (cluster,) = Cluster.objects.all()
+    return EnforcementEndpoint(cluster.slug, "", cluster.credential_reference)
+
+
 @pytest.fixture
 def unseen(cluster: Cluster) -> UnseenPods:
-    endpoint = EnforcementEndpoint(cluster.slug, "", cluster.credential_reference)
-    return UnseenPods(cluster.pk, endpoint, PodProofs(ClusterCalls()))
+    return UnseenPods(cluster.pk, endpoint(), PodProofs(ClusterCalls()))
 
 
 def states() -> list[tuple[str, str]]:
@@ -114,6 +125,33 @@ def forbid_pods(core: Core, namespace: str) -> None:
     """Have a ResourceQuota of others refuse every pod."""
     core.create_namespaced_resource_quota(namespace, hard_body({"pods": "0"}, "others"))
     wait_for_hard(core, namespace, {"pods": "0"}, "others")
+
+
+@contextmanager
+def following(unseen: UnseenPods) -> Iterator[None]:
+    """Follow unseen pods as a process of the admission server does."""
+    stop = threading.Event()
+    thread = threading.Thread(target=follow, args=(unseen.look, "contract", stop))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def reserved() -> int:
+    return Reservation.objects.filter(state="reserved").count()
+
+
+def deploy(hooks: Hooks, *, replicas: int) -> None:
+    """Make a Deployment whose pods take a GPU each."""
+    labels = {"app": "train"}
+    template = {"metadata": {"labels": labels}, "spec": pod_body("", gpus=1)["spec"]}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    path = f"/apis/apps/v1/namespaces/{hooks.namespace}/deployments"
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train"}}
+    assert hooks.wire.post(path, {**body, "spec": spec}).code == 201
 
 
 def owned_body(job: dict[str, Any]) -> dict[str, Any]:
@@ -231,3 +269,130 @@ def test_a_name_that_exists_already_counts_once(hooks: Hooks, unseen: UnseenPods
     )
     assert unseen.look(datetime.now(UTC) + BOUND + SOON) == 1
     assert states() == [("reserved", ""), ("released", "absent")]
+
+
+def test_a_client_that_hangs_up_keeps_units_only_for_a_pod_that_was_made(
+    hooks: Hooks, beside: Hooks, unseen: UnseenPods, api_client: Client
+) -> None:
+    hooks.start()
+    beside.start()
+    asked, answered = threading.Event(), threading.Event()
+
+    def slowly(request: dict[str, Any]) -> dict[str, Any]:
+        asked.set()
+        answered.wait(4)
+        return {"uid": request["uid"], "allowed": True}
+
+    beside.server.rule = slowly
+    with connection_to(api_client) as raw:
+        raw.sendall(request_for(api_client, hooks.pods, pod_body("trainer", gpus=2)))
+        assert asked.wait(10)
+        wait_for(lambda: reserved() == 1)
+    answered.set()
+    # No answer tells when the server has done with it.
+    time.sleep(1)
+
+    unseen.look(datetime.now(UTC) + BOUND)
+
+    is_made = hooks.wire.get(f"{hooks.pods}/trainer").code == 200
+    assert states() == [("reserved", "") if is_made else ("released", "absent")]
+    assert drifted() == []
+
+
+@contextmanager
+def connection_to(api_client: Client) -> Iterator[ssl.SSLSocket]:
+    configuration = api_client.configuration
+    target = urlsplit(configuration.host)
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    context.check_hostname = False
+    with (
+        socket.create_connection((target.hostname, target.port), timeout=10) as plain,
+        context.wrap_socket(plain) as wrapped,
+    ):
+        yield wrapped
+
+
+def request_for(api_client: Client, path: str, body: dict[str, Any]) -> bytes:
+    headers: dict[str, str] = {"Content-Type": "application/json", "Host": "api"}
+    api_client.update_params_for_auth(headers, [], ["BearerToken"], path, "POST", body)
+    sent = json.dumps({"apiVersion": "v1", "kind": "Pod", **body}).encode()
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, f"Content-Length: {len(sent)}", "", ""]).encode() + sent
+
+
+@pytest.mark.real
+def test_a_deployment_that_a_quota_refuses_holds_one_and_then_none(
+    core: Core, hooks: Hooks, unseen: UnseenPods
+) -> None:
+    QuotaLimit.objects.update(limit_units=16)
+    hooks.start()
+    forbid_pods(core, hooks.namespace)
+    counts: list[int] = []
+
+    with following(unseen):
+        deploy(hooks, replicas=1)
+        wait_for(lambda: Reservation.objects.count() >= 5)
+        settled_at = time.monotonic() + 3
+        while time.monotonic() < settled_at + 7:
+            if time.monotonic() > settled_at:
+                counts.append(reserved())
+            time.sleep(0.05)
+        # Its controller tries again ever more rarely: from a second apart on, one is too many
+        # only for the moment in which both are read.
+        assert sorted(counts)[len(counts) * 95 // 100] <= 1
+        assert max(counts) <= 2
+        core.delete_namespaced_resource_quota("others", hooks.namespace)
+        wait_for(lambda: len(hooks.wire.get(hooks.pods).body["items"]) == 1)
+        wait_for(lambda: reserved() == 1)
+    assert drifted() == []
+
+
+@pytest.mark.real
+def test_units_of_a_refused_pod_are_back_two_seconds_after_the_bound(
+    core: Core, hooks: Hooks, unseen: UnseenPods
+) -> None:
+    hooks.start()
+    forbid_pods(core, hooks.namespace)
+    bound = timedelta(seconds=PodProofs(ClusterCalls()).read_webhook_seconds(endpoint()) + 10)
+
+    with following(unseen):
+        for number in range(20):
+            QuotaLimit.objects.update(limit_units=40)
+            assert hooks.wire.post(hooks.pods, pod_body(f"t-{number}", gpus=1)).code == 403
+            time.sleep(0.1)
+        wait_for(lambda: reserved() == 0)
+
+    took = Reservation.objects.values_list("released_at", "admitted_at")
+    late = [released - admitted - bound for released, admitted in took if released is not None]
+    assert len(late) == 20
+    assert min(late) >= timedelta(0)
+    assert max(late) <= timedelta(seconds=2)
+
+
+@pytest.mark.real
+def test_the_limit_holds_while_a_second_webhook_takes_eight_seconds(
+    hooks: Hooks, beside: Hooks, unseen: UnseenPods
+) -> None:
+    hooks.start()
+    assert beside.register(beside.webhook(timeoutSeconds=30)).code == 201
+    wait_for(lambda: beside.probe().code < 300 and len(beside.server.seen) > 0)
+
+    def slowly(request: dict[str, Any]) -> dict[str, Any]:
+        if request["object"]["metadata"]["name"] == "first":
+            time.sleep(8)
+        return {"uid": request["uid"], "allowed": True}
+
+    beside.server.rule = slowly
+    codes: list[int] = []
+    first = threading.Thread(
+        target=lambda: codes.append(hooks.wire.post(hooks.pods, pod_body("first", gpus=2)).code)
+    )
+    with following(unseen):
+        first.start()
+        wait_for(lambda: reserved() == 1)
+        others = [hooks.wire.post(hooks.pods, pod_body(f"o-{n}", gpus=1)).code for n in range(8)]
+        first.join()
+        after = hooks.wire.post(hooks.pods, pod_body("after", gpus=1)).code
+
+    assert (codes, set(others), after) == ([201], {403}, 403)
+    assert states() == [("reserved", "")]

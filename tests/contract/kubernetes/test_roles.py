@@ -92,7 +92,7 @@ def test_the_watcher_watches_pods_and_nodes(watcher: Account, plural: str) -> No
     assert all(event["type"] != "ERROR" for event in events)
 
 
-@pytest.mark.parametrize("plural", ["resourceclaims", "resourceslices"])
+@pytest.mark.parametrize("plural", ["resourceclaims", "resourceslices", "deviceclasses"])
 def test_the_watcher_reads_claims_and_slices_where_there_are_any(
     watcher: Account, server: Server, plural: str
 ) -> None:
@@ -110,7 +110,7 @@ def test_the_watcher_reads_claims_and_slices_where_there_are_any(
         "/api/v1/namespaces",
         "/api/v1/serviceaccounts",
         f"{RBAC}/clusterroles",
-        f"{DYNAMIC}/deviceclasses",
+        f"{DYNAMIC}/resourceclaimtemplates",
     ],
 )
 def test_the_watcher_reads_nothing_else(watcher: Account, path: str) -> None:
@@ -163,9 +163,51 @@ def test_the_watcher_asks_for_no_more_than_it_reads(watcher: Account) -> None:
     resources = {name for rule in role["rules"] for name in rule["resources"]}
     assert verbs == {"get", "list", "watch"}
     assert resources == {
-        *("pods", "nodes", "resourceclaims", "resourceslices"),
+        *("pods", "nodes", "resourceclaims", "resourceslices", "deviceclasses"),
         *("replicationcontrollers", "replicasets", "jobs", "validatingwebhookconfigurations"),
     }
+
+
+@pytest.fixture
+def admission(wire: Wire, namespace: str) -> Iterator[Account]:
+    made = deploy(wire, namespace, "admission-rbac.yaml")
+    wait_for(lambda: made.wire.get("/api/v1/pods", limit=1).code == 200)
+    yield made
+    for path in (f"{RBAC}/clusterrolebindings", f"{RBAC}/clusterroles"):
+        wire.delete(f"{path}/{made.name}")
+
+
+def test_admission_reads_what_proves_that_a_pod_was_not_created(
+    admission: Account, server: Server
+) -> None:
+    home = f"/api/v1/namespaces/{admission.namespace}"
+    hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    found = {path: admission.wire.get(path).code for path in (f"{home}/pods", hooks)}
+    jobs = f"/apis/batch/v1/namespaces/{admission.namespace}/jobs/none"
+    controllers = [jobs, f"{home}/replicationcontrollers/none"]
+    if server.has("apps/v1"):
+        controllers.append(f"/apis/apps/v1/namespaces/{admission.namespace}/replicasets/none")
+
+    assert found == {f"{home}/pods": 200, hooks: 200}
+    assert {admission.wire.get(path).code for path in controllers} == {404}
+
+
+def test_admission_reads_and_writes_nothing_else(admission: Account, wire: Wire) -> None:
+    home = f"/api/v1/namespaces/{admission.namespace}"
+    assert wire.post(f"{home}/pods", pod_body("a")).code == 201
+    label = {"metadata": {"labels": {"a": "b"}}}
+
+    codes = {
+        "secrets": admission.wire.get(f"{home}/secrets").code,
+        "nodes": admission.wire.get("/api/v1/nodes").code,
+        "jobs": admission.wire.get("/apis/batch/v1/jobs").code,
+        "watch": admission.wire.get(f"{home}/pods", watch="true", timeoutSeconds="1").code,
+        "create": admission.wire.post(f"{home}/pods", pod_body("b")).code,
+        "patch": admission.wire.patch(f"{home}/pods/a", label).code,
+        "delete": admission.wire.delete(f"{home}/pods/a").code,
+    }
+
+    assert set(codes.values()) == {403}
 
 
 def test_a_role_that_is_taken_away_allows_nothing_more(watcher: Account, wire: Wire) -> None:

@@ -6,21 +6,31 @@ itself, all of which carry the label `gpu-ledger.io/contract=true`, and deletes 
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
-from quotas.adapters.kueue import API_VERSION, KueueQuotaEnforcer
+from quotas.adapters.kueue import (
+    API_VERSION,
+    CONFIGURATION_KEY,
+    CONFIGURATION_NAME,
+    KueueQuotaEnforcer,
+)
 from quotas.adapters.quota_objects import OBJECT_NAME
-from quotas.domain.enforcement.kueue import cluster_queue_name
+from quotas.adapters.resource_quota_watch import KubernetesQuotaWatch
+from quotas.domain.enforcement.kueue import FLAVOR, cluster_queue_name
 from quotas.protocols import EnforcementEndpoint, LiveQuota, QuotaEnforcer
+from quotas.protocols.drift import QuotaWatchSource
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tests.support.references import reference_to
 
 LABEL = "gpu-ledger.io/contract"
+KUEUE_NAMESPACE = "kueue-system"
 MERGE_PATCH = "application/merge-patch+json"
 PATIENCE_SECONDS = 10
 
@@ -29,6 +39,7 @@ class Bench(Protocol):
     """An enforcer and a cluster, and what a person can do to the cluster."""
 
     enforcer: QuotaEnforcer
+    watch: QuotaWatchSource
     endpoint: EnforcementEndpoint
 
     def make_namespace(self) -> str: ...
@@ -49,6 +60,7 @@ class SimulatedBench:
 
     def __init__(self) -> None:
         self.enforcer: QuotaEnforcer = SimulatedQuotaEnforcer()
+        self.watch: QuotaWatchSource = SimulatedQuotaEnforcer()
         self.endpoint = EnforcementEndpoint(f"contract-{uuid.uuid4().hex[:8]}", "", "")
         self.cluster = SimulatedQuotaEnforcer.cluster(self.endpoint.slug)
 
@@ -78,6 +90,7 @@ class KubernetesBench:
 
     def __init__(self, kubeconfig: str) -> None:
         self.enforcer: QuotaEnforcer = KubernetesQuotaEnforcer()
+        self.watch: QuotaWatchSource = KubernetesQuotaWatch()
         self.endpoint = EnforcementEndpoint("contract", "", reference_to(kubeconfig))
         made = config.new_client_from_config(config_file=kubeconfig)  # type: ignore[no-untyped-call]
         self.api: Any = client.CoreV1Api(made)
@@ -143,6 +156,7 @@ class KueueBench(KubernetesBench):
         group, version = API_VERSION.split("/")
         self.queues: Any = client.CustomObjectsApi(self.api.api_client)
         self.kind = {"group": group, "version": version, "plural": "clusterqueues"}
+        self.is_configured = False
 
     def edit_by_hand(self, namespace: str, hard: Mapping[str, int], *, manager: str) -> None:
         resources = [
@@ -161,6 +175,46 @@ class KueueBench(KubernetesBench):
 
     def delete_by_hand(self, namespace: str) -> None:
         self.queues.delete_cluster_custom_object(**self.kind, name=cluster_queue_name(namespace))
+
+    def configure(self, configuration: Mapping[str, object] | str) -> None:
+        """Write Kueue's own configuration, as its manifests or a person do."""
+        is_text = isinstance(configuration, str)
+        text = configuration if is_text else yaml.safe_dump(configuration)
+        if not self.is_configured:
+            self._make_kueue_namespace()
+            self.api.create_namespaced_config_map(
+                KUEUE_NAMESPACE, {"metadata": {"name": CONFIGURATION_NAME}}
+            )
+            self.is_configured = True
+        self.api.patch_namespaced_config_map(
+            CONFIGURATION_NAME, KUEUE_NAMESPACE, {"data": {CONFIGURATION_KEY: text}}
+        )
+
+    def reserve(self, namespace: str, asked: Iterable[Mapping[str, int]]) -> None:
+        """Count workloads as Kueue's controller does once it has reserved their quota."""
+        total = Counter[str]()
+        for one in asked:
+            total.update(one)
+        resources = [{"name": name, "total": str(units)} for name, units in sorted(total.items())]
+        self.queues.patch_cluster_custom_object_status(
+            **self.kind,
+            name=cluster_queue_name(namespace),
+            body={"status": {"flavorsReservation": [{"name": FLAVOR, "resources": resources}]}},
+            _content_type=MERGE_PATCH,
+        )
+
+    def close(self) -> None:
+        if self.is_configured:
+            self.api.delete_namespaced_config_map(CONFIGURATION_NAME, KUEUE_NAMESPACE)
+        super().close()
+
+    def _make_kueue_namespace(self) -> None:
+        """Make Kueue's own namespace where no test before has; it stays."""
+        try:
+            self.api.create_namespace({"metadata": {"name": KUEUE_NAMESPACE}})
+        except ApiException as error:
+            if error.status != 409:
+                raise
 
 
 def read_until(bench: Bench, namespace: str, hard: Mapping[str, int]) -> LiveQuota:

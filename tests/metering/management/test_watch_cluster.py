@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -32,7 +33,8 @@ pytestmark = pytest.mark.django_db
 
 def run(*arguments: str) -> list[str]:
     out = StringIO()
-    call_command("watch_cluster", *arguments, stdout=out)
+    # By its class: quotas replaces the name.
+    call_command(command.Command(), *arguments, stdout=out)
     return out.getvalue().splitlines()
 
 
@@ -88,7 +90,7 @@ def test_one_cluster_that_cannot_be_read_keeps_no_other_from_it() -> None:
     out = StringIO()
 
     with pytest.raises(CommandError, match=r"^astray: The simulated scenario has no cluster"):
-        call_command("watch_cluster", "--all", "--once", stdout=out)
+        call_command(command.Command(), "--all", "--once", stdout=out)
 
     assert out.getvalue() == "hopper: read\n"
 
@@ -114,14 +116,23 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, threading
     """Let threads begin without a database: they belong to another connection than the test's."""
     begun: list[tuple[str, threading.Event]] = []
 
-    def wait(cluster: WatchedCluster, watcher: Watcher) -> None:
-        begun.append((cluster.target.slug, watcher.stop))
+    def wait(cluster_id: UUID, target: WatchTarget, watcher: Watcher) -> None:
+        del cluster_id
+        begun.append((target.slug, watcher.stop))
         watcher.stop.wait(30)
 
-    monkeypatch.setattr(command, "_keep_watching", wait)
+    monkeypatch.setattr(command, "keep_watching", wait)
     yield begun
     for _, stop in begun:
         stop.set()
+
+
+def wait_for(quiet: list[tuple[str, threading.Event]], count: int) -> None:
+    """Wait until so many threads have begun."""
+    give_up_at = time.monotonic() + 10
+    while len(quiet) < count:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.001)
 
 
 def seen(number: int, slug: str, url: str = "") -> WatchedCluster:
@@ -131,12 +142,13 @@ def seen(number: int, slug: str, url: str = "") -> WatchedCluster:
 def test_the_crew_follows_what_is_to_be_watched(
     quiet: list[tuple[str, threading.Event]],
 ) -> None:
-    crew = command.Crew(SimulatedClusterWatch())
+    crew = command.WatchCrew(SimulatedClusterWatch())
 
     crew.match([seen(1, "a"), seen(2, "b")])
     crew.match([seen(1, "a"), seen(2, "b")])
     crew.match([seen(1, "a", "https://10.0.0.1"), seen(3, "c")])
 
+    wait_for(quiet, 4)
     assert sorted(slug for slug, _ in quiet) == ["a", "a", "b", "c"]
     stopped = [slug for slug, stop in quiet if stop.is_set()]
     assert sorted(stopped) == ["a", "b"]
@@ -145,14 +157,16 @@ def test_the_crew_follows_what_is_to_be_watched(
 
 
 def test_a_thread_that_died_is_replaced(quiet: list[tuple[str, threading.Event]]) -> None:
-    crew = command.Crew(SimulatedClusterWatch())
+    crew = command.WatchCrew(SimulatedClusterWatch())
     crew.match([seen(1, "a")])
+    wait_for(quiet, 1)
     quiet[0][1].set()
     for thread in threading.enumerate():
         if thread.name == "watch-a":
             thread.join(5)
 
     crew.match([seen(1, "a")])
+    wait_for(quiet, 2)
     crew.stop()
 
     assert [slug for slug, _ in quiet] == ["a", "a"]
@@ -167,6 +181,7 @@ def test_a_signal_ends_it_and_every_thread(
 
     run("--all")
 
+    wait_for(quiet, 1)
     for number, handler in before.items():
         signal.signal(number, handler)
     assert [(slug, stop.is_set()) for slug, stop in quiet] == [("hopper", True)]

@@ -25,7 +25,11 @@ class RecordedCalls(ClusterCalls):
         super().__init__()
         self.answers = answers
 
-    def get(self, endpoint: EnforcementEndpoint, path: str) -> dict[str, Any]:
+    def get(
+        self, endpoint: EnforcementEndpoint, path: str, *, has_only_metadata: bool = False
+    ) -> dict[str, Any]:
+        if has_only_metadata:
+            path = f"metadata of {path}"
         known = self.answers[path]
         answer = known.pop(0) if len(known) > 1 else known[0]
         if isinstance(answer, Exception):
@@ -51,6 +55,10 @@ def pod(uid: str, *, owner: str = "set-1", phase: str = "Running", **more: str) 
     return {"metadata": metadata, "status": {"phase": phase}}
 
 
+def pod_list(items: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"kind": "PodList", "items": items}
+
+
 def test_a_controller_lacks_what_its_active_pods_leave() -> None:
     listed = [
         pod("running"),
@@ -58,7 +66,7 @@ def test_a_controller_lacks_what_its_active_pods_leave() -> None:
         pod("ending", deletionTimestamp="2026-01-01T00:00:00Z"),
         pod("strange", owner="set-0"),
     ]
-    read = proofs({SETS: [replica_set(3)], PODS: [{"items": listed}]})
+    read = proofs({SETS: [replica_set(3)], PODS: [pod_list(listed)]})
 
     found = read.find_lacking(HOPPER, "llm", "ReplicaSet/web")
 
@@ -72,7 +80,7 @@ def test_a_controller_lacks_what_its_active_pods_leave() -> None:
 def test_the_greater_of_two_numbers_holds(
     before: int | None, after: int | None, lacking: int
 ) -> None:
-    read = proofs({SETS: [replica_set(before), replica_set(after)], PODS: [{"items": []}]})
+    read = proofs({SETS: [replica_set(before), replica_set(after)], PODS: [pod_list([])]})
 
     found = read.find_lacking(HOPPER, "llm", "ReplicaSet/web")
 
@@ -89,24 +97,41 @@ def test_the_greater_of_two_numbers_holds(
     ],
 )
 def test_a_controller_that_is_gone_or_made_anew_proves_nothing(sets: list[object]) -> None:
-    read = proofs({SETS: sets, PODS: [{"items": []}]})
+    read = proofs({SETS: sets, PODS: [pod_list([])]})
 
     assert read.find_lacking(HOPPER, "llm", "ReplicaSet/web") is None
     assert read.find_lacking(HOPPER, "llm", "RayCluster/web") is None
 
 
 def test_pods_on_further_pages_count_and_too_many_prove_nothing() -> None:
-    first = {"items": [pod("a")], "metadata": {"continue": "next"}}
+    first = {**pod_list([pod("a")]), "metadata": {"continue": "next"}}
     more = f"{PODS}&continue=next"
-    short = proofs({SETS: [replica_set(2)], PODS: [first], more: [{"items": [pod("b")]}]})
+    short = proofs({SETS: [replica_set(2)], PODS: [first], more: [pod_list([pod("b")])]})
     long = proofs({SETS: [replica_set(2)], PODS: [first], more: [first]})
 
     found = short.find_lacking(HOPPER, "llm", "ReplicaSet/web")
 
     assert found is not None
     assert (found.lacking, found.present) == (0, frozenset({"a", "b"}))
-    with pytest.raises(SourceUnavailableError):
-        long.find_lacking(HOPPER, "llm", "ReplicaSet/web")
+    assert long.find_lacking(HOPPER, "llm", "ReplicaSet/web") is None
+
+
+def test_pods_of_a_namespace_are_read_as_metadata_of_one_time() -> None:
+    path = "metadata of /api/v1/namespaces/llm/pods?limit=500&labelSelector="
+    more = f"{path}&continue=next"
+    listed = {**pod_list([pod("a", name="web-1")]), "metadata": {"continue": "next"}}
+    second = pod_list([pod("b", name="web-2")])
+
+    assert proofs({path: [listed], more: [second]}).find_pod_uids(HOPPER, "llm") == {
+        "web-1": "a",
+        "web-2": "b",
+    }
+    assert proofs({path: [listed], more: [listed]}).find_pod_uids(HOPPER, "llm") is None
+    others: list[object] = [{"items": []}]
+    others += [ClusterRefusalError(404, ABSENT), ClusterRefusalError(410, {})]
+    for answer in others:
+        with pytest.raises(SourceUnavailableError):
+            proofs({path: [answer]}).find_pod_uids(HOPPER, "llm")
 
 
 def test_only_the_api_server_says_that_a_pod_is_absent() -> None:

@@ -1,4 +1,4 @@
-"""The page of enforcement: desired, applied, live and drift, and two buttons."""
+"""The page of enforcement: desired, applied, live and drift, and three buttons."""
 
 import re
 
@@ -53,6 +53,30 @@ def test_what_could_not_be_applied_is_reported(cast: Cast, live: ReceivingCluste
     assert target().state == "failed"
 
 
+def test_other_managers_are_overwritten_in_chosen_namespaces(
+    cast: Cast, live: ReceivingCluster
+) -> None:
+    live.edit_by_hand("llm", {GPU: 64}, manager="kubectl-edit")
+    apply()
+    assert target().state == "conflict"
+
+    page = press(enter(cast.frank), "enforcementtarget", "force_targets", target().pk)
+
+    assert "1 of 1 are applied." in page
+    assert live.quotas["llm"].hard == {GPU: 8, MIG: 0}
+    assert (live.quotas["llm"].others, target().state) == ((), "applied")
+
+
+def test_who_only_looks_overwrites_nothing(cast: Cast, live: ReceivingCluster) -> None:
+    live.edit_by_hand("llm", {GPU: 64}, manager="kubectl-edit")
+    apply()
+
+    press(enter(cast.ann), "enforcementtarget", "force_targets", target().pk)
+
+    assert live.quotas["llm"].hard == {GPU: 64}
+    assert target().state == "conflict"
+
+
 def test_chosen_namespaces_are_read_again(cast: Cast, live: ReceivingCluster) -> None:
     apply()
     live.delete_by_hand("llm")
@@ -104,6 +128,7 @@ def test_nothing_is_reported_in_words(cast: Cast, live: ReceivingCluster) -> Non
     assert "Last error none" in page
     assert "Drift was written by -" in page
     assert "Suspended no" in page
+    assert "Limit divided: The cluster is not set to enforce and to deny on failure." in page
     assert re.search(r"Next try at \d{4}-\d\d-\d\d \d\d:\d\d UTC", page)
     assert "[]" not in page
 

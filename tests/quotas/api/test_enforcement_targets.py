@@ -2,8 +2,9 @@
 
 import pytest
 
-from quotas.models import EnforcementTarget
+from quotas.models import AdmissionCoverage, EnforcementTarget
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
+from tenants.models import Cluster
 from tests.quotas.api.conftest import Caller
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
@@ -59,3 +60,32 @@ def test_targets_are_found_by_organization(cast: Cast, caller: Caller) -> None:
     ]
 
     assert found == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns", "reason"),
+    [
+        ({"admission_on_failure": "allow"}, {}, "The cluster is not set to enforce and to deny"),
+        ({}, None, "The webhooks of the cluster were not read yet."),
+        ({}, {"problem": "The cluster has no webhook."}, "The cluster has no webhook."),
+        ({}, {"covered_at": AT, "excluded": ["llm"]}, "The webhooks do not ask about this"),
+        ({}, {"covered_at": AT}, ""),
+    ],
+    ids=["setting", "unread", "problem", "excluded", "counted"],
+)
+def test_a_target_says_why_its_limit_is_divided(
+    target: EnforcementTarget,
+    caller: Caller,
+    settings: dict[str, object],
+    columns: dict[str, object] | None,
+    reason: str,
+) -> None:
+    given = {"is_watched": True, "admission_mode": "enforce", "admission_on_failure": "deny"}
+    Cluster.objects.update(**{**given, **settings})
+    if columns is not None:
+        AdmissionCoverage.objects.create(cluster=target.cluster, checked_at=AT, **columns)
+
+    found = caller("frank").get(f"{URL}{target.pk}/").json()["uncounted_reason"]
+
+    assert found.startswith(reason)
+    assert bool(found) == bool(reason)

@@ -1,6 +1,6 @@
 """`manage.py webhook_manifests`: what is printed, and what is refused."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,11 @@ import yaml
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from metering.models import DeviceClass
+from quotas.models import AdmissionCoverage, EnforcementTarget
+from tenants.models import Cluster
 from tenants.selectors.clock import database_now
-from tests.support.builders import bind, make_cluster, make_organization, make_project
+from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
 
 pytestmark = pytest.mark.django_db
 PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -52,8 +55,43 @@ def test_the_cluster_says_what_happens_when_nobody_answers(
     assert validating["webhooks"][0]["clientConfig"]["service"]["name"] == "ledger"
 
 
+@pytest.mark.parametrize(
+    ("covered_at", "state", "is_early"),
+    [(AT, "applied", True), (None, "pending", True), (None, "applied", False)],
+    ids=["covered", "unapplied", "divided"],
+)
+def test_a_policy_that_lets_pods_in_is_too_early_while_limits_are_whole(
+    authority: str,
+    capsys: pytest.CaptureFixture[str],
+    covered_at: datetime | None,
+    state: str,
+    is_early: bool,  # noqa: FBT001 - A case.
+) -> None:
+    cluster = make_cluster(admission_mode="enforce", admission_on_failure="allow")
+    AdmissionCoverage.objects.create(cluster=cluster, covered_at=covered_at)
+    EnforcementTarget.objects.create(
+        cluster=cluster,
+        namespace="llm",
+        project=make_project(make_organization()),
+        state=state,
+        not_before=AT,
+    )
+
+    _, validating = printed(authority)
+
+    assert validating["webhooks"][0]["failurePolicy"] == "Ignore"
+    said = capsys.readouterr().err
+    assert said.startswith("Namespaces of hopper may still have") == is_early
+    Cluster.objects.update(admission_on_failure="deny")
+    printed(authority)
+    assert capsys.readouterr().err == ""
+
+
 def test_options_reach_the_configuration(authority: str) -> None:
-    make_cluster(offered_resources=["example.com/gpu"])
+    cluster = make_cluster(offered_resources=["example.com/gpu"])
+    DeviceClass.objects.create(
+        cluster=cluster, name="h100", extended_resource="example.com/h100", created_at=AT
+    )
 
     _, narrow = printed(authority)
     _, wide = printed(
@@ -64,7 +102,8 @@ def test_options_reach_the_configuration(authority: str) -> None:
         where="--url=https://gpu.example.test:8443/",
     )
 
-    assert "k == 'example.com/gpu'" in narrow["webhooks"][0]["matchConditions"][0]["expression"]
+    expression = narrow["webhooks"][0]["matchConditions"][0]["expression"]
+    assert "k == 'example.com/gpu' || k == 'example.com/h100'" in expression
     pods = wide["webhooks"][0]
     assert "matchConditions" not in pods
     assert pods["clientConfig"]["url"] == "https://gpu.example.test:8443/admit/hopper/pods"

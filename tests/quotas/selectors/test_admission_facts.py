@@ -65,7 +65,7 @@ def test_everything_a_pod_is_judged_by_is_read_together(
     see_size(hopper, GPU, "large")
     admission_facts("hopper", AT)
 
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         facts = admission_facts("hopper", AT)
 
     assert facts is not None

@@ -6,14 +6,16 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.db import OperationalError
+from psycopg.errors import LockNotAvailable
 from structlog.testing import capture_logs
 
 from quotas.adapters.cluster_calls import ClusterCalls
 from quotas.adapters.pod_proofs import PodProofs, PodsOfController
 from quotas.models import QuotaLimit
 from quotas.protocols import EnforcementEndpoint
+from quotas.services.admission.unseen import hold_release_lease
 from quotas.webhook import unseen
-from quotas.webhook.unseen import PODS_PER_LOOK, UnseenPods, follow
+from quotas.webhook.unseen import PODS_LISTED, PODS_PER_LOOK, UnseenPods, follow
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster
@@ -32,6 +34,7 @@ class RecordedProofs(PodProofs):
         super().__init__(ClusterCalls())
         self.webhook_seconds = webhook_seconds
         self.uids: dict[str, str] = {}
+        self.has_too_many = False
         self.lacking: Mapping[str, PodsOfController] = {}
         self.reads: list[str] = []
 
@@ -39,6 +42,11 @@ class RecordedProofs(PodProofs):
         assert (endpoint, namespace) == (HOPPER, "llm")
         self.reads.append(name)
         return self.uids.get(name, "")
+
+    def find_pod_uids(self, endpoint: EnforcementEndpoint, namespace: str) -> dict[str, str] | None:
+        assert (endpoint, namespace) == (HOPPER, "llm")
+        self.reads.append("all")
+        return None if self.has_too_many else dict(self.uids)
 
     def find_lacking(
         self, endpoint: EnforcementEndpoint, namespace: str, controller: str
@@ -114,10 +122,28 @@ def test_a_pod_that_exists_is_read_again_after_some_seconds(
     assert counted(limit) == (0, 1, 0, 0)
 
 
-def test_reads_of_one_look_are_bounded_and_the_oldest_pods_are_first(
-    cluster: Cluster, limit: QuotaLimit
-) -> None:
+def test_many_pods_of_one_namespace_are_read_at_once(cluster: Cluster, limit: QuotaLimit) -> None:
     proofs = RecordedProofs()
+    proofs.uids = {"pod-3": "pod-3"}
+    pods = UnseenPods(cluster.pk, HOPPER, proofs)
+    for number in range(PODS_LISTED + 2):
+        ask(cluster, uid=f"pod-{number}", at=AT + number * SECOND / 10)
+
+    released = [pods.look(AT + 60 * SECOND), pods.look(AT + 61 * SECOND)]
+
+    assert released == [PODS_LISTED + 1, 0]
+    assert proofs.reads == ["webhooks", "all"]
+    assert state("pod-3") == ("reserved", "")
+    assert counted(limit) == (0, 1, 0, 0)
+    assert drifted() == []
+
+
+def test_reads_of_one_look_are_bounded_and_the_oldest_pods_are_first(
+    cluster: Cluster, cast: Cast
+) -> None:
+    limit = make_limit(cast.acme, units=PODS_PER_LOOK + 2)
+    proofs = RecordedProofs()
+    proofs.has_too_many = True
     pods = UnseenPods(cluster.pk, HOPPER, proofs)
     for number in range(PODS_PER_LOOK + 2):
         ask(cluster, uid=f"pod-{number}", at=AT + number * SECOND / 10)
@@ -125,7 +151,8 @@ def test_reads_of_one_look_are_bounded_and_the_oldest_pods_are_first(
     released = [pods.look(AT + 60 * SECOND), pods.look(AT + 60 * SECOND)]
 
     assert released == [PODS_PER_LOOK, 2]
-    assert proofs.reads == ["webhooks", *(f"pod-{number}" for number in range(PODS_PER_LOOK + 2))]
+    singly = [f"pod-{number}" for number in range(PODS_PER_LOOK + 2)]
+    assert proofs.reads == ["webhooks", "all", *singly]
     assert counted(limit) == (0, 0, 0, 0)
 
 
@@ -169,6 +196,48 @@ def test_a_pod_that_exists_uncounted_keeps_a_sibling_counted(
 
     assert state("web-0") == ("released", "replaced")
     assert counted(limit) == (0, 2, 0, 0)
+
+
+def test_one_process_reads_for_a_cluster_and_another_when_it_falls_silent(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    proofs = RecordedProofs()
+    pods = UnseenPods(cluster.pk, HOPPER, proofs)
+    ask(cluster)
+
+    def other_leads(seconds: int) -> bool:
+        return hold_release_lease(
+            cluster_id=cluster.pk, holder="other", lease_seconds=seconds, actor=unseen.ACTOR
+        )
+
+    assert other_leads(60)
+
+    refused = pods.look(AT + 20 * SECOND)
+    assert (refused, proofs.reads, state()) == (0, [], ("reserved", ""))
+    assert other_leads(0)
+
+    assert pods.look(AT + 21 * SECOND) == 1
+    assert not other_leads(60)
+    assert counted(limit) == (0, 0, 0, 0)
+
+
+def test_a_lock_that_is_held_is_no_reason_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unseen, "PAUSE_SECONDS", 3_600)
+    monkeypatch.setattr(unseen, "LOOK_SECONDS", 0)
+    stop = threading.Event()
+    looks: list[datetime] = []
+
+    def look(at: datetime) -> int:
+        looks.append(at)
+        if len(looks) > 1:
+            stop.set()
+            return 0
+        error = OperationalError("canceling statement due to lock timeout")
+        raise error from LockNotAvailable()
+
+    follow(look, "hopper", stop)
+
+    assert len(looks) == 2
 
 
 def test_a_trouble_that_lasts_is_logged_once_and_looked_at_again(

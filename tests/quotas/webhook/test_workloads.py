@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
-from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
+from quotas.models import AdmissionRefusal, EnforcementTarget, QuotaLimit, Reservation
 from quotas.services.limits.changes import open_counter
 from tenants.models import Cluster, Organization, Project
 from tests.quotas.webhook.conftest import Webhooks
@@ -55,6 +56,70 @@ def test_more_pods_than_fit_now_are_warned_of(webhooks: Webhooks) -> None:
     assert answer.warnings[0].startswith(
         "It does not fit now: Project llm of acme requests 6 Large, limit 4, used 0, reserved 0"
     )
+
+
+def cap(cluster: Cluster, project: Project, units: int, **columns: object) -> None:
+    """Write the quota of the namespace, as it was read a moment ago."""
+    EnforcementTarget.objects.create(
+        cluster=cluster,
+        namespace="team-llm",
+        project=project,
+        not_before=AT,
+        **{
+            "live_hard": {"requests.nvidia.com/gpu": units},
+            "checked_at": timezone.now(),
+            **columns,
+        },
+    )
+
+
+@pytest.mark.usefixtures("limit")
+def test_what_only_the_quota_of_its_namespace_refuses_is_warned_of(
+    webhooks: Webhooks, hopper: Cluster, llm: Project
+) -> None:
+    cap(hopper, llm, 2)
+
+    fits, refused = webhooks.warn(job(2)), webhooks.warn(job(3))
+
+    assert (fits.reason, fits.warnings) == ("may_fit", [])
+    assert (refused.is_allowed, refused.reason) == (True, "warned")
+    (warning,) = refused.warnings
+    assert warning == (
+        "Its limits admit it, but ResourceQuota gpu-ledger of team-llm refuses it now: it "
+        "requests 3 nvidia.com/gpu, hard 2, used 0. Spare units of other namespaces follow its "
+        "refused pods."
+    )
+    assert len(webhooks.warn(job(1, parallelism=3)).warnings) == 1
+
+
+@pytest.mark.usefixtures("limit")
+def test_what_a_limit_refuses_too_is_warned_of_once(
+    webhooks: Webhooks, hopper: Cluster, llm: Project
+) -> None:
+    cap(hopper, llm, 2)
+
+    (warning,) = webhooks.warn(job(2, parallelism=3)).warnings
+
+    assert warning.startswith("It does not fit now: Project llm of acme requests 6 Large")
+
+
+@pytest.mark.usefixtures("limit")
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"live_hard": {"requests.nvidia.com/gpu": 1_000_000}},
+        {"live_hard": {"requests.nvidia.com/mig-1g.10gb": 0}},
+        {"checked_at": None},
+        {"checked_at": AT},
+    ],
+    ids=["open", "another", "never", "old"],
+)
+def test_a_quota_that_says_nothing_of_it_is_not_considered(
+    webhooks: Webhooks, hopper: Cluster, llm: Project, columns: JSON
+) -> None:
+    cap(hopper, llm, 2, **columns)
+
+    assert webhooks.warn(job(3)).reason == "may_fit"
 
 
 def test_a_tenant_nothing_is_granted_is_warned(

@@ -60,6 +60,8 @@ FILTERS: Final = {
     "usage-summary": f"{RANGE}&group_by=owner&organization={{organizations}}",
     "reports/device-sharing": f"{SPAN}&organization={{organizations}}",
     "reports/device-sharing/csv": f"{SPAN}&organization={{organizations}}",
+    "reports/unbilled-devices": SPAN,
+    "reports/unbilled-devices/csv": SPAN,
     "headroom": "project={projects}&size=large&units=1",
     "api-tokens": "service_account={service-accounts}",
     "invitations": "project={projects}",

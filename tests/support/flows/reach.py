@@ -99,6 +99,8 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET quota-usage/": ("yyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET reports/device-sharing/": ("eeeeeeee", "eeeeeeee", "eeeeeeee"),
     "GET reports/device-sharing/csv/": ("yyyyyyyy", "yyyyyyyy", "yyyyyyyy"),
+    "GET reports/unbilled-devices/": ("fffffeee", "fffffeee", "fffffeee"),
+    "GET reports/unbilled-devices/csv/": ("fffffyyy", "fffffyyy", "fffffyyy"),
     "GET reservations/": ("yyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET reservations/pk/": ("yyynnyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET service-accounts/": ("eeyeeyyy", "eeeeyyyy", "eeeeeeee"),

@@ -15,12 +15,14 @@ from metering.services.corrections import exceptions, rechecks, review
 from metering.services.devices import credits as crediting
 from metering.services.devices import events as device_events
 from metering.services.efficiency import waste
+from quotas.services.admission import secrets as webhook_secrets
 from quotas.services.enforcement import applying as enforcement_by_hand
 from quotas.services.limits import grants, limits, suspensions
 from quotas.services.limits import grants as grant_ends
 from quotas.services.requests import deciding as requests
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tenants.domain.actors import Actor
+from tenants.models import Cluster
 from tenants.selectors.actors import actor_of_user
 from tests.support.builders import AT, MONTH_END
 from tests.support.flows.estate import Estate
@@ -48,6 +50,12 @@ def bob(estate: Estate) -> Actor:
 
 def request_of(estate: Estate) -> object:
     return estate.places["own"]["quota-requests"]
+
+
+def _end_a_secret(_: Estate, who: Any) -> object:  # noqa: ANN401 - Actor and time.
+    cluster = Cluster.objects.get(slug="hopper")
+    webhook_secrets.add_webhook_secret(cluster=cluster, secret="t" * 43, **who)
+    return webhook_secrets.end_webhook_secrets(cluster=cluster, is_newest_kept=False, **who)
 
 
 DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
@@ -162,6 +170,15 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("quotas:enforcement:apply", "acme"), ("quotas:enforcement:apply_again", "acme")],
     ),
+    "quotas.enforcement.applying.force_targets": (
+        frank,
+        lambda e, who: enforcement_by_hand.force_targets(
+            target_ids=[e.places["own"]["enforcement-targets"]],
+            enforcer=SimulatedQuotaEnforcer(),
+            **who,
+        ),
+        [("quotas:enforcement:apply", "acme"), ("quotas:enforcement:force", "acme")],
+    ),
     "quotas.requests.deciding.approve_request": (
         frank,
         lambda e, who: requests.approve_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
@@ -258,6 +275,18 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
             window_id=e.places["own"]["metering-windows"], **who
         ),
         [("metering:window:retry", None)],
+    ),
+    "quotas.admission.secrets.add_webhook_secret": (
+        frank,
+        lambda _, who: webhook_secrets.add_webhook_secret(
+            cluster=Cluster.objects.get(slug="hopper"), secret="s" * 43, **who
+        ),
+        [("quotas:webhook_secret:create", None)],
+    ),
+    "quotas.admission.secrets.end_webhook_secrets": (
+        frank,
+        _end_a_secret,
+        [("quotas:webhook_secret:create", None), ("quotas:webhook_secret:end", None)],
     ),
     **TENANTS_DEEDS,
     **ISOLATION_DEEDS,

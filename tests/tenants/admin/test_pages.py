@@ -126,7 +126,7 @@ def test_a_cluster_is_registered_and_changed(cast: Cast) -> None:
         "metered_from_0": "2026-10-01",
         "metered_from_1": "00:00:00",
         "scrape_interval_seconds": "30",
-        "offered_resources": '["nvidia.com/gpu"]',
+        "offered_resources": '["nvidia.com/gpu", "amd.com/gpu"]',
         "label_aliases": "{}",
         "metric_aliases": "{}",
         "admission_mode": "off",
@@ -135,6 +135,7 @@ def test_a_cluster_is_registered_and_changed(cast: Cast) -> None:
         "quota_target": "resource_quota",
     }
     made = client.post("/admin/tenants/cluster/add/", fields)
+    warned = client.get("/admin/tenants/cluster/").content.decode()
     entry = AuditEntry.objects.get()
     changed = client.post(
         f"/admin/tenants/cluster/{entry.object_id}/change/",
@@ -142,6 +143,8 @@ def test_a_cluster_is_registered_and_changed(cast: Cast) -> None:
     )
 
     assert made.status_code == 302
+    assert "No rule of the size catalogue names amd.com/gpu" in warned
+    assert "No rule of the size catalogue names nvidia.com/gpu" not in warned
     assert "extended resource name" in changed.content.decode()
 
 

@@ -68,6 +68,23 @@ def test_a_cluster_is_registered_changed_and_closed(frank: APIClient) -> None:
     assert closed.json()["state"] == "closed"
 
 
+def test_an_offered_name_that_no_rule_sizes_is_answered_with_what_to_do(frank: APIClient) -> None:
+    names = ["claim/gpu.nvidia.com", "claim/h100.example.com", "nvidia.com/gpu"]
+    body = {"slug": "hopper", "name": "Hopper", "metered_from": "2026-10-01T00:00:00Z"}
+
+    made = frank.post("/api/v1/clusters/", {**body, "offered_resources": names})
+    read = frank.get(made["Location"])
+    changed = frank.patch(
+        made["Location"], {"offered_resources": names[:1]}, HTTP_IF_MATCH=made["ETag"]
+    )
+
+    (warning,) = made.json()["warnings"]
+    assert warning.startswith("No rule of the size catalogue names claim/h100.example.com:")
+    assert '"resources": ["claim/h100.example.com"]' in warning
+    assert read.json()["warnings"] == [warning]
+    assert changed.json()["warnings"] == []
+
+
 def test_a_namespace_is_bound_refused_twice_and_ended(cast: Cast, frank: APIClient) -> None:
     cluster = make_cluster()
     body = {

@@ -181,17 +181,19 @@ def test_devices_that_are_only_looked_at_are_left_out(
     assert state.devices == (held("gpu.nvidia.com", "gpu-1"),)
 
 
-def test_a_claim_made_for_an_extended_resource_is_reported_by_the_pod_already() -> None:
+@pytest.mark.parametrize("said", ["true", "false"])
+def test_what_a_claim_says_to_be_for_an_extended_resource_is_reported_with_it(said: str) -> None:
     state = claim_state(
         claim(
             [exactly("container-0-request-0", "gpu.nvidia.com")],
             [result("container-0-request-0", "gpu-0")],
-            annotations={"resource.kubernetes.io/extended-resource-claim": "true"},
+            annotations={"resource.kubernetes.io/extended-resource-claim": said},
         ),
         seen_at=NOW,
     )
 
-    assert (state.devices, state.consumers[0]) == ((), ("uid-a", "train-0"))
+    assert state.is_for_extended_resource is (said == "true")
+    assert state.devices == (held("gpu.nvidia.com", "gpu-0"),)
 
 
 def test_what_cannot_be_priced_of_a_claim_is_reported() -> None:

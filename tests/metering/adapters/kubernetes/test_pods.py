@@ -58,6 +58,26 @@ def test_a_pod_without_gpus_and_claims_is_none_of_ours() -> None:
     assert state_of(zero) is None
 
 
+def test_what_a_runtime_class_adds_is_requested_too() -> None:
+    kata = pod(containers=[container("main", {GPU: "2"})], overhead={GPU: "1", "cpu": "250m"})
+    alone = pod(containers=[container("web", {"cpu": "1"})], overhead={GPU: "1"})
+
+    assert read(kata).requests == (
+        ContainerRequest("main", REGULAR, GPU, 2),
+        ContainerRequest("", ContainerKind.OVERHEAD, GPU, 1),
+    )
+    assert [effective_units(read(one).requests) for one in (kata, alone)] == [3, 1]
+
+
+def test_half_a_gpu_of_a_runtime_class_is_a_defect() -> None:
+    half = read(pod(containers=[container("web", {})], overhead={GPU: "500m"}))
+
+    assert effective_units(half.requests) == -1
+    assert half.defects == (
+        'The overhead of its runtime class for nvidia.com/gpu cannot be "500m".',
+    )
+
+
 def test_a_broken_part_of_a_pod_that_is_none_of_ours_does_not_matter() -> None:
     plain = pod(containers=[container("web", {"cpu": "half"})])
     plain["metadata"] = {"uid": "uid-1"}
@@ -272,15 +292,15 @@ def test_the_owner_is_found_by_the_labels_name_in_either_spelling(
     ("annotations", "vouched", "owner"),
     [
         ({"gpu-ledger.io/owner": "alice"}, "gpu-ledger.io/owner", "alice"),
-        ({"gpu-ledger.io/owner": "alice"}, "", "lina"),
-        ({"other": "alice"}, "gpu-ledger.io/owner", "lina"),
-        ({"gpu-ledger.io/owner": 7}, "gpu-ledger.io/owner", "lina"),
-        (None, "gpu-ledger.io/owner", "lina"),
+        ({"gpu-ledger.io/owner": "alice"}, "", ""),
+        ({"other": "alice"}, "gpu-ledger.io/owner", ""),
+        ({"gpu-ledger.io/owner": 7}, "gpu-ledger.io/owner", ""),
+        (None, "gpu-ledger.io/owner", ""),
         ({"gpu-ledger.io/owner": "a" * 200}, "gpu-ledger.io/owner", "a" * 150),
     ],
     ids=["vouched", "not_vouched", "another", "no_text", "none", "long"],
 )
-def test_an_owner_that_admission_vouches_for_goes_before_the_label(
+def test_an_owner_that_admission_may_vouch_for_is_kept_beside_the_label(
     annotations: dict[str, Any] | None, vouched: str, owner: str
 ) -> None:
     obj = pod()
@@ -289,7 +309,7 @@ def test_an_owner_that_admission_vouches_for_goes_before_the_label(
     state = pod_state(obj, seen_at=NOW, is_gpu=is_gpu, user_label="user", owner_annotation=vouched)
 
     assert state is not None
-    assert state.owner == owner
+    assert (state.owner, state.stamped_owner) == ("lina", owner)
 
 
 def test_only_the_controlling_owner_is_the_controller() -> None:

@@ -1,11 +1,14 @@
 """What is asked of an API server, and what becomes of sound answers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from metering.adapters.kubernetes import KubernetesClusterWatch, lines
+from metering.domain.catalogue.names import CLASS_PREFIX
 from metering.protocols.watch import (
     Change,
     NodeState,
@@ -157,16 +160,88 @@ def test_every_kind_is_asked_where_it_is_served(reported: Reported) -> None:
         page(kind="NodeList"),
         page(kind="ResourceClaimList"),
         page(kind="ResourceSliceList"),
+        page(kind="DeviceClassList"),
     ]
 
-    for kind in (NODES, CLAIMS, WatchedKind.SLICES):
+    for kind in (NODES, CLAIMS, WatchedKind.SLICES, WatchedKind.CLASSES):
         list(make_watch().list(reported.target(), kind))
 
     assert [path for path, _, _ in reported.asked] == [
         "/api/v1/nodes",
         "/apis/resource.k8s.io/v1/resourceclaims",
         "/apis/resource.k8s.io/v1/resourceslices",
+        "/apis/resource.k8s.io/v1/deviceclasses",
     ]
+
+
+def device_class(name: str, resource: str = "", second: int = 0) -> dict[str, Any]:
+    return {
+        "kind": "DeviceClass",
+        "metadata": {
+            "uid": f"uid-of-{name}",
+            "name": name,
+            "resourceVersion": "1",
+            "creationTimestamp": f"2026-10-05T11:00:{second:02}Z",
+        },
+        "spec": {"extendedResourceName": resource} if resource else {},
+    }
+
+
+def pod_asking(resource: str, uid: str = "uid-1") -> dict[str, Any]:
+    return pod(uid, containers=[{"name": "main", "resources": {"requests": {resource: "1"}}}])
+
+
+def requested(watch: KubernetesClusterWatch, target: WatchTarget, reported: Reported) -> list[str]:
+    reported.answers = [
+        page(pod_asking("example.com/h100"), pod_asking("example.com/old", "uid-2"))
+    ]
+    (only,) = watch.list(target, PODS)
+    states = [state for state in only.states if isinstance(state, PodState)]
+    return [ask.resource for state in states for ask in state.requests]
+
+
+def test_a_name_that_a_class_gives_to_its_devices_is_read_as_the_class(reported: Reported) -> None:
+    watch = make_watch()
+    target = replace(reported.target(), class_names={"old.example.com": "example.com/old"})
+    assert requested(watch, target, reported) == [f"{CLASS_PREFIX}old.example.com"]
+
+    reported.answers = [
+        page(
+            device_class("newer", "example.com/h100", 2),
+            device_class("older", "example.com/h100", 1),
+            device_class("nameless"),
+            kind="DeviceClassList",
+        )
+    ]
+    list(watch.list(target, WatchedKind.CLASSES))
+
+    assert requested(watch, target, reported) == [
+        f"{CLASS_PREFIX}newer",
+        f"{CLASS_PREFIX}old.example.com",
+    ]
+
+
+def test_a_class_that_is_deleted_gives_no_name_any_more(reported: Reported) -> None:
+    watch = make_watch()
+    target = replace(reported.target(), class_names={"h100": "example.com/h100"})
+    reported.answers = [Answer((event("DELETED", device_class("h100", "example.com/h100")),))]
+    list(watch.watch(target, WatchedKind.CLASSES, resource_version="1", timeout_seconds=1))
+
+    assert requested(watch, target, reported) == []
+
+
+def test_a_pod_whose_resource_nobody_knows_is_read_once_a_claim_was_made_for_it(
+    reported: Reported,
+) -> None:
+    unknown = pod_asking("example.com/unknown")
+    unknown["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "train-x7k2p"}}
+    reported.answers = [page(unknown, pod_asking("example.com/unknown", "uid-2"))]
+
+    (only,) = make_watch().list(reported.target(), PODS)
+
+    (state,) = only.states
+    assert isinstance(state, PodState)
+    assert (state.requests, state.extended_claim) == ((), "train-x7k2p")
 
 
 def test_the_pattern_of_gpus_can_be_another_vendors(reported: Reported) -> None:

@@ -8,12 +8,12 @@ import pytest
 from metering.adapters.prometheus.names import FIGURES, PRESENCE, names_of
 from metering.adapters.prometheus.queries import (
     COVERAGE_JOBS,
-    GPU_RESOURCES,
     QueryPlan,
     counts,
     plan_queries,
     quoted,
 )
+from metering.domain.catalogue.names import SANITISED_NAMES
 from metering.protocols import ClusterTarget
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 def plan(**target: object) -> QueryPlan:
     reported = ClusterTarget(slug="hopper", **target)  # type: ignore[arg-type]
-    return plan_queries(reported, names_of(reported), resources=GPU_RESOURCES, jobs=COVERAGE_JOBS)
+    return plan_queries(reported, names_of(reported), resources=SANITISED_NAMES, jobs=COVERAGE_JOBS)
 
 
 def test_observations_are_raw_samples() -> None:
@@ -29,7 +29,7 @@ def test_observations_are_raw_samples() -> None:
         '{__name__=~"kube_pod_container_resource_requests'
         "|kube_pod_init_container_resource_requests|kube_node_status_allocatable|up"
         "|kube_state_metrics_total_shards|kube_state_metrics_shard_ordinal"
-        '",resource=~"|nvidia_com_(gpu|mig_).*",job=~".*kube-state-metrics.*"}[4440s]'
+        f'",resource=~"|{SANITISED_NAMES}",job=~".*kube-state-metrics.*"}}[4440s]'
     )
 
 
@@ -41,10 +41,10 @@ def test_facts_are_last_values_of_what_concerns_GPUs() -> None:  # noqa: N802 - 
         ' or (last_over_time({__name__=~"kube_pod_status_phase"'
         ',phase=~"Succeeded|Failed"}[4440s]) == 1))'
         ' and on (uid) last_over_time({__name__=~"kube_pod_container_resource_requests'
-        '|kube_pod_init_container_resource_requests",resource=~"nvidia_com_(gpu|mig_).*"}[4440s]))'
+        f'|kube_pod_init_container_resource_requests",resource=~"{SANITISED_NAMES}"}}[4440s]))'
         ' or (last_over_time({__name__=~"kube_node_labels"}[4440s])'
         ' and on (node) last_over_time({__name__=~"kube_node_status_allocatable"'
-        ',resource=~"nvidia_com_(gpu|mig_).*"}[4440s]))'
+        f',resource=~"{SANITISED_NAMES}"}}[4440s]))'
         " or label_replace(group by (hostname,Hostname,exported_hostname,exported_Hostname"
         ",exported_node,node,kubernetes_node,modelName,model_name)"
         ' (last_over_time({__name__=~"DCGM_FI_DEV_GPU_UTIL|dcgm_gpu_utilization'

@@ -28,6 +28,10 @@ def sidecar(units: int, order: int | None = None) -> Ask:
     return Ask("sidecar", units, order)
 
 
+def overhead(units: int) -> Ask:
+    return Ask("overhead", units)
+
+
 @pytest.mark.parametrize(
     ("asks", "units"),
     [
@@ -45,6 +49,9 @@ def sidecar(units: int, order: int | None = None) -> Ask:
         ([regular(1), sidecar(1), init(4)], 5),
         ([regular(1), sidecar(1, 5), init(4)], 5),
         ([regular(1), sidecar(1), init(4, 0)], 5),
+        # The overhead of a runtime class is added, whichever is larger.
+        ([regular(2), overhead(1)], 3),
+        ([regular(1), init(4), overhead(1)], 5),
         ([regular(2), regular(-1)], -1),
     ],
 )
@@ -55,7 +62,7 @@ def test_the_request_is_the_larger_of_starting_and_running(asks: list[Ask], unit
 asks = st.lists(
     st.builds(
         Ask,
-        kind=st.sampled_from(["regular", "init", "sidecar"]),
+        kind=st.sampled_from(["regular", "init", "sidecar", "overhead"]),
         units=st.integers(0, 16),
         order=st.none() | st.integers(0, 5),
     )

@@ -4,8 +4,21 @@ from fractions import Fraction
 
 import pytest
 
-from metering.domain.allocations.claims import common_attributes, kept_attributes, size_of_device
-from metering.domain.catalogue.sizing import DEFAULT_RULES, Catalogue, Sized, Unsized, UnsizedCause
+from metering.domain.catalogue.claimed_devices import (
+    common_attributes,
+    kept_attributes,
+    size_of_device,
+    size_of_held,
+)
+from metering.domain.catalogue.names import possible_sizes
+from metering.domain.catalogue.sizing import (
+    DEFAULT_RULES,
+    Catalogue,
+    Rule,
+    Sized,
+    Unsized,
+    UnsizedCause,
+)
 from metering.domain.catalogue.units import GPUSize, SharingMode
 
 CATALOGUE = Catalogue(version=7, rules=DEFAULT_RULES)
@@ -98,3 +111,51 @@ def test_devices_of_one_claim_are_alike_or_mixed_or_unknown() -> None:
     }
     assert common_attributes([whole, {}]) == {}
     assert common_attributes([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("product", "profile", "size"),
+    [
+        (PRODUCT, "", GPUSize.LARGE),
+        (PRODUCT, "1g.10gb", GPUSize.SMALL),
+        (PRODUCT, "4g.40gb", GPUSize.MEDIUM),
+        (PRODUCT, "7g.80gb", GPUSize.LARGE),
+        ("NVIDIA A30", "2g.12gb", GPUSize.MEDIUM),
+        ("NVIDIA A30", "4g.24gb", GPUSize.LARGE),
+    ],
+)
+def test_a_device_has_a_size_that_its_class_may_have(
+    product: str, profile: str, size: GPUSize
+) -> None:
+    kind = {"type": "mig", "profile": profile} if profile else {"type": "gpu"}
+    device_class = "mig.nvidia.com" if profile else "gpu.nvidia.com"
+    attributes = {"productName": product, **kind}
+
+    claimed = size_of_device(CATALOGUE, device_class=device_class, attributes=attributes)
+
+    assert isinstance(claimed, Sized)
+    assert claimed.size is size
+    assert size in possible_sizes(f"claim/{device_class}", rules=DEFAULT_RULES)
+
+
+def test_a_rule_of_a_device_class_sizes_what_was_claimed_through_it() -> None:
+    small = Rule(GPUSize.SMALL, ("claim/shared.example.com",))
+    catalogue = Catalogue(version=8, rules=(small, *DEFAULT_RULES))
+    labels = {"type": "gpu", "productName": PRODUCT}
+
+    sizes = [
+        size_of_held(catalogue, resource=resource, labels=labels)
+        for resource in ("claim/shared.example.com#2", "claim/gpu.nvidia.com")
+    ]
+
+    assert [one.size for one in sizes if isinstance(one, Sized)] == [GPUSize.SMALL, GPUSize.LARGE]
+
+
+def test_a_rule_about_every_resource_is_not_about_device_classes() -> None:
+    rules = (Rule(GPUSize.SMALL, ("nvidia.com/mig-1g.*",)), Rule(GPUSize.LARGE, ("*",)))
+    labels = {"type": "mig", "profile": "1g.10gb", "productName": PRODUCT}
+
+    sized = size_of_held(Catalogue(1, rules), resource="claim/mig.nvidia.com", labels=labels)
+
+    assert isinstance(sized, Sized)
+    assert sized.size is GPUSize.SMALL

@@ -1,8 +1,10 @@
 """A device claim is one allocation, sized by its devices, shared by the pods it is reserved for."""
 
+import pytest
+
 from metering.domain.collection.claim_split import split_claim
 from metering.models import ClaimConsumer, OfferedDevice, PodAllocation
-from metering.protocols.watch import PodState, WatchedKind
+from metering.protocols.watch import ClaimState, PodState, WatchedKind
 from metering.selectors.allocations.ledger import claim_uses
 from tenants.models import Cluster, Project
 from tests.support.metering.allocations.states import (
@@ -256,3 +258,49 @@ def test_a_pod_that_leaves_a_claim_and_comes_back_uses_it_twice(
     ]
     watching.tell(event(reported_claim(consumers=("b",)), 300))
     assert uses() == [("a", 2, 100), ("a", 200, 300), ("b", 3, None)]
+
+
+def extended(*consumers: str) -> ClaimState:
+    return reported_claim(consumers=consumers, is_for_extended_resource=True)
+
+
+def test_a_claim_that_the_scheduler_made_for_a_resource_is_counted_with_its_pod(
+    watching: Watching,
+) -> None:
+    watching.list(4, reported_pod("a", bound=3))
+    watching.list(5, extended("a"))
+
+    assert [row[0] for row in rows()] == ["nvidia.com/gpu"]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        claiming("a"),
+        reported_pod("a", claims=("name-of-claim-1",)),
+        reported_pod("b"),
+    ],
+    ids=["claim alone", "claim beside a resource", "unknown pod"],
+)
+def test_a_claim_that_only_says_so_is_a_row_like_any_other(
+    watching: Watching, pod: PodState
+) -> None:
+    watching.list(1, reported_slice())
+    watching.list(4, pod)
+    watching.list(5, extended("a"))
+
+    claimed = PodAllocation.objects.filter(pod_uid="claim-1", end_at=None)
+    found = claimed.values_list("resource", "units", "size")
+    assert list(found) == [(f"claim/{DRIVER}", 1, "large")]
+
+
+def test_a_row_of_a_claim_whose_pod_comes_to_be_known_later_holds_nothing(
+    watching: Watching,
+) -> None:
+    watching.tell(event(extended("a"), 5))
+    assert ends() == [("claim-1", 5, None, "open", 0)]
+
+    watching.tell(event(reported_pod("a", bound=5), 6))
+    watching.tell(event(extended("a"), 7))
+
+    assert ends() == [("a", 5, None, "open", 0), ("claim-1", 5, 5, "vanished", 0)]

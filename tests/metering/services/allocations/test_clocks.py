@@ -11,7 +11,7 @@ from metering.services.allocations.heartbeats import (
     ClockAheadError,
     refuse_future,
 )
-from metering.services.allocations.loop import keep_watching, watch_cluster
+from metering.services.allocations.keeping import keep_watching, watch_cluster
 from tenants.models import Cluster
 from tenants.selectors.clock import database_now
 from tests.metering.services.allocations.test_keeping import Impatient

@@ -46,6 +46,14 @@ def test_a_list_after_a_break_begins_a_new_span_however_short_the_break(
     assert spans() == [(0, 0, False), (10, 20, False)]
 
 
+def test_a_span_begins_with_the_answer_to_the_list_it_continues_from(watching: Watching) -> None:
+    watching.list(50, reported_pod())
+    watching.beat(54, since=51)
+    watching.beat(64)
+
+    assert spans() == [(0, 0, False), (51, 64, False)]
+
+
 def test_a_list_beside_a_living_stream_breaks_no_span(watching: Watching) -> None:
     watching.list(5, reported_pod(), is_afresh=False)
     watching.beat(10)

@@ -11,8 +11,8 @@ from django.db import OperationalError
 from metering.models import ClusterWatch, PodAllocation, WatchCursor, WatchSpan
 from metering.protocols.watch import WatchTarget
 from metering.services.allocations.heartbeats import WatchPace
+from metering.services.allocations.keeping import keep_watching, watch_cluster
 from metering.services.allocations.leading import Watcher
-from metering.services.allocations.loop import keep_watching, watch_cluster
 from simulator.adapters.cluster_watch import SimulatedClusterWatch
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import AuditEntry, Cluster

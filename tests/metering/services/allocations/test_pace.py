@@ -1,7 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.services.allocations.heartbeats import wait_seconds
+from metering.services.allocations.heartbeats import (
+    OUTAGE_TRIES_MAX,
+    outage_wait_seconds,
+    wait_seconds,
+)
 
 
 def test_waits_double_up_to_a_minute_and_a_half() -> None:
@@ -23,3 +27,22 @@ def test_a_wait_is_always_bounded_and_the_same_for_the_same_seed(failures: int, 
 
     assert 1 <= wait <= 90
     assert wait == wait_seconds(failures=failures, seed=seed)
+
+
+def test_a_server_that_is_away_is_tried_every_second_or_two_for_minutes_then_less_often() -> None:
+    waits = [outage_wait_seconds(failures=number, seed="hopper") for number in range(1, 451)]
+
+    assert set(waits[:OUTAGE_TRIES_MAX]) == {1, 2}
+    assert 400 <= sum(waits[:OUTAGE_TRIES_MAX]) <= 800
+    assert all(60 <= wait <= 90 for wait in waits[OUTAGE_TRIES_MAX + 6 :])
+
+
+def test_clusters_are_not_tried_at_the_same_times() -> None:
+    tried = {
+        tuple(
+            outage_wait_seconds(failures=number, seed=f"cluster-{slug}") for number in range(1, 9)
+        )
+        for slug in range(20)
+    }
+
+    assert len(tried) > 15

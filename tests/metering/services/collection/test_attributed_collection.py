@@ -112,6 +112,15 @@ def test_an_impossible_request_for_an_unknown_device_is_one_too() -> None:
     ]
 
 
+@pytest.mark.parametrize("resource", ["amd_com_gpu", "nvidia_com_GRID_T4_4Q", "habana_ai_gaudi"])
+def test_an_accelerator_that_no_rule_can_size_is_an_exception_that_names_it(resource: str) -> None:
+    collect(observation(pod("a", resource, 2), nodes=(node(allocatable={resource: 8}),)))
+
+    assert exceptions() == [("unknown_device", f"a {resource}", 2 * 3600)]
+    [found] = MeteringException.objects.all()
+    assert found.summary.endswith(f"holds 2 x {resource} on node-1.")
+
+
 def test_a_request_for_nothing_is_nothing() -> None:
     collect(observation(pod("a", units=0)))
 

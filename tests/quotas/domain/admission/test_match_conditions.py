@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metering.domain.catalogue.names import OTHER_DEVICES
 from quotas.domain.admission.hidden_gpus import CONTAINER_LISTS
 from quotas.domain.admission.match_conditions import (
     claim_expression,
     gpu_expression,
     template_expression,
 )
+from quotas.domain.admission.pods import is_gpu
 from quotas.domain.admission.webhook_configuration import Registration, configurations
 from tests.support.match_conditions import (
     CONCERNED,
@@ -60,6 +62,19 @@ def test_every_list_of_containers_is_looked_at(place: str, part: str) -> None:
 
     for one, expected in ((asks, True), (shows, True), (container("x"), False)):
         assert is_asked(PodCase("", {place: [container(), one]}).pod()) is expected
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "habana.ai/gaudi", "cpu"])
+def test_what_a_runtime_class_adds_is_looked_at(resource: str) -> None:
+    pod = PodCase("", {"runtimeClassName": "kata", "overhead": {resource: "1"}}).pod()
+
+    assert is_asked(pod) is (resource != "cpu")
+
+
+@pytest.mark.parametrize("name", OTHER_DEVICES)
+def test_every_name_that_is_metered_is_asked_about(name: str) -> None:
+    assert is_asked(PodCase("", {"containers": [limited("main", f"{name}x")]}).pod())
+    assert is_gpu(f"{name}x")
 
 
 def test_what_is_not_offered_is_not_asked_about() -> None:

@@ -54,6 +54,28 @@ def test_an_init_container_counts_where_it_asks_more() -> None:
     assert asked(containers=[{"name": "main"}], initContainers=[container(gpu="2")]) == {GPU: 2}
 
 
+def test_what_a_runtime_class_adds_counts_on_top() -> None:
+    overhead = {GPU: "1", "cpu": "250m"}
+
+    assert asked(containers=[container(gpu="2")], overhead=overhead) == {GPU: 3}
+    assert asked(containers=[{"name": "main"}], overhead=overhead) == {GPU: 1}
+    with pytest.raises(PodInvalidError, match="The overhead of its runtime class asks for 500m"):
+        asked(containers=[{"name": "main"}], overhead={GPU: "500m"})
+
+
+def test_a_device_of_another_maker_does_not_open_the_way_to_gpus() -> None:
+    shows = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    ask = pod_ask(
+        {
+            "metadata": {},
+            "spec": {"containers": [{**container("main", **{"amd.com/gpu": "1"}), "env": shows}]},
+        }
+    )
+
+    assert dict(ask.requests) == {"amd.com/gpu": 1}
+    assert ask.hidden == ("container main sets NVIDIA_VISIBLE_DEVICES",)
+
+
 def test_a_sidecar_counts_beside_what_comes_after_it() -> None:
     sidecar = {**container("s", gpu="1"), **ALWAYS}
 
@@ -142,7 +164,9 @@ def test_claims_are_seen() -> None:
         ("example.com/accelerator", True),
         ("nvidia.com/hostdev", False),
         ("cpu", False),
-        ("amd.com/gpu", False),
+        ("amd.com/gpu", True),
+        ("nvidia.com/GRID_T4-4Q", True),
+        ("amd.com/fpga", False),
     ],
 )
 def test_which_names_are_gpus(resource: str, is_one: bool) -> None:  # noqa: FBT001 - A table.

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metering.domain.catalogue.names import possible_sizes
 from metering.domain.catalogue.sizing import DEFAULT_RULES, Rule
 from metering.domain.catalogue.units import GPUSize
-from quotas.domain.admission.demands import FROM_SMALLEST, possible_sizes, size_by_name
+from quotas.domain.admission.demands import FROM_SMALLEST, size_by_name
 
 S, M, L = FROM_SMALLEST
 
@@ -27,6 +28,24 @@ S, M, L = FROM_SMALLEST
 def test_a_name_that_says_its_size_needs_nothing_more(resource: str, size: GPUSize | None) -> None:
     assert size_by_name(resource, rules=DEFAULT_RULES, seen=()) is size
     assert size_by_name(resource, rules=DEFAULT_RULES, seen=FROM_SMALLEST) is size
+
+
+@pytest.mark.parametrize(
+    ("resource", "seen", "size"),
+    [
+        ("claim/gpu.nvidia.com", (), L),
+        ("claim/gpu.nvidia.com", (S,), L),
+        ("claim/mig.nvidia.com", (), L),
+        ("claim/mig.nvidia.com", (S, M), M),
+        ("claim/h100.example.com", (S,), S),
+        ("claim/gpu.example.com", (), L),
+        ("claim/h100.example.com", (), None),
+    ],
+)
+def test_a_device_class_has_the_size_of_its_rule_or_of_what_was_seen(
+    resource: str, seen: tuple[GPUSize, ...], size: GPUSize | None
+) -> None:
+    assert size_by_name(resource, rules=DEFAULT_RULES, seen=seen) is size
 
 
 @pytest.mark.parametrize(
@@ -54,6 +73,13 @@ def test_rules_behind_the_first_unconditional_one_do_not_count() -> None:
     rules = (Rule(None, ("nvidia.com/*",)), Rule(L, ("nvidia.com/gpu",)))
 
     assert possible_sizes("nvidia.com/gpu", rules=rules) == frozenset()
+
+
+def test_a_catalogue_that_names_a_class_says_all_there_is_about_it() -> None:
+    name = "claim/gpu.nvidia.com"
+
+    assert size_by_name(name, rules=(Rule(None, ("claim/*",)),), seen=(L,)) is None
+    assert size_by_name(name, rules=(Rule(S, ("claim/gpu.*",)),), seen=(L,)) is S
 
 
 @given(seen=st.sets(st.sampled_from(GPUSize)))

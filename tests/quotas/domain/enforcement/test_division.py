@@ -1,11 +1,15 @@
 """How one limit is spread over several namespaces."""
 
+from datetime import UTC, datetime, timedelta
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quotas.domain.enforcement.division import (
+    AskedUnits,
     ClusterNamespace,
     NamespaceShare,
+    cover_asked,
     divide_limit,
     settle_shares,
     share_units,
@@ -17,7 +21,19 @@ PLACES = st.builds(
     ClusterNamespace, st.sampled_from(["ampere", "hopper"]), st.sampled_from(["a", "b", "c", "d"])
 )
 UNITS = st.integers(min_value=0, max_value=40)
-PARTS = st.dictionaries(PLACES, st.builds(NamespaceShare, UNITS, UNITS, UNITS), max_size=6)
+AT = datetime(2026, 11, 2, tzinfo=UTC)
+ASKED = st.lists(
+    st.builds(
+        AskedUnits,
+        st.integers(0, 9).map(lambda minutes: AT + timedelta(minutes=minutes)),
+        st.integers(min_value=1, max_value=12),
+        st.integers(min_value=1, max_value=5),
+    ),
+    max_size=3,
+).map(tuple)
+PARTS = st.dictionaries(
+    PLACES, st.builds(NamespaceShare, UNITS, UNITS, UNITS, asked=ASKED), max_size=6
+)
 
 
 def arrived(
@@ -156,3 +172,63 @@ def test_a_division_above_a_cap_does_not_stay_although_it_adds_up() -> None:
 
     assert settle_shares(6, parts) == {A: 2, B: 4}
     assert divide_limit(6, parts) == {A: 2, B: 3}
+
+
+def asking(pod_units: int, pods: int = 1, *, minute: int = 0) -> tuple[AskedUnits, ...]:
+    return (AskedUnits(AT + timedelta(minutes=minute), pod_units, pods),)
+
+
+def test_spare_units_move_to_a_namespace_whose_pod_was_refused_although_it_is_not_full() -> None:
+    parts = {
+        A: NamespaceShare(0, wanted_units=5, ceiling_units=5),
+        B: NamespaceShare(0, wanted_units=4, ceiling_units=4, asked=asking(6)),
+    }
+
+    lowered = divide_limit(9, parts)
+    raised = divide_limit(9, {**parts, A: NamespaceShare(0, lowered[A], lowered[A])})
+
+    assert lowered[B] == 4
+    assert raised == {A: lowered[A], B: 9 - lowered[A]}
+    assert raised[B] >= 6
+
+
+def test_a_division_that_serves_what_was_refused_stays() -> None:
+    parts = {
+        A: NamespaceShare(1, wanted_units=3, ceiling_units=3),
+        B: NamespaceShare(0, wanted_units=6, ceiling_units=6, asked=asking(6)),
+    }
+
+    assert divide_limit(9, parts) == {A: 3, B: 6}
+
+
+def test_what_was_refused_first_comes_first_and_what_does_not_fit_is_left_out() -> None:
+    parts = {
+        A: NamespaceShare(2, asked=asking(6, minute=1)),
+        B: NamespaceShare(0, asked=asking(4, minute=2)),
+        C: NamespaceShare(0, asked=asking(9, minute=0)),
+    }
+
+    assert cover_asked(9, parts) == {A: 8, B: 0, C: 0}
+    assert cover_asked(7, parts) == {A: 2, B: 4, C: 0}
+
+
+def test_no_pod_gets_a_part_of_its_units() -> None:
+    assert cover_asked(9, {A: NamespaceShare(0, asked=asking(4, pods=3))}) == {A: 8}
+
+
+def test_a_narrower_limit_bounds_what_moves() -> None:
+    assert cover_asked(9, {A: NamespaceShare(0, cap_units=5, asked=asking(2, pods=4))}) == {A: 4}
+
+
+@given(limit=UNITS, parts=PARTS)
+def test_what_is_refused_never_takes_what_is_used_nor_lifts_the_sum(
+    limit: int, parts: dict[ClusterNamespace, NamespaceShare]
+) -> None:
+    needed = cover_asked(limit, parts)
+    shares = settle_shares(limit, parts)
+
+    assert all(needed[place] >= part.used_units for place, part in parts.items())
+    if sum(part.used_units for part in parts.values()) <= limit:
+        assert sum(needed.values()) <= limit
+        assert all(shares[place] >= needed[place] for place in parts)
+    assert sum(shares.values()) == (limit if parts else 0)

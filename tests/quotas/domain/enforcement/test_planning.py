@@ -298,3 +298,86 @@ def test_no_limit_is_ever_admitted_twice_over_its_namespaces(
             assert most <= units.get(project, units.get(None, 0))
         if sum(v for k, v in units.items() if k) <= units.get(None, -1):
             assert sum(hard[key] for hard in reported.values()) <= units[None]
+
+
+def test_where_admission_counts_every_pod_each_namespace_gets_the_whole_limit() -> None:
+    facts = [
+        place_of("a", is_counted=True),
+        place_of("b", is_counted=True),
+        place_of("c", is_counted=True, cluster="ampere"),
+    ]
+
+    assert gpus(facts, [limit_of(LLM, 9)]) == [9, 9, 9]
+
+
+def test_one_namespace_that_is_not_counted_keeps_the_limit_divided() -> None:
+    facts = [place_of("a", is_counted=True), place_of("b", is_counted=True), place_of("c")]
+
+    assert gpus(facts, [limit_of(LLM, 9)]) == [3, 3, 3]
+
+
+def test_a_limit_of_one_cluster_is_whole_where_that_cluster_counts() -> None:
+    facts = [
+        place_of("a", is_counted=True),
+        place_of("b", is_counted=True),
+        place_of("c", cluster="ampere"),
+    ]
+    limits = [limit_of(LLM, 4, cluster="hopper"), limit_of(LLM, 5, cluster="ampere")]
+
+    assert gpus(facts, limits) == [5, 4, 4]
+
+
+def test_what_projects_leave_of_an_organization_is_divided_since_nothing_counts_it() -> None:
+    projects = {"a": LLM, "b": VISION, "c": UUID(int=13)}
+    facts = [place_of(name, project, is_counted=True) for name, project in projects.items()]
+
+    assert gpus(facts, [limit_of(None, 10), limit_of(LLM, 4)]) == [4, 3, 3]
+
+
+def test_an_organizations_limit_that_no_project_takes_from_is_whole() -> None:
+    facts = [place_of("a", LLM, is_counted=True), place_of("b", VISION, is_counted=True)]
+
+    assert gpus(facts, [limit_of(None, 10)]) == [10, 10]
+    assert gpus(facts, [limit_of(None, 10, percent=200), limit_of(LLM, 8)]) == [8, 10]
+
+
+def test_a_whole_limit_leaves_a_suspended_namespace_nothing() -> None:
+    facts = [place_of("a", is_counted=True), place_of("b", is_counted=True, is_suspended=True)]
+
+    assert gpus(facts, [limit_of(LLM, 9)]) == [9, 0]
+
+
+def test_burst_units_are_whole_too() -> None:
+    facts = [place_of("a", is_counted=True), place_of("b", is_counted=True)]
+
+    planned = plan_quotas(facts, [limit_of(LLM, 4, burst=6)])
+
+    assert [quota.burst[GPU] for quota in planned.values()] == [6, 6]
+
+
+def test_a_narrower_limit_caps_a_whole_one() -> None:
+    facts = [
+        place_of("a", is_counted=True, models={"nvidia.com/gpu": "H100"}),
+        place_of("b", is_counted=True, models={"nvidia.com/gpu": "A100"}),
+    ]
+
+    assert gpus(facts, [limit_of(LLM, 9), limit_of(LLM, 3, model="H100")]) == [3, 9]
+
+
+def test_a_lowered_limit_that_admission_holds_lets_another_project_be_raised_at_once() -> None:
+    before = CapFacts(desired={GPU: 8}, ceiling={GPU: 8})
+    small = CapFacts(desired={GPU: 2}, ceiling={GPU: 2})
+    facts = [
+        place_of("a", LLM, is_counted=True, nominal=before),
+        place_of("b", VISION, nominal=small),
+    ]
+
+    assert gpus(facts, [limit_of(None, 10), limit_of(LLM, 3), limit_of(VISION, 7)]) == [3, 7]
+
+
+def test_when_nothing_counts_any_more_the_whole_limits_are_lowered_before_any_is_raised() -> None:
+    whole = CapFacts(used={(GPUSize.LARGE, "H100"): 5}, desired={GPU: 9}, ceiling={GPU: 9})
+    other = CapFacts(desired={GPU: 9}, ceiling={GPU: 9})
+    facts = [place_of("a", nominal=whole), place_of("b", nominal=other), place_of("c")]
+
+    assert gpus(facts, [limit_of(LLM, 9)]) == [8, 1, 0]

@@ -31,6 +31,7 @@ class PlanningMachine(RuleBasedStateMachine):
         super().__init__()
         self.limit = 8
         self.allowed = 8
+        self.is_counted = False
         self.used = dict.fromkeys(PLACES, 0)
         self.desired: dict[ClusterNamespace, dict[str, int]] = {}
         self.ceiling: dict[ClusterNamespace, dict[str, int]] = {place: {} for place in PLACES}
@@ -47,6 +48,11 @@ class PlanningMachine(RuleBasedStateMachine):
         self.used[place] = units
 
     @rule()
+    def count_or_stop(self) -> None:
+        """Admission begins to count every pod, or stops."""
+        self.is_counted = not self.is_counted
+
+    @rule()
     def plan(self) -> None:
         facts = [
             PlaceFacts(
@@ -60,6 +66,7 @@ class PlanningMachine(RuleBasedStateMachine):
                     desired=self.desired.get(place),
                     ceiling=self.ceiling[place],
                 ),
+                is_counted=self.is_counted,
             )
             for place in PLACES
         ]
@@ -68,6 +75,10 @@ class PlanningMachine(RuleBasedStateMachine):
             hard = quota.hard
             self.ceiling[place] = ceiling_of(self.ceiling[place], hard)
             self.desired[place] = hard
+        if self.is_counted:
+            # The limit is held by admission then; quotas hold it in each namespace.
+            assert {quota[KEY] for quota in self.desired.values()} == {self.limit}
+            self.allowed = max(self.limit, sum(self.most(place) for place in PLACES))
 
     @precondition(lambda self: self.desired)
     @rule(place=CHOICES)
@@ -102,14 +113,22 @@ class PlanningMachine(RuleBasedStateMachine):
         self.allowed = max(self.limit, possible)
 
     def teardown(self) -> None:
-        """Once messages arrive again, the limit is divided in full."""
+        """Once messages arrive again, the limit is whole where it is counted, then divided."""
+        self.is_counted = True
+        self.settle()
+        assert set(self.said.values()) == {self.limit}
+        self.is_counted = False
+        self.settle()
+        assert sum(self.said.values()) == self.limit
+
+    def settle(self) -> None:
         for _ in range(4):
             self.plan()
             for place in PLACES:
                 self.send(place)
                 self.arrive(place)
                 self.read_back(place)
-        assert sum(self.said.values()) == self.limit
+            self.the_limit_is_admitted_once()
 
 
 TestPlanning = PlanningMachine.TestCase

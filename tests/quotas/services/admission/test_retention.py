@@ -12,11 +12,12 @@ from structlog.testing import capture_logs
 from metering.models import ClaimConsumer, QueuedPod
 from quotas import tasks
 from quotas.domain.admission.live_use import LiveUseSweep
-from quotas.models import AdmissionRefusal, QuotaLimit, Reservation
+from quotas.models import AdmissionRefusal, AdmittedPod, QuotaLimit, Reservation
 from quotas.selectors.gauges import refusals_by_code
 from quotas.services.admission.retention import (
     PurgedReservations,
     fold_refusals,
+    purge_admitted_pods,
     purge_reservations,
 )
 from tenants.domain.actors import system_actor
@@ -219,7 +220,7 @@ def test_released_reservations_are_found_by_index() -> None:
     assert "Index Scan using admission_refusal_last" in refused_plan
 
 
-@pytest.mark.parametrize("purge_them", [purge_reservations, fold_refusals])
+@pytest.mark.parametrize("purge_them", [purge_reservations, fold_refusals, purge_admitted_pods])
 def test_only_the_service_itself_forgets(
     cluster: Cluster, cast: Cast, purge_them: Callable[..., int]
 ) -> None:
@@ -321,8 +322,16 @@ def test_the_tick_keeps_what_the_settings_say(cluster: Cluster, cast: Cast) -> N
     kept = released(cluster, cast, AT - timedelta(days=40))
     refused(cluster, cast, AT - timedelta(days=50, seconds=1))
     refused(cluster, cast, AT - timedelta(days=50))
+    for uid, second in (("old", 1), ("young", 0)):
+        admitted_at = AT - timedelta(days=40, seconds=second)
+        AdmittedPod.objects.create(cluster=cluster, pod_uid=uid, admitted_at=admitted_at)
 
-    assert tasks.purge(AT) == PurgedReservations(reservations=1, refusals=1)
+    purged = tasks.purge(AT)
+
+    assert purged == PurgedReservations(reservations=1, refusals=1, admitted_pods=1)
+    assert AdmittedPod.objects.get().pod_uid == "young"
+    entry = AuditEntry.objects.get(action="quotas:admitted_pod:purged")
+    assert entry.facts["admitted_pods"] == 1
 
     assert left() == [kept.pod_uid]
     assert AdmissionRefusal.objects.exclude(namespace="").count() == 1
@@ -331,7 +340,7 @@ def test_the_tick_keeps_what_the_settings_say(cluster: Cluster, cast: Cast) -> N
 
 def test_the_tick_begins_nothing_after_a_minute(cluster: Cluster, cast: Cast) -> None:
     released(cluster, cast, AT - timedelta(days=400))
-    nanoseconds = iter([0, 60_000_000_000, 60_000_000_000])
+    nanoseconds = iter([0, *[60_000_000_000] * 3])
 
     assert tasks.purge(AT, clock_ns=lambda: next(nanoseconds)) == PurgedReservations()
     assert left() == ["let-in-0"]

@@ -102,7 +102,9 @@ def test_another_manager_is_named_and_never_overruled(live: ReceivingCluster) ->
 
     target = target_of()
     assert (target.state, target.applied_generation) == ("conflict", 0)
-    assert target.last_error == "The quota is also managed by kubectl-edit."
+    assert target.last_error == (
+        f"The quota is also managed by kubectl-edit: {GPU} is 99 instead of 8."
+    )
     assert live.quotas["llm"].hard == {GPU: 99}
     assert audit_actions() == ["quotas:enforcement:plan", "quotas:enforcement:conflict"]
     assert AuditEntry.objects.latest("pk").facts["managers"] == ["kubectl-edit"]

@@ -231,6 +231,18 @@ def test_claims_are_named_on_both_routes_and_left_out_for_kueue(
     assert set(target_of().desired_hard) == {GPU}
 
 
+def test_the_device_classes_of_nvidia_are_capped_at_the_limit_like_whole_gpus(
+    hopper: Cluster,
+) -> None:
+    hopper.offered_resources = ["claim/gpu.nvidia.com", "nvidia.com/gpu"]
+    hopper.save()
+
+    refresh()
+
+    hard = target_of().desired_hard
+    assert hard["gpu.nvidia.com.deviceclass.resource.k8s.io/devices"] == hard[GPU] > 0
+
+
 def test_planning_one_organization_leaves_the_others_alone(hopper: Cluster, cast: Cast) -> None:
     bind(hopper, "virus", cast.virus)
     make_limit(cast.umbrella, units=5)

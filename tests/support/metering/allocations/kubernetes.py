@@ -49,7 +49,7 @@ class Reported:
     kubeconfig: Path = Path()
     release: threading.Event = field(default_factory=threading.Event)
 
-    def target(self, **fields: str) -> WatchTarget:
+    def target(self, **fields: Any) -> WatchTarget:  # noqa: ANN401 - Of a target.
         reference = reference_to(self.kubeconfig)
         return WatchTarget("hopper", credential_reference=reference, **fields)
 

@@ -14,6 +14,7 @@ from metering.protocols.watch import (
     Change,
     ClaimedDevice,
     ClaimState,
+    ClassState,
     ListPage,
     NodeState,
     ObjectState,
@@ -123,6 +124,7 @@ KINDS = {
     NodeState: WatchedKind.NODES,
     ClaimState: WatchedKind.CLAIMS,
     SliceState: WatchedKind.SLICES,
+    ClassState: WatchedKind.CLASSES,
 }
 
 
@@ -180,9 +182,10 @@ class Watching:
             actor=ACTOR,
         )
 
-    def beat(self, second: int) -> None:
+    def beat(self, second: int, *, since: int | None = None) -> None:
         """Tell that all is well."""
-        beat(lease=self.lease, at=moment(second))
+        listed_at = None if since is None else moment(since)
+        beat(lease=self.lease, at=moment(second), since=listed_at)
 
 
 def lead(cluster_id: UUID, holder: str = "watcher-1") -> Watching:
