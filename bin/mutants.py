@@ -27,6 +27,8 @@ MUTANTS: Final = ROOT / "bin" / "mutants.toml"
 COPIES: Final = 2
 """Runs side by side; each starts a PostgreSQL of its own."""
 TIMEOUT_SECONDS: Final = 300
+REVERSE: Final = "\n-- reverse\n"
+"""Begins the way back in an SQL file, which no test runs."""
 TESTS_FAILED: Final = 1
 """pytest's exit code when tests ran and some failed; others mean that none could judge."""
 
@@ -83,13 +85,28 @@ def problems_of(mutants: Sequence[Mutant]) -> list[str]:
     problems = []
     for one in mutants:
         path = ROOT / one.file
-        count = path.read_text(encoding="utf-8").count(one.old) if path.exists() else 0
+        count = _split(path)[0].count(one.old) if path.exists() else 0
         if count != 1:
             problems.append(f"{one.name}: {one.file} has its text {count} times, not once.")
+        if (newer := _next_version(path)).exists():
+            problems.append(f"{one.name}: {newer.name} replaces {one.file}.")
         problems += [
             f"{one.name}: there is no {test}." for test in one.tests if not (ROOT / test).exists()
         ]
     return problems
+
+
+def _split(path: Path) -> tuple[str, str]:
+    """Return a file's text before and from the mark of an SQL file's way back."""
+    text = path.read_text(encoding="utf-8")
+    forward, mark, back = text.partition(REVERSE)
+    return forward, mark + back
+
+
+def _next_version(path: Path) -> Path:
+    """Return where the next version of an SQL file would be: "x.v2.sql" of "x.v1.sql"."""
+    stem, _, number = path.stem.rpartition(".v")
+    return path.with_name(f"{stem}.v{int(number) + 1}.sql") if number.isdigit() else path / "none"
 
 
 def copy_checkout(target: Path) -> Path:
@@ -144,12 +161,12 @@ def _survivor(mutant: Mutant, copies: "SimpleQueue[Path]") -> Mutant | None:
     """Plant a mutant in a free copy; return it unless its tests failed."""
     copy = copies.get()
     begin, file = time.monotonic(), copy / mutant.file
-    text = file.read_text(encoding="utf-8")
+    forward, back = _split(file)
     try:
-        file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        file.write_text(forward.replace(mutant.old, mutant.new) + back, encoding="utf-8")
         code, output = run_tests(copy, mutant.tests, timeout_seconds=TIMEOUT_SECONDS)
     finally:
-        file.write_text(text, encoding="utf-8")
+        file.write_text(forward + back, encoding="utf-8")
         copies.put(copy)
     is_caught = code == TESTS_FAILED
     verdict = "caught  " if is_caught else "SURVIVED" if code == 0 else f"BROKE {code} "
