@@ -17,6 +17,7 @@ from bench.harness import SMOKE_VARIABLE
 
 SMOKE: Final = "smoke"
 WITHOUT_SMOKE: Final = {
+    "churn": "it takes a real cluster, and ten minutes",
     "lab": "its story lasts four minutes of real time at any size",
     "losses": "each loss lasts long enough for the slowest repair at any size",
     "starved": "tests/embedded/test_workers.py starves a worker at this size",

@@ -5,6 +5,7 @@ own handler for ASGI does. One reads the body and answers. The other also change
 ledger, as lightly as admission does: what any view costs that leaves a trace.
 """
 
+import json
 import os
 from uuid import UUID
 
@@ -14,6 +15,8 @@ from django.urls import path
 
 from config.admission_wsgi import only_admission
 
+DATABASE_VARIABLE = "BENCH_DATABASE"
+"""The variable that holds Django's settings of the database, as JSON."""
 ANSWER = b'{"response": {"uid": "", "allowed": true}}'
 
 
@@ -50,5 +53,27 @@ def make_application() -> object:
     settings.DATABASES = databases
     settings.MIDDLEWARE = []
     settings.ROOT_URLCONF = "bench.bare"
+    django.setup(set_prefix=False)
+    return WSGIHandler()
+
+
+def one_query(request: HttpRequest) -> HttpResponse:
+    """Ask the database for a constant."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return bare(request)
+
+
+def make_small_application() -> object:
+    """Return a Django application that has nothing but a database and a view."""
+    import django  # noqa: PLC0415 - Settings are set first.
+    from django.conf import settings  # noqa: PLC0415 - As above.
+    from django.core.handlers.wsgi import WSGIHandler  # noqa: PLC0415 - As above.
+
+    settings.configure(
+        ALLOWED_HOSTS=["127.0.0.1"],
+        DATABASES={"default": json.loads(os.environ[DATABASE_VARIABLE])},
+        ROOT_URLCONF=(path("readyz", one_query),),
+    )
     django.setup(set_prefix=False)
     return WSGIHandler()

@@ -2,7 +2,8 @@
 
 The simulated API serves HTTPS from a process of its own. The first figure is one tick in one
 process. The second goes as in production: a limit is set, the wake-up passes through Valkey to a
-Celery worker, and the clock stops when the ResourceQuota's status has the new number.
+Celery worker, and the clock stops when the ResourceQuota's status has the new number. The last one
+is how long a deleted ResourceQuota is away beside a running `watch_cluster`.
 """
 
 import multiprocessing
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -48,6 +49,8 @@ CHANGES = scaled(100)
 LIVE_SECONDS_MAX = 5
 """Promised to the person who changes a limit."""
 LIVE_TO_BARE_MAX = "3.8"
+DELETIONS = scaled(50)
+BACK_SECONDS_MAX = 5
 PATIENCE_SECONDS = 30
 READY_SECONDS = 60
 POLL_SECONDS = 0.05
@@ -72,14 +75,14 @@ def run() -> Iterator[Figure]:
         try:
             with ledger_database():
                 os.environ["REDIS_URL"] = valkey.url()
-                yield from _measure(Path(ours.recv()), folder)
+                yield from _measure(Path(ours.recv()), folder, ours)
         finally:
             valkey.stop()
             ours.send("stop")
             server.join()
 
 
-def _measure(kubeconfig: Path, folder: Path) -> Iterator[Figure]:
+def _measure(kubeconfig: Path, folder: Path, api: Connection) -> Iterator[Figure]:
     from django.conf import settings  # noqa: PLC0415 - Django is set up by now.
 
     from quotas.adapters import quota_enforcer  # noqa: PLC0415 - As above.
@@ -107,7 +110,7 @@ def _measure(kubeconfig: Path, folder: Path) -> Iterator[Figure]:
         Bound.AT_MOST,
         APPLY_TO_BARE_MAX,
     )
-    with _worker(folder):
+    with _program(folder, "worker", WORKER):
         seconds = _change_limits(projects, enforcer, endpoint)
     live = seconds[CHANGES // 2]
     yield measurement("enforcement.changed_limit_live_p50", live, "s")
@@ -123,6 +126,12 @@ def _measure(kubeconfig: Path, folder: Path) -> Iterator[Figure]:
         "s",
         LIVE_SECONDS_MAX,
         Bound.AT_MOST,
+    )
+    with _program(folder, "watch", WATCH):
+        seconds = _delete_quotas(projects, enforcer, endpoint, api)
+    yield measurement("enforcement.deleted_quota_back_p50", seconds[DELETIONS // 2], "s")
+    yield invariant(
+        "enforcement.deleted_quota_back", seconds[-1], "s", BACK_SECONDS_MAX, Bound.AT_MOST
     )
 
 
@@ -220,6 +229,25 @@ def _change_limits(
     return sorted(taken[1:])
 
 
+def _delete_quotas(
+    projects: "list[Project]",
+    enforcer: "QuotaEnforcer",
+    endpoint: "EnforcementEndpoint",
+    api: Connection,
+) -> list[Decimal]:
+    """Delete quotas one by one; return the seconds until each was back, shortest first."""
+    taken = []
+    # The first one includes the start of the watch and is not counted.
+    for number in range(DELETIONS + 1):
+        namespace = projects[-1 - number % NAMESPACES].slug
+        units = enforcer.read(endpoint, namespace).hard[KEY]
+        api.send(namespace)
+        assert api.recv() == namespace
+        seconds = _seconds_until(units, namespace, enforcer, endpoint, is_first=number == 0)
+        taken.append(seconds)
+    return sorted(taken[1:])
+
+
 def _seconds_until(
     units: int,
     namespace: str,
@@ -236,13 +264,20 @@ def _seconds_until(
     return Decimal(time.monotonic_ns() - begin) / 1_000_000_000
 
 
+WORKER = (
+    *("-m", "celery", "-A", "config", "worker", "-c", "2"),
+    *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
+)
+"""The worker of production, without a beat: only wake-ups make it work."""
+WATCH = ("manage.py", "watch_cluster", "--all")
+
+
 @contextmanager
-def _worker(folder: Path) -> Iterator[None]:
-    """Run the worker of production, without a beat: only wake-ups make it work."""
-    command = [sys.executable, "-m", "celery", "-A", "config", "worker", "-c", "2"]
-    with (folder / "worker.log").open("wb") as log:
+def _program(folder: Path, name: str, arguments: Sequence[str]) -> Iterator[None]:
+    """Run a program of production beside the bench."""
+    with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--without-gossip", "--without-mingle", "--loglevel", "WARNING"],
+            [sys.executable, *arguments],
             cwd=ROOT,
             stdout=log,
             stderr=log,
@@ -255,13 +290,14 @@ def _worker(folder: Path) -> Iterator[None]:
 
 
 def _serve(folder: Path, control: Connection) -> None:
-    """Serve a cluster with all the namespaces and no quota."""
+    """Serve a cluster with all the namespaces and no quota; then delete quotas as named."""
     from simulator.kubernetes_api import (  # noqa: PLC0415 - A child's.
         KubernetesAPI,
     )
     from simulator.kubernetes_api.resources import (  # noqa: PLC0415
         NAMESPACES as NAMESPACES_RESOURCE,
     )
+    from simulator.kubernetes_api.resources import QUOTAS  # noqa: PLC0415
 
     with KubernetesAPI(folder, tokens={TOKEN: "system:admin"}) as api:
         names = [f"team-{number}" for number in range(NAMESPACES)]
@@ -274,4 +310,6 @@ def _serve(folder: Path, control: Connection) -> None:
             }
             api.store.put(NAMESPACES_RESOURCE, ("", name), body)
         control.send(str(api.kubeconfig(folder / "kubeconfig")))
-        control.recv()
+        while (namespace := control.recv()) != "stop":
+            api.store.remove(QUOTAS, (namespace, "gpu-ledger"))
+            control.send(namespace)

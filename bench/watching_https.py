@@ -6,13 +6,15 @@ The API runs in its own process, as in production; its time is part of the figur
 import multiprocessing
 import os
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from bench.harness import (
     Bound,
@@ -27,6 +29,7 @@ from bench.harness import (
 from bench.watching import (
     BATCH,
     GROWTH_MEBIBYTES_MAX,
+    LABELS,
     NAMESPACES,
     NODES,
     PODS,
@@ -39,10 +42,15 @@ if TYPE_CHECKING:
     from metering.adapters.kubernetes import KubernetesClusterWatch
     from metering.protocols.watch import WatchTarget
     from metering.services.allocations.leases import Lease
+    from simulator.kubernetes_api import KubernetesAPI
 
 EVENTS = scaled(20_000)
 OFFERED_PER_SECOND = 2_000
 """How fast the API writes at most: it forgets the oldest of 10,000 events, as a real one would."""
+DOWN_SECONDS = scaled(35, least=5)
+"""How long the restarted API is away; a control plane takes as long for an upgrade."""
+BLIND_BEYOND_SECONDS_MAX = 3
+PATIENCE_SECONDS = 60
 TOKEN = "bench"  # noqa: S105 - Of a server stopped after a minute.
 LIST_TO_READING_MAX = "3.4"
 EVENT_TO_READING_MAX = 12
@@ -110,6 +118,7 @@ def _measure(kubeconfig: Path, api: Connection) -> Iterator[Figure]:
         api=api,
         reading_seconds=read.seconds,
     )
+    yield _restarted(watch, target, lease=lease, api=api)
 
 
 def _looked_at(pages: Iterator[Any], memory: Memory) -> Iterator[Any]:
@@ -176,30 +185,119 @@ def _follow(
     )
 
 
+def _restarted(
+    watch: "KubernetesClusterWatch", target: "WatchTarget", *, lease: "Lease", api: Connection
+) -> Figure:
+    """Restart the API beside a running watch; return how much longer the watch was blind."""
+    from metering.models import WatchSpan  # noqa: PLC0415 - Django is set up by now.
+    from metering.services.allocations.keeping import watch_cluster  # noqa: PLC0415 - As above.
+    from metering.services.allocations.leading import Watcher  # noqa: PLC0415
+    from tenants.domain.actors import system_actor  # noqa: PLC0415
+
+    watcher = Watcher(
+        name=lease.holder, watch=watch, actor=system_actor("bench"), clock=lambda: datetime.now(UTC)
+    )
+    thread = threading.Thread(
+        target=watch_cluster,
+        kwargs={"cluster_id": lease.cluster_id, "target": target, "watcher": watcher},
+    )
+    begin = datetime.now(UTC)
+    spans = WatchSpan.objects.order_by("-begin_at")
+    thread.start()
+    try:
+        _wait_until(lambda: spans.filter(until_at__gt=begin).exists())
+        api.send("restart")
+        down_seconds = api.recv()
+        before = spans[0]
+        _wait_until(lambda: spans.filter(begin_at__gt=before.until_at).exists())
+    finally:
+        watcher.stop.set()
+        thread.join()
+    before.refresh_from_db()
+    after = spans[0]
+    assert not after.is_resumed
+    blind_seconds = (after.begin_at - before.until_at).total_seconds()
+    return invariant(
+        "watch_https.blind_beyond_restart",
+        blind_seconds - down_seconds,
+        "s",
+        BLIND_BEYOND_SECONDS_MAX,
+        Bound.AT_MOST,
+    )
+
+
+def _wait_until(is_done: Callable[[], bool]) -> None:
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
+    while not is_done():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.1)
+
+
 def _serve(folder: Path, control: Connection) -> None:
-    """Serve pods; at "go" bind and delete others, a little faster than has to be kept up with."""
+    """Serve pods; at "go" bind and delete others, a little faster than has to be kept up with.
+
+    At "restart" stop, and serve the same pods some time later, without their history.
+    """
     from simulator.kubernetes_api import (  # noqa: PLC0415 - A child's.
         KubernetesAPI,
+    )
+
+    with KubernetesAPI(folder, tokens={TOKEN: "system:admin"}) as api:
+        bound_at = datetime.now(UTC) - timedelta(minutes=30)
+        _load(api, bound_at=bound_at)
+        control.send(str(api.kubeconfig(folder / "kubeconfig")))
+        if control.recv() != "go":
+            return
+        _churn(api)
+        if control.recv() != "restart":
+            return
+        down_at, port = time.monotonic(), urlsplit(api.url).port or 0
+    time.sleep(DOWN_SECONDS)
+    again = KubernetesAPI(
+        folder,
+        tokens={TOKEN: "system:admin"},
+        port=port,
+        first_version=api.store.version + 1_000,
+        identity=api.identity,
+    )
+    _load(again, bound_at=bound_at)
+    with again:
+        control.send(time.monotonic() - down_at)
+        control.recv()
+
+
+def _load(api: "KubernetesAPI", *, bound_at: datetime) -> None:
+    from simulator.kubernetes_api.resources import (  # noqa: PLC0415 - A child's.
+        NODES as NODES_RESOURCE,
     )
     from simulator.kubernetes_api.resources import (  # noqa: PLC0415
         PODS as PODS_RESOURCE,
     )
 
-    with KubernetesAPI(folder, tokens={TOKEN: "system:admin"}) as api:
-        bound_at = datetime.now(UTC) - timedelta(minutes=30)
-        for number in range(PODS):
-            pod = _pod(number, bound_at=bound_at)
-            api.store.put(PODS_RESOURCE, _key(pod), pod)
-        control.send(str(api.kubeconfig(folder / "kubeconfig")))
-        if control.recv() != "go":
-            return
-        begin = time.monotonic()
-        for number in range(EVENTS // 2):
-            time.sleep(max(0, begin + 2 * number / OFFERED_PER_SECOND - time.monotonic()))
-            pod = _pod(PODS + number, bound_at=datetime.now(UTC) - timedelta(seconds=1))
-            api.store.put(PODS_RESOURCE, _key(pod), pod)
-            api.store.remove(PODS_RESOURCE, _key(pod))
-        control.recv()
+    for number in range(NODES):
+        name = f"node-{number}"
+        allocatable = {"nvidia.com/gpu": "8"}
+        node: JSON = {
+            "metadata": {"name": name, "uid": f"uid-{name}", "labels": LABELS},
+            "status": {"allocatable": allocatable, "capacity": allocatable},
+        }
+        api.store.put(NODES_RESOURCE, ("", name), node)
+    for number in range(PODS):
+        pod = _pod(number, bound_at=bound_at)
+        api.store.put(PODS_RESOURCE, _key(pod), pod)
+
+
+def _churn(api: "KubernetesAPI") -> None:
+    from simulator.kubernetes_api.resources import (  # noqa: PLC0415 - As above.
+        PODS as PODS_RESOURCE,
+    )
+
+    begin = time.monotonic()
+    for number in range(EVENTS // 2):
+        time.sleep(max(0, begin + 2 * number / OFFERED_PER_SECOND - time.monotonic()))
+        pod = _pod(PODS + number, bound_at=datetime.now(UTC) - timedelta(seconds=1))
+        api.store.put(PODS_RESOURCE, _key(pod), pod)
+        api.store.remove(PODS_RESOURCE, _key(pod))
 
 
 def _key(pod: JSON) -> tuple[str, str]:
