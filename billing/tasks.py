@@ -18,11 +18,11 @@ from django.db import OperationalError
 
 from billing.domain.document import InvoiceTerms
 from billing.domain.errors import PeriodNotReadyError
-from billing.selectors.invoices import undrafted_period_ids
 from billing.selectors.pending import pending_correction_ids, pending_window_ids
+from billing.selectors.undrafted import undrafted_periods
 from billing.services.accrual import AccrualResult, accrue_corrections, accrue_windows
 from billing.services.invoicing import draft_invoice
-from billing.services.periods import open_current_periods
+from billing.services.periods import open_current_periods, postpone_draft
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
 from tenants.selectors.clock import database_now
@@ -33,7 +33,6 @@ BATCH_WINDOWS: Final = 50
 """12,000 records take 0.4 s at this size; a closing waits no longer for a batch."""
 TICK_WINDOWS_MAX: Final = 2_000
 """A month of two clusters and more; the next run takes the rest."""
-TICK_DRAFTS_MAX: Final = 100
 NOTHING_ACCRUED: Final = AccrualResult(0, 0, 0, 0, 0)
 ACTOR: Final = system_actor("billing.tick")
 Key = TypeVar("Key", int, UUID)
@@ -70,9 +69,11 @@ def tick_accrual() -> Iterator[AccrualResult]:
 
 
 @shared_task(base=WakeUp, name="billing.tick_periods")
-def tick_periods() -> None:
-    """Open periods and draft those that are over."""
-    settle_periods(at=database_now(), actor=ACTOR)
+def tick_periods() -> Iterator[int]:
+    """Open periods, then draft those that are over, one by one."""
+    at = database_now()
+    yield open_current_periods(actor=ACTOR, at=at)
+    yield from _draft_ended(at=at, actor=ACTOR)
 
 
 def accrue_pending(*, at: datetime, actor: Actor) -> tuple[int, int, int]:
@@ -142,21 +143,37 @@ def _in_batches(
 
 
 def settle_periods(*, at: datetime, actor: Actor) -> tuple[int, int]:
-    """Open this month's periods and draft what is over; return how many of each.
+    """Open this month's periods and draft what is over; return how many of each."""
+    opened = open_current_periods(actor=actor, at=at)
+    return opened, sum(_draft_ended(at=at, actor=actor))
+
+
+def _draft_ended(*, at: datetime, actor: Actor) -> Iterator[int]:
+    """Draft period after period, and yield 1 for each draft, 0 for each failure.
 
     A period is drafted once it has ended, the lateness allowance has passed, and everything in it
-    is sealed, accrued and priced. Finalizing is for people.
+    is sealed, accrued and priced. Finalizing is for people. A period that is not ready is parked:
+    it costs the others nothing. One that fails is tried after all others from then on.
     """
-    opened = open_current_periods(actor=actor, at=at)
     grace = timedelta(seconds=settings.WINDOW_LATENESS_SECONDS)
-    drafts = sum(
-        _draft(period_id, at=at, actor=actor)
-        for period_id in undrafted_period_ids(ended_before=at - grace, limit=TICK_DRAFTS_MAX)
-    )
-    return opened, drafts
+    due = undrafted_periods(ended_before=at - grace)
+    if due.parked:
+        logger.info("billing.periods.parked", periods=due.parked)
+    for period_id in due.ready_ids:
+        is_drafted = run_isolated(
+            partial(_draft, period_id, at=at, actor=actor),
+            otherwise=False,
+            event="billing.draft.failed",
+            key=period_id,
+            at=at,
+        )
+        if not is_drafted:
+            postpone_draft(period_id=period_id, at=at)
+        yield int(is_drafted)
 
 
-def _draft(period_id: UUID, *, at: datetime, actor: Actor) -> int:
+def _draft(period_id: UUID, *, at: datetime, actor: Actor) -> bool:
+    """Draft a period; return whether that succeeded."""
     terms = InvoiceTerms.read(
         settings.ISSUER, series=settings.INVOICE_SERIES, is_four_eyes=settings.FOUR_EYES
     )
@@ -165,9 +182,9 @@ def _draft(period_id: UUID, *, at: datetime, actor: Actor) -> int:
     except PeriodNotReadyError as error:
         reasons = [problem.code for problem in error.problems]
         logger.info("billing.period.not_ready", period=str(period_id), reasons=reasons)
-        return 0
+        return False
     except (DomainError, OperationalError) as error:
         logger.warning("billing.draft.postponed", period=str(period_id), reason=str(error))
-        return 0
+        return False
     logger.info("billing.invoice.drafted", invoice=str(invoice.pk))
-    return 1
+    return True

@@ -97,6 +97,13 @@ class NothingToInvoiceError(ConflictError):
     remedy = "Nothing has to be done: the period stays open for late charges."
 
 
+class AmountTooLargeError(ConflictError):
+    """A line or a total has more digits than the ledger keeps."""
+
+    code = "invoice_amount_too_large"
+    remedy = "Look for a wrong price or quantity: an amount has at most 16 digits before the point."
+
+
 class InvoiceFinalError(ConflictError):
     """The invoice is final and is never changed."""
 

@@ -10,13 +10,15 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
-from billing.domain.errors import InvoiceFinalError
+from billing.domain.errors import AmountTooLargeError, InvoiceFinalError
 from billing.domain.money import Money, price_of_more
 from billing.domain.period import Month
 from metering.domain.catalogue.units import is_burst, without_burst
 
 _SIZE_ORDER: Final = {"small": 0, "medium": 1, "large": 2}
 _SHAPES: Final = {"whole": "whole device"}
+AMOUNT_LIMIT: Final = Decimal(10) ** 16
+"""Lines and totals are stored as NUMERIC(20, 4)."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,29 @@ def compose_lines(charges: Iterable[ChargeSum], *, currency: str) -> tuple[Line,
 def total_of(lines: Iterable[Line], *, currency: str) -> Money:
     """Return the sum of what was rounded."""
     return sum((line.amount for line in lines), start=Money.zero(currency))
+
+
+def require_amounts(lines: Iterable[Line], *, currency: str) -> Money:
+    """Return the total of lines, all of which the ledger can keep.
+
+    Raises:
+        AmountTooLargeError: A line or the total is not below AMOUNT_LIMIT.
+    """
+    every = tuple(lines)
+    for line in every:
+        _require_amount(line.amount, what=f"Line {line.position} of {line.project}", field="amount")
+    total = total_of(every, currency=currency)
+    _require_amount(total, what="The total", field="total")
+    return total
+
+
+def _require_amount(amount: Money, *, what: str, field: str) -> None:
+    if abs(amount.amount) >= AMOUNT_LIMIT:
+        raise AmountTooLargeError(
+            f"{what} has more than 16 digits before the point.",
+            field=field,
+            facts={"amount": str(amount.amount), "currency": amount.currency},
+        )
 
 
 def describe(*, size: str, price_group: str, service_month: str = "", unit_seconds: int = 0) -> str:

@@ -28,6 +28,8 @@ class BillingPeriod(models.Model):
     state = models.CharField(max_length=16, choices=PeriodState.choices, default=PeriodState.OPEN)
     created_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True, blank=True)
+    draft_refused_at = models.DateTimeField(null=True, blank=True, editable=False)
+    """When the sweep last failed to draft it; such a month is tried after all others."""
 
     class Meta:
         ordering = ["-label", "organization__slug"]

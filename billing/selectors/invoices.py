@@ -5,11 +5,11 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 
 from billing.domain.invoicing import ChargeSum
 from billing.domain.money import Money
-from billing.models import BillingPeriod, Charge, Invoice, PeriodState
+from billing.models import BillingPeriod, Invoice
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,6 @@ def invoices_of_month(label: str) -> tuple[InvoiceFact, ...]:
 def latest_invoices(limit: int) -> tuple[InvoiceFact, ...]:
     """Return the newest invoices, newest first."""
     return tuple(_fact(invoice) for invoice in _invoices().order_by("-drafted_at", "-pk")[:limit])
-
-
-def undrafted_period_ids(*, ended_before: datetime, limit: int) -> list[UUID]:
-    """Return open periods that are over, have charges and no invoice yet, oldest first.
-
-    Args:
-        ended_before: A period counts as over when it ended by then.
-        limit: At most so many.
-    """
-    periods = (
-        BillingPeriod.objects.filter(
-            Exists(Charge.objects.filter(period=OuterRef("pk"), line__isnull=True)),
-            state=PeriodState.OPEN,
-            hours__endswith__lte=ended_before,
-        )
-        .exclude(Exists(Invoice.objects.filter(period=OuterRef("pk"))))
-        .order_by("hours", "pk")
-    )
-    return list(periods.values_list("pk", flat=True)[:limit])
 
 
 def _invoices() -> QuerySet[Invoice]:

@@ -22,8 +22,8 @@ from billing.domain.invoicing import (
     InvoiceState,
     Line,
     compose_lines,
+    require_amounts,
     require_move,
-    total_of,
 )
 from billing.domain.period import HourSpan
 from billing.models import BillingPeriod, Invoice, InvoiceLine
@@ -54,6 +54,7 @@ def draft_invoice(
         InvoiceFinalError: The period is invoiced already.
         PeriodNotReadyError: Something is missing; every reason is under `problems`.
         NothingToInvoiceError: The period has no charges.
+        AmountTooLargeError: A line or the total has more digits than the ledger keeps.
     """
     with transaction.atomic():
         prefer_hash_joins()
@@ -146,7 +147,7 @@ def _fill(
     invoice.state = InvoiceState.DRAFT.value
     invoice.series = terms.series
     invoice.currency = currency
-    invoice.total = total_of(lines, currency=currency).amount
+    invoice.total = require_amounts(lines, currency=currency).amount
     invoice.unit_seconds = sum(line.unit_seconds for line in lines)
     invoice.document = compose_document(
         issuer=terms.issuer,

@@ -95,6 +95,11 @@ def ensure_months(months: dict[UUID, tuple[Month, Month]], *, actor: Actor, at: 
     return len(missing)
 
 
+def postpone_draft(*, period_id: UUID, at: datetime) -> None:
+    """Note that a month could not be drafted, so that the sweep tries all others before it."""
+    BillingPeriod.objects.filter(pk=period_id, state=PeriodState.OPEN).update(draft_refused_at=at)
+
+
 def _zones(organization_ids: Iterable[UUID]) -> dict[UUID, ZoneInfo]:
     rows = Organization.objects.filter(pk__in=list(organization_ids)).order_by("pk")
     return {key: ZoneInfo(name) for key, name in rows.values_list("pk", "time_zone")}

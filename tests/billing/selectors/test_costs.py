@@ -13,7 +13,8 @@ from billing.selectors.costs import (
     unbilled_cost,
     unpriced_use,
 )
-from billing.selectors.invoices import invoices_of_month, latest_invoices, undrafted_period_ids
+from billing.selectors.invoices import invoices_of_month, latest_invoices
+from billing.selectors.undrafted import undrafted_periods
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from tests.support.billing.ledger import (
@@ -126,11 +127,11 @@ def test_unpriced_use_of_two_sizes_is_never_added(two: tuple[Ledger, Ledger]) ->
 def test_what_is_on_a_final_invoice_is_no_longer_unbilled() -> None:
     ledger = month_of_use([("llm", 3600)])
     period = ledger.organization.billing_periods.get(label="2026-10")
-    assert undrafted_period_ids(ended_before=AT, limit=5) == [period.pk]
-    assert undrafted_period_ids(ended_before=MONTH_END - HOUR, limit=5) == []
+    assert undrafted_periods(ended_before=AT).ready_ids == (period.pk,)
+    assert undrafted_periods(ended_before=MONTH_END - HOUR).ready_ids == ()
     draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
     assert [str(f.cost.amount) for f in unbilled_cost(before=AT)] == ["2.00"]
-    assert undrafted_period_ids(ended_before=AT, limit=5) == []
+    assert undrafted_periods(ended_before=AT).ready_ids == ()
 
     finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
 

@@ -1,0 +1,87 @@
+"""Months that are over and have no invoice: which can be drafted now, and which are parked."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+
+
+@dataclass(frozen=True)
+class Undrafted:
+    """Open periods that are over, have charges and no invoice.
+
+    Attributes:
+        ready_ids: Those that nothing is known to hold up: least recently refused first, then
+            oldest first.
+        parked: How many others wait for windows, corrections or prices.
+    """
+
+    ready_ids: tuple[UUID, ...]
+    parked: int
+
+
+def undrafted_periods(*, ended_before: datetime) -> Undrafted:
+    """Return the periods of all organizations; one statement, whatever their number.
+
+    Args:
+        ended_before: A period counts as over when it ended by then.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_UNDRAFTED, {"ended_before": ended_before})
+        rows = cursor.fetchall()
+    ready = tuple(period_id for period_id, is_parked in rows if not is_parked)
+    return Undrafted(ready, parked=len(rows) - len(ready))
+
+
+# The hours that are not accrued are few, so they are found once for each cluster, and not for each
+# organization. Like readiness, only hours count in which a namespace was bound.
+_UNDRAFTED = """
+WITH due AS MATERIALIZED (
+  SELECT p.id, p.organization_id, p.draft_refused_at, lower(p.hours) AS begin_at,
+         upper(p.hours) AS end_at
+    FROM billing_billingperiod p
+   WHERE p.state = 'open' AND upper(p.hours) <= %(ended_before)s
+     AND EXISTS (SELECT FROM billing_charge c WHERE c.period_id = p.id AND c.line_id IS NULL)
+     AND NOT EXISTS (SELECT FROM billing_invoice i WHERE i.period_id = p.id)
+),
+unfinished AS MATERIALIZED (
+  SELECT c.id AS cluster_id, hour.start_at
+    FROM (SELECT min(begin_at) AS begin_at, max(end_at) AS end_at FROM due) span
+   CROSS JOIN tenants_cluster c
+   CROSS JOIN LATERAL generate_series(
+     greatest(date_trunc('hour', c.metered_from), span.begin_at),
+     least(c.metered_until, span.end_at) - interval '1 hour', interval '1 hour') AS hour(start_at)
+   WHERE NOT EXISTS (
+     SELECT FROM billing_accruedwindow a
+      WHERE a.cluster_id = c.id AND a.window_start = hour.start_at)
+),
+unaccrued AS MATERIALIZED (
+  SELECT DISTINCT d.id
+    FROM unfinished u
+    JOIN tenants_namespacebinding b ON b.cluster_id = u.cluster_id AND b.valid @> u.start_at
+    JOIN tenants_project p ON p.id = b.project_id
+    JOIN due d ON d.organization_id = p.organization_id
+     AND u.start_at >= d.begin_at AND u.start_at < d.end_at
+),
+uncorrected AS MATERIALIZED (
+  SELECT DISTINCT d.id
+    FROM metering_posted_correction c
+    LEFT JOIN billing_accruedcorrection a ON a.correction_id = c.id
+    JOIN due d ON d.organization_id = c.organization_id AND c.window_start < d.end_at
+   WHERE a.correction_id IS NULL
+),
+unpriced AS MATERIALIZED (
+  SELECT DISTINCT d.id
+    FROM billing_accrualexception e
+    JOIN due d ON d.organization_id = e.organization_id
+     AND e.window_start >= d.begin_at AND e.window_start < d.end_at
+   WHERE e.resolved_at IS NULL
+)
+SELECT d.id,
+       EXISTS (SELECT FROM unaccrued x WHERE x.id = d.id)
+       OR EXISTS (SELECT FROM uncorrected x WHERE x.id = d.id)
+       OR EXISTS (SELECT FROM unpriced x WHERE x.id = d.id)
+  FROM due d
+ ORDER BY d.draft_refused_at NULLS FIRST, d.begin_at, d.id
+"""
