@@ -41,12 +41,11 @@ def run() -> Iterator[Figure]:
     with ledger_database(), _cluster_api() as reference:
         stage = servers.build(organizations=ORGANIZATIONS)
         _refer(stage.cluster, reference)
-        with servers.admission_server() as server:
-            # The first are due before the last are admitted.
-            with ThreadPoolExecutor(max_workers=1) as pool:
-                asking = pool.submit(_ask_all, server, stage)
-                late = sorted(_seconds_late(stage))
-                asking.result()
+        # The first are due before the last are admitted.
+        with servers.admission_server() as server, ThreadPoolExecutor(max_workers=1) as pool:
+            asking = pool.submit(_ask_all, server, stage)
+            late = sorted(_seconds_late(stage))
+            asking.result()
     pods = PODS_APART + PODS_AT_ONCE
     yield invariant("pods_released", len(late), "pods", pods)
     yield invariant("pods_released_before_the_bound", sum(one < 0 for one in late), "pods", 0)
