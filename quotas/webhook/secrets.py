@@ -45,9 +45,19 @@ class KnownSecrets:
         return is_one_of(secret, self._digests.get(slug, ()))
 
     def renew(self) -> None:
-        """Read, which may wait for the database; while another thread does, nothing."""
-        if not self._reading.acquire(blocking=False):
+        """Read, which may wait for the database.
+
+        While another thread reads, those read last hold; before the first reading it is waited for.
+        """
+        if not self._reading.acquire(blocking=self._read_at is None):
             return
+        try:
+            if not self.is_fresh:
+                self._read_once()
+        finally:
+            self._reading.release()
+
+    def _read_once(self) -> None:
         try:
             self._digests = self._read()
         except Error as error:
@@ -56,7 +66,6 @@ class KnownSecrets:
         finally:
             # An unavailable database is not asked again for every request either.
             self._read_at = self._clock()
-            self._reading.release()
 
 
 @lru_cache(maxsize=1)

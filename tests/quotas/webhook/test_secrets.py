@@ -1,6 +1,8 @@
 """The check of secrets: what was read last holds while the database is away."""
 
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 from django.db import OperationalError
@@ -70,6 +72,31 @@ def test_secrets_read_last_hold_while_the_database_is_away() -> None:
 
     assert known.is_fresh
     assert known.may_ask("hopper", A)
+
+
+def test_reviews_that_come_during_the_first_reading_wait_for_it() -> None:
+    ledger = Ledger()
+    is_reading, may_end = threading.Event(), threading.Event()
+    readings: list[int] = []
+
+    def read() -> Mapping[str, tuple[str, ...]]:
+        readings.append(1)
+        is_reading.set()
+        may_end.wait(30)
+        return ledger.read()
+
+    known = KnownSecrets(read, lambda: ledger.now)
+    with ThreadPoolExecutor(max_workers=2) as threads:
+        first = threads.submit(known.renew)
+        assert is_reading.wait(30)
+        second = threads.submit(known.renew)
+        # The first review of a process is no reason to refuse the second.
+        assert wait([second], timeout=0.2).not_done
+        may_end.set()
+        wait([first, second])
+
+    assert known.may_ask("hopper", A)
+    assert len(readings) == 1
 
 
 def test_an_address_is_a_secret_and_a_path_of_one_webhook() -> None:
