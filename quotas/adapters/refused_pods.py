@@ -1,6 +1,7 @@
 """Reads which workloads of a cluster lack pods because one of our ResourceQuotas refused them."""
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -22,6 +23,9 @@ PAGES_MAX: Final = 20
 """10,000 refused creations of pods; an API server keeps events for an hour."""
 WORKLOADS_MAX: Final = 50
 """Read of one cluster at a time, the longest refused first."""
+SECONDS_MAX: Final = 20
+"""No read of a cluster begins later: the plans of all organizations wait for it."""
+Read = Callable[[str], JSON]
 
 
 def find_refused(
@@ -35,16 +39,25 @@ def find_refused(
         since: Those whose last refusal is older are left out, UTC.
 
     Raises:
-        SourceUnavailableError: The cluster did not answer, or refused.
+        SourceUnavailableError: The cluster did not answer, refused, or is too slow.
     """
+    end = time.monotonic() + SECONDS_MAX
+
+    def read(path: str) -> JSON:
+        if time.monotonic() > end:
+            raise SourceUnavailableError(
+                f"Cluster {endpoint.slug} takes too long to answer.", reason="timeout"
+            )
+        return calls.get(endpoint, path)
+
     newest: dict[str, JSON] = {}
-    for event in _events(calls, endpoint):
+    for event in _events(read):
         uid = str((event.get("involvedObject") or {}).get("uid"))
         if uid not in newest or _last_at(newest[uid]) < _last_at(event):
             newest[uid] = event
     current = [event for event in newest.values() if _last_at(event) >= since]
     refused = _refused(sorted(current, key=_first_at))
-    return tuple(_lacking(calls, endpoint, refused))
+    return tuple(_lacking(read, refused))
 
 
 def _refused(events: Iterable[JSON]) -> list[tuple[JSON, RefusedWorkload]]:
@@ -66,25 +79,25 @@ def _refused(events: Iterable[JSON]) -> list[tuple[JSON, RefusedWorkload]]:
 
 
 def _lacking(
-    calls: ClusterCalls,
-    endpoint: EnforcementEndpoint,
-    refused: Iterable[tuple[JSON, RefusedWorkload]],
+    read: Read, refused: Iterable[tuple[JSON, RefusedWorkload]]
 ) -> Iterator[RefusedWorkload]:
     """Yield those that still lack pods, by their own status."""
     for about, workload in refused:
-        path = PATHS[about["kind"]].format(quote(workload.namespace), quote(str(about["name"])))
-        controller = _find(calls, endpoint, path)
+        path = PATHS[about["kind"]].format(
+            quote(workload.namespace, safe=""), quote(str(about["name"]), safe="")
+        )
+        controller = _find(read, path)
         if controller is not None and controller["metadata"].get("uid") == about.get("uid"):
             pods = lacking_pods(about["kind"], controller)
             if pods:
                 yield RefusedWorkload(**{**vars(workload), "pods": pods})
 
 
-def _events(calls: ClusterCalls, endpoint: EnforcementEndpoint) -> Iterator[JSON]:
+def _events(read: Read) -> Iterator[JSON]:
     query = {"fieldSelector": "reason=FailedCreate", "limit": "500"}
     for _ in range(PAGES_MAX):
         try:
-            page = calls.get(endpoint, f"{EVENTS_PATH}?{urlencode(query)}")
+            page = read(f"{EVENTS_PATH}?{urlencode(query)}")
         except ClusterRefusalError as error:
             raise unavailable(error, EVENTS_PATH) from error
         yield from page.get("items") or ()
@@ -94,9 +107,9 @@ def _events(calls: ClusterCalls, endpoint: EnforcementEndpoint) -> Iterator[JSON
         query["continue"] = following
 
 
-def _find(calls: ClusterCalls, endpoint: EnforcementEndpoint, path: str) -> JSON | None:
+def _find(read: Read, path: str) -> JSON | None:
     try:
-        return calls.get(endpoint, path)
+        return read(path)
     except ClusterRefusalError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return None

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from quotas.adapters import refused_pods
 from quotas.adapters.cluster_calls import ClusterRefusalError
 from quotas.adapters.refused_pods import find_refused
 from quotas.domain.enforcement.refused_pods import RefusedWorkload
@@ -143,3 +144,12 @@ def test_a_cluster_that_refuses_the_reading_has_not_answered(answer: Exception) 
         list(find_refused(RecordedCalls({EVENTS: [answer]}), HOPPER, since=AT))
     with pytest.raises(SourceUnavailableError):
         found([event(refusal())], set=answer)
+
+
+def test_a_cluster_that_is_too_slow_keeps_no_plan_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refused_pods, "SECONDS_MAX", -1)
+
+    with pytest.raises(SourceUnavailableError) as slow:
+        found([event(refusal())])
+
+    assert slow.value.reason == "timeout"
