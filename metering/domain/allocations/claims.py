@@ -83,7 +83,7 @@ class ClaimSnapshot:
         observed_at: When it was observed.
         is_prompt: Whether the state changed at that time.
         bound_at: The earliest bind of its consumers, where known.
-        is_counted_with_pods: Whether its devices are those that its pods request as resources.
+        counted_with_pods: Device classes whose devices its pods request as resources.
     """
 
     uid: str
@@ -97,20 +97,28 @@ class ClaimSnapshot:
     is_prompt: bool
     allocated_at: datetime | None = None
     bound_at: datetime | None = None
-    is_counted_with_pods: bool = False
+    counted_with_pods: frozenset[str] = frozenset()
 
 
-def is_claim_of_resource(name: str, requests: Mapping[str, object]) -> bool:
-    """Whether a ResourceClaim is for a resource that its pod requests, which has a row.
+def is_claim_of_resource(
+    name: str, requests: Mapping[str, object], *, device_class: str, resource: str | None
+) -> bool:
+    """Whether devices of a ResourceClaim are of a resource that its pod requests, with a row.
 
     A device class that a pod requests as a resource has none: its ResourceClaim has.
 
     Args:
         name: The claim's.
         requests: What the pod's specification requests, claims as "claim/<name>".
+        device_class: Of the devices.
+        resource: The resource name that the class gives them, "" for none of its own; None where
+            the class was never observed, so that every resource of the pod may be theirs.
     """
-    resources = [key for key in requests if not key.startswith((CLAIM_PREFIX, CLASS_PREFIX))]
-    return f"{CLAIM_PREFIX}{name}" not in requests and bool(resources)
+    if f"{CLAIM_PREFIX}{name}" in requests or f"{CLASS_PREFIX}{device_class}" in requests:
+        return False
+    if resource is not None:
+        return resource in requests
+    return not all(key.startswith((CLAIM_PREFIX, CLASS_PREFIX)) for key in requests)
 
 
 def units_by_class(classes: Iterable[str]) -> Mapping[str, int]:
@@ -216,7 +224,7 @@ class ClaimBook:
 
     def _give_back(self, snapshot: ClaimSnapshot) -> None:
         for row in self._of(snapshot):
-            if row.end_at is None and snapshot.is_counted_with_pods:
+            if row.end_at is None and row.device_class in snapshot.counted_with_pods:
                 # It was opened before its pods were known.
                 row.end_at, row.end_kind, row.is_changed = row.begin_at, EndKind.VANISHED, True
             elif row.end_at is None and row.device_class not in snapshot.units:

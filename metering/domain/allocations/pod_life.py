@@ -42,6 +42,7 @@ class PodSnapshot:
     Attributes:
         owner: Value of the user label.
         stamped_owner: Value of the annotation that admission writes.
+        extended_claim: The ResourceClaim that the scheduler made for its resources; "" for none.
         requests: Raw resource name to effective units, claims as "claim/<name>": 1. An impossible
             request is text.
         bound_at: None while it is not bound.
@@ -72,6 +73,7 @@ class PodSnapshot:
     is_prompt: bool = False
     defects: tuple[str, ...] = ()
     stamped_owner: str = ""
+    extended_claim: str = ""
 
 
 def is_refused(*, phase: str, reason: str, has_run: bool) -> bool:

@@ -87,10 +87,12 @@ class _Around:
 
     Attributes:
         pods: By uid: when it was bound, and what it requests.
+        resources: The resource name that each observed device class gives; "" for none.
     """
 
     devices: Mapping[tuple[str, str, str], tuple[str, Mapping[str, str]]]
     pods: Mapping[str, tuple[datetime | None, Mapping[str, Any]]]
+    resources: Mapping[str, str]
 
 
 def write_claims(
@@ -158,12 +160,17 @@ def _around(cluster_id: UUID, *, states: Sequence[ClaimState]) -> _Around:
             uid: (bound_at, requests)
             for uid, bound_at, requests in pods.values_list("pod_uid", "bound_at", "requests")
         },
+        resources=dict(
+            DeviceClass.objects.filter(cluster_id=cluster_id).values_list(
+                "name", "extended_resource"
+            )
+        ),
     )
 
 
 def _snapshot(item: Observed, *, state: ClaimState, around: _Around) -> ClaimSnapshot:
-    is_counted = state.is_for_extended_resource and _is_counted_with_pods(state, around.pods)
-    held = () if item.is_gone or is_counted else state.devices
+    counted = _counted_with_pods(state, around)
+    held = [d for d in state.devices if not item.is_gone and d.device_class not in counted]
     known = [around.pods[uid][0] for uid, _ in state.consumers if uid in around.pods]
     binds = [bound_at for bound_at in known if bound_at is not None]
     nodes = [around.devices[_key(d)][0] for d in held if _key(d) in around.devices]
@@ -180,19 +187,30 @@ def _snapshot(item: Observed, *, state: ClaimState, around: _Around) -> ClaimSna
         is_prompt=item.is_prompt,
         allocated_at=state.allocated_at,
         bound_at=min(binds, default=None),
-        is_counted_with_pods=is_counted,
+        counted_with_pods=frozenset(name[:CLASS_LENGTH_MAX] for name in counted),
     )
 
 
-def _is_counted_with_pods(
-    state: ClaimState, pods: Mapping[str, tuple[datetime | None, Mapping[str, Any]]]
-) -> bool:
-    """Whether the pods of a ResourceClaim have rows of their own for its devices.
+def _counted_with_pods(state: ClaimState, around: _Around) -> frozenset[str]:
+    """Return the device classes of a ResourceClaim for whose devices its pods have rows.
 
     Only the scheduler reserves one for a pod whose specification does not name it.
     """
-    return bool(state.consumers) and all(
-        uid in pods and is_claim_of_resource(state.name, pods[uid][1]) for uid, _ in state.consumers
+    if not (state.is_for_extended_resource and state.consumers):
+        return frozenset()
+    return frozenset(
+        name
+        for name in {device.device_class for device in state.devices}
+        if all(
+            uid in around.pods
+            and is_claim_of_resource(
+                state.name,
+                around.pods[uid][1],
+                device_class=name,
+                resource=around.resources.get(name),
+            )
+            for uid, _ in state.consumers
+        )
     )
 
 

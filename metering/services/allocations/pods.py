@@ -59,7 +59,7 @@ ON CONFLICT (cluster_id, pod_uid) DO UPDATE
     OR (EXCLUDED.gone_at < COALESCE(q.gone_at, 'infinity'))
 """
 # The labels are those the node had at the bind; of a node that is known only since later, the
-# earliest ones that are known.
+# earliest ones that are known. Devices of a class are held by the ResourceClaim made for the pod.
 _HOLD = """
 INSERT INTO watch_hold (uid, resource, units, labels)
 SELECT s.uid, r.key, (r.value #>> '{}')::integer, COALESCE(n.labels, '{}')
@@ -72,6 +72,7 @@ SELECT s.uid, r.key, (r.value #>> '{}')::integer, COALESCE(n.labels, '{}')
      ORDER BY begin_at LIMIT 1) n ON true
  WHERE s.bound_at IS NOT NULL AND jsonb_typeof(r.value) = 'number'
    AND NOT starts_with(r.key, %(claims)s)
+   AND (s.extended_claim = '' OR NOT starts_with(r.key, %(classes)s))
    AND NOT EXISTS (SELECT FROM metering_podallocation a
      WHERE a.cluster_id = %(cluster_id)s AND a.pod_uid = s.uid AND a.resource = r.key)
 """
@@ -106,7 +107,11 @@ def write_pods(
         alive_at: When the watch last was healthy, so that every open row was alive then.
         is_list: Whether they are a consistent list, which proves which pods exist.
     """
-    given: dict[str, Any] = {"cluster_id": cluster_id, "claims": CLAIM_PREFIX}
+    given: dict[str, Any] = {
+        "cluster_id": cluster_id,
+        "claims": CLAIM_PREFIX,
+        "classes": CLASS_PREFIX,
+    }
     believe_owners(cluster_id)
     with connection.cursor() as cursor:
         cursor.execute(_QUEUE, given)
@@ -175,6 +180,7 @@ def snapshot_of(
         is_prompt=is_gone and is_prompt and not is_list,
         defects=pod.defects,
         stamped_owner=pod.stamped_owner,
+        extended_claim=pod.extended_claim,
     )
 
 
@@ -212,7 +218,8 @@ CREATE TEMPORARY TABLE IF NOT EXISTS watch_snapshot (
   requests jsonb NOT NULL, reason text NOT NULL, created_at timestamptz NOT NULL,
   bound_at timestamptz, started_at timestamptz, deletion_at timestamptz, finished_at timestamptz,
   alive_at timestamptz, gone_at timestamptz, is_prompt boolean NOT NULL,
-  defects jsonb NOT NULL, stamped_owner text NOT NULL, unproven_owner text NOT NULL DEFAULT '')
+  defects jsonb NOT NULL, stamped_owner text NOT NULL, extended_claim text NOT NULL,
+  unproven_owner text NOT NULL DEFAULT '')
   ON COMMIT DROP
 """,
     """

@@ -1,7 +1,12 @@
 """Device classes: the names they give, and pods that request their devices as a resource."""
 
+from dataclasses import replace
+
+import pytest
+
 from metering.models import DeviceClass, PodAllocation, QueuedPod
-from metering.protocols.watch import ClassState
+from metering.protocols import ContainerKind, ContainerRequest
+from metering.protocols.watch import ClassState, PodState
 from metering.selectors.allocations.watch import class_names
 from tenants.models import Cluster
 from tests.support.metering.allocations.states import (
@@ -17,6 +22,7 @@ from tests.support.metering.seen import moment
 
 CLASS = f"deviceclass.resource.kubernetes.io/{DRIVER}"
 MADE = "name-of-claim-1"
+MIG = "nvidia.com/mig-1g.10gb"
 
 
 def reported_class(name: str, resource: str = "", *, created: int = 0) -> ClassState:
@@ -93,3 +99,35 @@ def test_a_gpu_that_a_claim_serves_stays_the_pods_own(watching: Watching) -> Non
     watching.tell(event(reported_claim(consumers=("a",), is_for_extended_resource=True), 6))
 
     assert [row[:3] for row in rows()] == [("a", "nvidia.com/gpu", 1)]
+
+
+def both(uid: str, *names: str, **fields: object) -> PodState:
+    """Return a pod that requests two devices of each name, in one container."""
+    asked = (ContainerRequest("main", ContainerKind.REGULAR, name, 2) for name in names)
+    return reported_pod(uid, requests=tuple(asked), **fields)  # type: ignore[arg-type] # A pod's own.
+
+
+@pytest.mark.parametrize("names", [(MIG, CLASS), (MIG,)])
+def test_devices_of_a_class_are_held_beside_those_of_a_device_plugin(
+    watching: Watching, names: tuple[str, ...]
+) -> None:
+    watching.list(1, reported_slice())
+    watching.list(2, reported_class(DRIVER, "example.com/gpu"))
+    watching.tell(event(both("a", *names, bound=None), 3))
+    watching.tell(event(reported_claim(consumers=("a",), is_for_extended_resource=True), 4))
+    watching.tell(event(both("a", *names, bound=5, extended_claim=MADE), 6))
+
+    assert [row[:3] for row in rows()] == [("claim-1", f"claim/{DRIVER}", 1), ("a", MIG, 2)]
+
+
+def test_a_class_of_a_requested_gpu_is_counted_with_its_pod_and_another_by_itself(
+    watching: Watching,
+) -> None:
+    watching.list(2, reported_class(DRIVER, "nvidia.com/gpu"), reported_class("other"))
+    watching.tell(event(reported_pod("a", bound=None), 3))
+    claim = reported_claim(devices=("gpu-0", "gpu-1"), consumers=("a",))
+    devices = (claim.devices[0], replace(claim.devices[1], device_class="other"))
+
+    watching.tell(event(replace(claim, devices=devices, is_for_extended_resource=True), 4))
+
+    assert [row[:3] for row in rows()] == [("claim-1", "claim/other", 1)]
