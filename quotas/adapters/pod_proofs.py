@@ -21,6 +21,7 @@ CONTROLLER_PATHS: Final = {
     "Job": "/apis/batch/v1/namespaces/{}/jobs/{}",
 }
 """Controllers whose pods have drawn names, and that never want more than a number they name."""
+POD_PATH: Final = "/api/v1/namespaces/{}/pods/{}"
 WEBHOOKS_PATH: Final = (
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?limit=500"
 )
@@ -61,7 +62,7 @@ class PodProofs:
         Raises:
             SourceUnavailableError: The cluster did not answer, or refused.
         """
-        pod = self._find(endpoint, f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}")
+        pod = self._find(endpoint, _place(POD_PATH, namespace, name))
         return "" if pod is None else str(pod["metadata"]["uid"])
 
     def find_pod_uids(self, endpoint: EnforcementEndpoint, namespace: str) -> dict[str, str] | None:
@@ -95,7 +96,7 @@ class PodProofs:
         kind, _, name = controller.partition("/")
         if kind not in CONTROLLER_PATHS:
             return None
-        path = CONTROLLER_PATHS[kind].format(quote(namespace), quote(name))
+        path = _place(CONTROLLER_PATHS[kind], namespace, name)
         before = self._find(endpoint, path)
         if before is None:
             return None
@@ -179,6 +180,10 @@ class PodProofs:
             return self._calls.get(endpoint, path, has_only_metadata=has_only_metadata)
         except ClusterRefusalError as error:
             raise unavailable(error, path.partition("?")[0]) from error
+
+
+def _place(path: str, namespace: str, name: str) -> str:
+    return path.format(quote(namespace, safe=""), quote(name, safe=""))
 
 
 def _labels(controller: JSON) -> dict[str, str]:

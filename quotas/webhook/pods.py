@@ -22,6 +22,7 @@ from quotas.domain.admission.pod_fields import PodInvalidError
 from quotas.domain.admission.pods import PodAsk
 from quotas.domain.admission.review import CREATE, UPDATE, Review
 from quotas.domain.admission.values import AdmissionVerdict, Demand, PodQuestion, VerdictCode
+from quotas.domain.admission.workload_templates import KINDS
 from quotas.domain.isolation.rules import IsolationProblem, find_isolation_problem
 from quotas.selectors.admission.facts import AdmissionFacts
 from quotas.services.admission.admission import admit
@@ -339,11 +340,22 @@ def question_of(
         pod_name=ask.name,
         owner=owner or (tenant.default_owner if tenant is not None else ""),
         demands=demands,
-        controller=ask.controller,
+        controller=_controller(review, ask, facts),
         priority_class=ask.priority_class,
         is_burst=ask.priority_class in terms.burst_classes,
         is_dry_run=review.is_dry_run,
     )
+
+
+def _controller(review: Review, ask: PodAsk, facts: AdmissionFacts) -> str:
+    """Return a pod's controller; "" where its client only says that it has such a one.
+
+    What a controller lacks is read under this name, so only its own requests may carry it.
+    """
+    if not is_read(ask.controller):
+        return ask.controller
+    is_known = controlling_kind(review.obj or {}) in KINDS
+    return ask.controller if is_known and identity_for(review, facts).is_trusted else ""
 
 
 def place_of(namespace: str, facts: AdmissionFacts, terms: AdmissionTerms) -> denials.PodNamespace:

@@ -1,9 +1,9 @@
 """Unseen pods: release what was admitted here and never created, as the API server proves.
 
 A pod may be refused behind this webhook, by a ResourceQuota or by another webhook. Its reservation
-is released as soon as its controller no longer lacks it, or as soon as no request for it can be
-under way any more and the API server has no pod of its name and uid (docs/adr/0043). While the API
-cannot be read, a reservation expires as before.
+is released when the API server has no pod of its name and uid, as soon as its controller no longer
+lacks it, or no request for it can be under way any more (docs/adr/0043). While the API cannot be
+read, a reservation expires as before.
 """
 
 import os
@@ -53,7 +53,7 @@ WEBHOOKS_KEPT: Final = timedelta(minutes=1)
 CHECKED_AGAIN: Final = timedelta(seconds=5)
 """How soon a pod that exists, and still is not observed, is read again."""
 CONTROLLERS_PER_LOOK: Final = 1
-"""Read at a time, in three calls each: with four looks a second, 12 calls a second and process."""
+"""Read at a time, in three calls each, and then those of its pods that it does not lack."""
 PODS_PER_LOOK: Final = 20
 """Read one by one: with four looks a second, 80 a second of one process for each cluster."""
 PODS_LISTED: Final = 5
@@ -140,8 +140,10 @@ class UnseenPods:
             key, known = (namespace, controller), siblings[namespace, controller]
             found = self._proofs.find_lacking(self._endpoint, namespace, controller)
             surplus = _surplus(self._cluster_id, tuple(known), found, own=0)
-            self._settled[key] = several[key] - {pod.uid for pod in surplus}
-            released += _release(surplus, ReleaseReason.REPLACED, at)
+            absent = _absent(self._proofs, self._endpoint, surplus)
+            if len(surplus) <= PODS_PER_LOOK:
+                self._settled[key] = several[key] - {pod.uid for pod in absent}
+            released += _release(absent, ReleaseReason.REPLACED, at)
         return released
 
     def _disprove(self, pods: tuple[UnseenPod, ...], at: datetime) -> int:
@@ -248,11 +250,8 @@ _REVIEWS: Final = threading.BoundedSemaphore(REVIEWS_AT_ONCE)
 
 
 def _free_own(question: PodQuestion, *, seconds: Decimal) -> bool:
-    cluster_id, namespace, controller = (
-        question.cluster_id,
-        question.namespace,
-        question.controller,
-    )
+    cluster_id, namespace = question.cluster_id, question.namespace
+    controller, proofs = question.controller, _quick_proofs()
     end = time.monotonic_ns() + int(seconds * 1_000_000_000)
     # Read before the controller is: what asks after this is not touched.
     pods = unseen_siblings(cluster_id, namespace, controller, but=question.pod_uid)
@@ -261,13 +260,16 @@ def _free_own(question: PodQuestion, *, seconds: Decimal) -> bool:
         return False
     try:
         with audited_use(slug=endpoint.slug, actor=ACTOR, at=timezone.now()):
-            found = _quick_proofs().find_lacking(endpoint, namespace, controller)
+            found = proofs.find_lacking(endpoint, namespace, controller)
+            surplus = _surplus(cluster_id, pods, found, own=1)
+            if time.monotonic_ns() > end:
+                return False
+            absent = _absent(proofs, endpoint, surplus[:PODS_LISTED])
     except SourceUnavailableError as error:
         logger.warning("admission.unseen.unread", cluster=endpoint.slug, reason=error.reason)
         return False
-    surplus = _surplus(cluster_id, pods, found, own=1)
     is_late = time.monotonic_ns() > end
-    return bool(_release(surplus, ReleaseReason.REPLACED, timezone.now())) and not is_late
+    return bool(_release(absent, ReleaseReason.REPLACED, timezone.now())) and not is_late
 
 
 @lru_cache(maxsize=1)
@@ -291,6 +293,20 @@ def _surplus(
     # Pods that exist uncounted are counted by their siblings until they are observed.
     lacking = found.lacking - own + uncounted_pods(cluster_id, found.present)
     return surplus_of(pods, lacking=max(0, lacking), present=found.present)
+
+
+def _absent(
+    proofs: PodProofs, endpoint: EnforcementEndpoint, pods: tuple[UnseenPod, ...]
+) -> tuple[UnseenPod, ...]:
+    """Return the pods of a controller that do not exist: one that was taken from it may run."""
+    listed = proofs.find_pod_uids(endpoint, pods[0].namespace) if len(pods) > PODS_LISTED else None
+    if listed is not None:
+        return tuple(pod for pod in pods if listed.get(pod.name) != pod.uid)
+    return tuple(
+        pod
+        for pod in pods[:PODS_PER_LOOK]
+        if proofs.find_pod_uid(endpoint, pod.namespace, pod.name) != pod.uid
+    )
 
 
 def _release(

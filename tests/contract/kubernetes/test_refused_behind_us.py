@@ -1,15 +1,11 @@
 """Pods that our endpoint admits, and that something else then refuses, delays or knows already."""
 
-import json
-import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from django.db import transaction
@@ -38,6 +34,13 @@ from tests.support.kubernetes.server import WEBHOOKS, Server
 from tests.support.kubernetes.webhook_server import WebhookServer, deny
 from tests.support.kubernetes.webhook_view import WebhookView
 from tests.support.kubernetes.wire import Wire
+from tests.support.kubernetes.workloads import (
+    connection_to,
+    deploy,
+    make_job,
+    owned_body,
+    request_for,
+)
 from tests.support.quotas.admitting import drifted
 from tests.support.quotas.builders import make_limit
 from tests.support.references import reference_to
@@ -95,6 +98,16 @@ def hooks(
 
 
 @pytest.fixture
+def controllers(hooks: Hooks) -> None:
+    """Trust the user of this suite, so that its pods may be those of controllers."""
+    hooks.start()
+    hooks.probe()
+    user = hooks.server.seen[-1]["userInfo"]["username"]
+    Cluster.objects.filter(slug="contract").update(trusted_controllers=[user])
+    answers.FACTS.purge()
+
+
+@pytest.fixture
 def beside(
     hooks: Hooks, server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hooks]:
@@ -144,39 +157,6 @@ def reserved() -> int:
     return Reservation.objects.filter(state="reserved").count()
 
 
-def deploy(hooks: Hooks, *, replicas: int) -> None:
-    """Make a Deployment whose pods take a GPU each."""
-    labels = {"app": "train"}
-    template = {"metadata": {"labels": labels}, "spec": pod_body("", gpus=1)["spec"]}
-    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
-    path = f"/apis/apps/v1/namespaces/{hooks.namespace}/deployments"
-    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train"}}
-    assert hooks.wire.post(path, {**body, "spec": spec}).code == 201
-
-
-def owned_body(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod as a Job's controller asks for it, under a drawn name."""
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
-    body = pod_body("", gpus=2)
-    body["metadata"] = {
-        "generateName": "train-",
-        "labels": job["spec"]["selector"]["matchLabels"],
-        "ownerReferences": [{**owner, "uid": job["metadata"]["uid"]}],
-    }
-    return body
-
-
-def make_job(hooks: Hooks) -> dict[str, Any]:
-    """Make a suspended Job: the test asks for its pods, and its controller for none."""
-    template = {"spec": {**pod_body("", gpus=2)["spec"], "restartPolicy": "Never"}}
-    path = f"/apis/batch/v1/namespaces/{hooks.namespace}/jobs"
-    body = {"metadata": {"name": "train"}, "spec": {"suspend": True, "template": template}}
-    made = hooks.wire.post(path, {"apiVersion": "batch/v1", "kind": "Job", **body})
-    assert made.code == 201
-    found: dict[str, Any] = made.body
-    return found
-
-
 def test_a_bare_pod_that_a_quota_refuses_counts_once_and_not_after_the_bound(
     core: Core, hooks: Hooks, unseen: UnseenPods
 ) -> None:
@@ -193,11 +173,11 @@ def test_a_bare_pod_that_a_quota_refuses_counts_once_and_not_after_the_bound(
     assert drifted() == []
 
 
+@pytest.mark.usefixtures("controllers")
 def test_a_controller_that_a_quota_refuses_holds_one_and_is_not_refused_by_us(
     core: Core, hooks: Hooks, unseen: UnseenPods
 ) -> None:
     job = make_job(hooks)
-    hooks.start()
     forbid_pods(core, hooks.namespace)
 
     answered = [hooks.wire.post(hooks.pods, owned_body(job)) for _ in range(4)]
@@ -207,6 +187,39 @@ def test_a_controller_that_a_quota_refuses_holds_one_and_is_not_refused_by_us(
     assert states() == [*[("released", "replaced")] * 3, ("reserved", "")]
     assert unseen.look(datetime.now(UTC) + BOUND) == 1
     assert drifted() == []
+
+
+def test_pods_that_only_say_that_a_controller_made_them_keep_their_units(
+    hooks: Hooks, unseen: UnseenPods
+) -> None:
+    job = make_job(hooks)
+    hooks.start()
+    forged = owned_body(job)
+    # The Job does not know them: it lacks a pod, however many of these there are.
+    forged["metadata"]["labels"] = {}
+
+    codes = [hooks.wire.post(hooks.pods, forged).code for _ in range(3)]
+
+    assert codes == [201, 403, 403]
+    assert unseen.look(datetime.now(UTC)) == 0
+    assert states() == [("reserved", "")]
+
+
+@pytest.mark.usefixtures("controllers")
+def test_a_pod_that_was_taken_from_its_controller_keeps_its_units(
+    hooks: Hooks, unseen: UnseenPods
+) -> None:
+    job = make_job(hooks)
+    made = hooks.wire.post(hooks.pods, owned_body(job))
+    assert made.code == 201
+    orphaned = {"metadata": {"labels": None, "ownerReferences": None}}
+    name = made.body["metadata"]["name"]
+    assert hooks.wire.patch(f"{hooks.pods}/{name}", orphaned).code == 200
+
+    assert hooks.wire.post(hooks.pods, owned_body(job)).code == 403
+
+    assert unseen.look(datetime.now(UTC)) == 0
+    assert states() == [("reserved", "")]
 
 
 def test_a_pod_that_a_slow_webhook_allows_keeps_its_units(
@@ -297,27 +310,6 @@ def test_a_client_that_hangs_up_keeps_units_only_for_a_pod_that_was_made(
     is_made = hooks.wire.get(f"{hooks.pods}/trainer").code == 200
     assert states() == [("reserved", "") if is_made else ("released", "absent")]
     assert drifted() == []
-
-
-@contextmanager
-def connection_to(api_client: Client) -> Iterator[ssl.SSLSocket]:
-    configuration = api_client.configuration
-    target = urlsplit(configuration.host)
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    context.check_hostname = False
-    with (
-        socket.create_connection((target.hostname, target.port), timeout=10) as plain,
-        context.wrap_socket(plain) as wrapped,
-    ):
-        yield wrapped
-
-
-def request_for(api_client: Client, path: str, body: dict[str, Any]) -> bytes:
-    headers: dict[str, str] = {"Content-Type": "application/json", "Host": "api"}
-    api_client.update_params_for_auth(headers, [], ["BearerToken"], path, "POST", body)
-    sent = json.dumps({"apiVersion": "v1", "kind": "Pod", **body}).encode()
-    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-    return "\r\n".join([*lines, f"Content-Length: {len(sent)}", "", ""]).encode() + sent
 
 
 @pytest.mark.real

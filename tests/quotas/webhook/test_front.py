@@ -29,6 +29,7 @@ from tests.support.quotas.builders import make_limit
 from tests.support.quotas.reviews import body, pod
 
 SECOND = 1_000_000_000
+CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 pytestmark = pytest.mark.usefixtures("committed_db")
 Reported = dict[str, Any]
 
@@ -129,6 +130,9 @@ class OneLacking(PodProofs):
     def find_lacking(self, *_: object) -> PodsOfController:
         return PodsOfController(1, frozenset())
 
+    def find_pod_uid(self, *_: object) -> str:
+        return ""
+
 
 def test_a_retry_of_a_controller_is_not_refused_because_of_its_earlier_tries(
     limit: QuotaLimit, threads: Pool, monkeypatch: pytest.MonkeyPatch
@@ -137,16 +141,19 @@ def test_a_retry_of_a_controller_is_not_refused_because_of_its_earlier_tries(
     monkeypatch.setattr(unseen, "_quick_proofs", lambda: OneLacking(ClusterCalls()))
     QuotaLimit.objects.update(limit_units=1)
     know_facts()
-    owner = {"kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
 
-    reported = []
-    for review in reviews(3):
-        made = json.loads(review)
+    def retry(number: int, user: str, group: str = "apps/v1") -> str:
+        owner = {"apiVersion": group, "kind": "ReplicaSet", "name": "web", "controller": True}
+        made = json.loads(reviews(number + 1)[number])
         made["request"]["object"]["metadata"]["ownerReferences"] = [owner]
-        reported += pods(threads, json.dumps(made).encode())
-    reported += pods(threads, *reviews(4)[3:])
+        made["request"]["userInfo"] = {"username": user}
+        return reasons(pods(threads, json.dumps(made).encode()))[0]
 
-    assert reasons(reported) == ["allowed"] * 3 + ["limit_reached"]
+    found = [retry(number, CONTROLLER) for number in range(3)]
+    found += [retry(3, "alice"), retry(4, CONTROLLER, "example.com/v1")]
+    found += reasons(pods(threads, *reviews(6)[5:]))
+
+    assert found == ["allowed"] * 3 + ["limit_reached"] * 3
     assert counted(limit) == (0, 1, 0, 0)
     assert drifted() == []
 

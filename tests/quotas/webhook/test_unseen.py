@@ -171,10 +171,29 @@ def test_a_controller_is_read_once_for_the_same_unseen_pods(
     released.append(pods.look(AT + 6 * SECOND))
 
     assert released == [2, 0, 1]
-    assert proofs.reads == ["ReplicaSet/web", "ReplicaSet/web"]
+    tried = ["ReplicaSet/web", "web-0", "web-1"]
+    assert proofs.reads == [*tried, "ReplicaSet/web", "web-2"]
     assert (state("web-2"), state("web-3")) == (("released", "replaced"), ("reserved", ""))
     assert counted(limit) == (0, 4, 0, 0)
     assert drifted() == []
+
+
+def test_pods_that_were_taken_from_their_controller_keep_their_units(
+    cluster: Cluster, limit: QuotaLimit
+) -> None:
+    proofs = RecordedProofs()
+    proofs.lacking = {"Job/web": PodsOfController(0, frozenset())}
+    pods = UnseenPods(cluster.pk, HOPPER, proofs)
+    for number in range(PODS_LISTED + 1):
+        proofs.uids |= {f"web-{number}": f"web-{number}"} if number else {}
+        ask(cluster, uid=f"web-{number}", at=AT + number * SECOND / 10, controller="Job/web")
+
+    released = [pods.look(AT + 5 * SECOND), pods.look(AT + 5 * SECOND)]
+
+    assert released == [1, 0]
+    assert proofs.reads == ["Job/web", "all"]
+    assert state("web-0") == ("released", "replaced")
+    assert counted(limit) == (0, PODS_LISTED, 0, 0)
 
 
 def test_a_pod_that_exists_uncounted_keeps_a_sibling_counted(

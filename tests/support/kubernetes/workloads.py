@@ -1,0 +1,66 @@
+"""Workloads of contract tests whose pods take GPUs, and requests that are not waited for."""
+
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.contract.kubernetes.conftest import Client, pod_body
+from tests.support.kubernetes.registering import Hooks
+
+
+def deploy(hooks: Hooks, *, replicas: int) -> None:
+    """Make a Deployment whose pods take a GPU each."""
+    labels = {"app": "train"}
+    template = {"metadata": {"labels": labels}, "spec": pod_body("", gpus=1)["spec"]}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    path = f"/apis/apps/v1/namespaces/{hooks.namespace}/deployments"
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train"}}
+    assert hooks.wire.post(path, {**body, "spec": spec}).code == 201
+
+
+def owned_body(job: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod as a Job's controller asks for it, under a drawn name."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
+    body = pod_body("", gpus=2)
+    body["metadata"] = {
+        "generateName": "train-",
+        "labels": job["spec"]["selector"]["matchLabels"],
+        "ownerReferences": [{**owner, "uid": job["metadata"]["uid"]}],
+    }
+    return body
+
+
+def make_job(hooks: Hooks) -> dict[str, Any]:
+    """Make a suspended Job: the test asks for its pods, and its controller for none."""
+    template = {"spec": {**pod_body("", gpus=2)["spec"], "restartPolicy": "Never"}}
+    path = f"/apis/batch/v1/namespaces/{hooks.namespace}/jobs"
+    body = {"metadata": {"name": "train"}, "spec": {"suspend": True, "template": template}}
+    made = hooks.wire.post(path, {"apiVersion": "batch/v1", "kind": "Job", **body})
+    assert made.code == 201
+    found: dict[str, Any] = made.body
+    return found
+
+
+@contextmanager
+def connection_to(api_client: Client) -> Iterator[ssl.SSLSocket]:
+    configuration = api_client.configuration
+    target = urlsplit(configuration.host)
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    context.check_hostname = False
+    with (
+        socket.create_connection((target.hostname, target.port), timeout=10) as plain,
+        context.wrap_socket(plain) as wrapped,
+    ):
+        yield wrapped
+
+
+def request_for(api_client: Client, path: str, body: dict[str, Any]) -> bytes:
+    headers: dict[str, str] = {"Content-Type": "application/json", "Host": "api"}
+    api_client.update_params_for_auth(headers, [], ["BearerToken"], path, "POST", body)
+    sent = json.dumps({"apiVersion": "v1", "kind": "Pod", **body}).encode()
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, f"Content-Length: {len(sent)}", "", ""]).encode() + sent
