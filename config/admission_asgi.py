@@ -232,10 +232,12 @@ def on_starting(server: object) -> None:  # noqa: ARG001 - gunicorn's signature.
     """Load everything before gunicorn starts its processes, so that they share it.
 
     No thread runs and no connection is open yet: a process could not use either of its parent.
+    Nothing that is loaded is garbage, so none is looked for meanwhile.
     """
+    gc.disable()
     load()
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @lru_cache(maxsize=1)

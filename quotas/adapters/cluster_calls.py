@@ -10,15 +10,16 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from http import HTTPStatus
 from threading import Lock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 import urllib3
-from kubernetes import client
 
 from quotas.protocols import EnforcementEndpoint, QuotaConflictError
-from tenants.adapters.kubernetes_credentials import configuration_of, guarded_client
 from tenants.domain.errors import SourceUnavailableError
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
 
 FIELD_MANAGER: Final = "gpu-ledger"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -90,7 +91,7 @@ class ClusterCalls:
         """Begin without any connection."""
         self._timeout = tuple(float(one) for one in timeout_seconds)
         self._retries = retries
-        self._clients: dict[EnforcementEndpoint, client.ApiClient] = {}
+        self._clients: dict[EnforcementEndpoint, ApiClient] = {}
         self._lock = Lock()
 
     def get(
@@ -202,7 +203,13 @@ class ClusterCalls:
             self._discard(endpoint)
         raise ClusterRefusalError(int(answer.status), _document(_read(answer, endpoint.slug)))
 
-    def _client(self, endpoint: EnforcementEndpoint) -> client.ApiClient:
+    def _client(self, endpoint: EnforcementEndpoint) -> "ApiClient":
+        # It takes a fifth of a second to load, for which the admission server does not wait.
+        from tenants.adapters.kubernetes_credentials import (  # noqa: PLC0415 - As just said.
+            configuration_of,
+            guarded_client,
+        )
+
         with self._lock:
             if endpoint not in self._clients:
                 configuration = configuration_of(
