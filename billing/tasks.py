@@ -175,7 +175,10 @@ def _draft_ended(*, at: datetime, actor: Actor) -> Iterator[int]:
 def _draft(period_id: UUID, *, at: datetime, actor: Actor) -> bool:
     """Draft a period; return whether that succeeded."""
     terms = InvoiceTerms.read(
-        settings.ISSUER, series=settings.INVOICE_SERIES, is_four_eyes=settings.FOUR_EYES
+        settings.ISSUER,
+        series=settings.INVOICE_SERIES,
+        first_number=settings.INVOICE_FIRST_NUMBER,
+        is_four_eyes=settings.FOUR_EYES,
     )
     try:
         invoice = draft_invoice(period_id=period_id, actor=actor, at=at, terms=terms)

@@ -199,7 +199,10 @@ class InvoiceViewSet(ReadingViewSet):
 def invoice_terms() -> InvoiceTerms:
     """Return what the site has settled about its invoices."""
     return InvoiceTerms.read(
-        settings.ISSUER, series=settings.INVOICE_SERIES, is_four_eyes=settings.FOUR_EYES
+        settings.ISSUER,
+        series=settings.INVOICE_SERIES,
+        first_number=settings.INVOICE_FIRST_NUMBER,
+        is_four_eyes=settings.FOUR_EYES,
     )
 
 

@@ -44,18 +44,27 @@ class InvoiceTerms:
     """A site's settings for invoices; entry points read them from the settings.
 
     Attributes:
-        series: Prefix of every number.
-        is_four_eyes: Whether the drafter of an invoice may not finalize it.
+        series: Prefix of every number; the year of issue follows.
+        first_number: The first number of each year.
+        is_four_eyes: Whether two people have to draft and finalize an invoice.
     """
 
     issuer: Party = field(default_factory=lambda: Party(name="GPU Platform"))
     series: str = "GL"
+    first_number: int = 1
     is_four_eyes: bool = True
 
     @classmethod
-    def read(cls, issuer: Mapping[str, str], *, series: str, is_four_eyes: bool) -> Self:
+    def read(
+        cls, issuer: Mapping[str, str], *, series: str, first_number: int, is_four_eyes: bool
+    ) -> Self:
         """Return the terms from plain settings."""
-        return cls(issuer=Party(**issuer), series=series, is_four_eyes=is_four_eyes)
+        return cls(
+            issuer=Party(**issuer),
+            series=series,
+            first_number=first_number,
+            is_four_eyes=is_four_eyes,
+        )
 
 
 STANDARD_TERMS: Final = InvoiceTerms()
@@ -117,11 +126,16 @@ def issue_document(draft: Mapping[str, Any], *, reference: str, issued_at: datet
     }
 
 
-def canonical_bytes(document: Mapping[str, Any]) -> bytes:
-    """Return the one spelling of a document that is hashed: sorted keys, no spaces, UTF-8."""
+def canonical_text(document: Mapping[str, Any]) -> str:
+    """Return the one spelling of a document that is stored and hashed: sorted keys, no spaces."""
     return json.dumps(
         document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    )
+
+
+def canonical_bytes(document: Mapping[str, Any]) -> bytes:
+    """Return the canonical text in UTF-8."""
+    return canonical_text(document).encode()
 
 
 def digest_of(document: Mapping[str, Any]) -> str:

@@ -129,7 +129,7 @@ class DraftStaleError(ConflictError):
 
 
 class FourEyesError(ForbiddenError):
-    """The drafter of an invoice may not finalize it."""
+    """Two people draft and finalize an invoice; what the service drafted counts for nobody."""
 
     code = "invoice_needs_four_eyes"
-    remedy = "Ask another person with the role to finalize it."
+    remedy = "Let one person draft it again and check it, and another one with the role finalize."

@@ -192,6 +192,11 @@ def _line(key: ChargeSum, *, unit_seconds: int, position: int, currency: str) ->
     )
 
 
+def reference_of(series: str, number: int) -> str:
+    """Return a number as printed, such as "GL-2026-000012"."""
+    return f"{series}-{number:06d}"
+
+
 class InvoiceState(StrEnum):
     """State of an invoice."""
 

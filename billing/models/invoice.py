@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from billing.domain.invoicing import InvoiceState
+from billing.domain.invoicing import InvoiceState, reference_of
 from billing.models.period import BillingPeriod
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization, Project
@@ -12,10 +12,17 @@ STATE_CHOICES = [(state.value, state.value.capitalize()) for state in InvoiceSta
 
 
 class InvoiceSeries(models.Model):
-    """The counter behind a series of gapless numbers; the last lock of a finalization."""
+    """The counter behind a series of gapless numbers; the last lock of a finalization.
 
-    code = models.CharField(max_length=12, primary_key=True)
+    A series is a prefix and the year of issue, such as "GL-2026". One without a year is of a
+    version whose numbers ran over the years.
+    """
+
+    code = models.CharField(max_length=20, primary_key=True)
+    first_number = models.PositiveBigIntegerField(default=1, db_default=1)
     next_number = models.PositiveBigIntegerField(default=1)
+    last_issued_at = models.DateTimeField(null=True, blank=True)
+    """The date of its last number; the next one has no earlier one."""
 
     class Meta:
         verbose_name_plural = "invoice series"
@@ -34,7 +41,10 @@ class Invoice(models.Model):
     )
     period = models.ForeignKey(BillingPeriod, on_delete=models.PROTECT, related_name="invoices")
     state = models.CharField(max_length=16, choices=STATE_CHOICES, default=InvoiceState.DRAFT.value)
-    series = models.CharField(max_length=12)
+    series = models.CharField(max_length=20)
+    """The prefix of a draft; with the year of issue, such as "GL-2026", once it is final."""
+    issue_year = models.PositiveSmallIntegerField(default=0, db_default=0)
+    """0 for a draft, and for a number from before series had a year."""
     number = models.PositiveBigIntegerField(null=True, blank=True)
     currency = models.CharField(max_length=3)
     total = models.DecimalField(max_digits=20, decimal_places=4)
@@ -42,9 +52,13 @@ class Invoice(models.Model):
     unit_seconds = models.BigIntegerField(default=0)
     document = models.JSONField(default=dict)
     """Issuer, customer, period and lines as printed; the PDF and CSV are made from it alone."""
+    content = models.TextField(blank=True, default="", db_default="")
+    """The canonical text of the final document, which `content_sha256` is the digest of."""
     content_sha256 = models.CharField(max_length=64, blank=True, default="")
     drafted_by = models.CharField(max_length=200)
     drafted_by_id = models.CharField(max_length=64)
+    drafted_by_kind = models.CharField(max_length=16, blank=True, default="", db_default="")
+    """"person" where a person drafted it: four eyes count people only."""
     drafted_at = models.DateTimeField()
     finalized_by = models.CharField(max_length=200, blank=True, default="")
     finalized_at = models.DateTimeField(null=True, blank=True)
@@ -76,7 +90,9 @@ class Invoice(models.Model):
         """The number as printed, such as "GL-2026-000012"; "draft" before there is one."""
         if self.number is None:
             return "draft"
-        return f"{self.series}-{self.period.label[:4]}-{self.number:06d}"
+        if not self.issue_year:
+            return f"{self.series}-{self.period.label[:4]}-{self.number:06d}"
+        return reference_of(self.series, self.number)
 
 
 class InvoiceLine(models.Model):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.db import connection
 
-from billing.domain.document import digest_of
+from billing.domain.document import canonical_text, digest_of
 from billing.models import Invoice, InvoiceLine
 from tenants.domain.verification import CheckedBatch, Cursor, differences_of
 from tenants.models import AuditEntry
@@ -24,7 +24,7 @@ WINDOWS_PER_BATCH: Final = 50
 
 _NUMBERS: Final = """
 SELECT coalesce(s.code, i.series), coalesce(s.next_number, 1) - 1, coalesce(i.last, 0),
-       coalesce(i.final, 0)
+       coalesce(s.next_number, 1) - coalesce(s.first_number, 1), coalesce(i.final, 0)
   FROM billing_invoiceseries s
   FULL JOIN (SELECT series, max(number) AS last, count(*) AS final FROM billing_invoice
               WHERE state = 'final' GROUP BY series) i ON i.series = s.code
@@ -149,6 +149,8 @@ def check_invoices(cursor: Cursor) -> CheckedBatch:
             "number",
             "total",
             "document",
+            "issue_year",
+            "content",
             "content_sha256",
             "drafted_by",
             "finalized_by",
@@ -273,8 +275,8 @@ def check_numbers(_: Cursor) -> CheckedBatch:
         rows = database.fetchall()
     found = tuple(
         f"The series {code} is at {at}; its final invoices are {final}, the last has {last}."
-        for code, at, last, final in rows
-        if not at == last == final
+        for code, at, last, taken, final in rows
+        if at != last or taken != final
     )
     return CheckedBatch(len(rows), found)
 
@@ -289,9 +291,7 @@ def _differences(invoice: Invoice, *, audited: Mapping[tuple[str, str], AuditEnt
     drafted = audited.get((str(invoice.pk), DRAFTED))
     finalized = audited.get((str(invoice.pk), FINALIZED))
     facts: Mapping[str, Any] = {} if finalized is None else finalized.facts
-    found = []
-    if digest_of(invoice.document) != invoice.content_sha256:
-        found.append("has another document than was issued")
+    found = _text_differences(invoice)
     if invoice.content_sha256 != facts.get("content_sha256"):
         found.append("has another digest than the audit entry of its finalization")
     if invoice.reference != facts.get("reference"):
@@ -307,6 +307,15 @@ def _differences(invoice: Invoice, *, audited: Mapping[tuple[str, str], AuditEnt
         found.append(f"shows {printed}, has the total {invoice.total} and lines of another sum")
     if not _are_printed(lines, invoice.document["lines"]):
         found.append("has other lines than its document")
+    return found
+
+
+def _text_differences(invoice: Invoice) -> list[str]:
+    found = []
+    if invoice.issue_year and canonical_text(invoice.document) != invoice.content:
+        found.append("has another text than its document")
+    if digest_of(invoice.document) != invoice.content_sha256:
+        found.append("has another document than was issued")
     return found
 
 

@@ -3,22 +3,31 @@
 The database refuses every later change of what is written here.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
-from billing.domain.document import STANDARD_TERMS, InvoiceTerms, digest_of, issue_document
+from billing.domain.document import (
+    STANDARD_TERMS,
+    InvoiceTerms,
+    canonical_text,
+    digest_of,
+    issue_document,
+)
 from billing.domain.errors import DraftStaleError, FourEyesError, InvoiceNegativeError
 from billing.domain.invoicing import InvoiceMove, InvoiceState, require_move
 from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
 from billing.services.invoicing import require_ready
 from metering.selectors.collection.plans import prefer_hash_joins
-from tenants.domain.actors import Actor
+from tenants.domain.actors import Actor, ActorKind
 from tenants.services.audit import record
 from tenants.services.changing import require_version
 
+YEARS_MAX = 2
+"""A year ends once while a number is waited for."""
 LOCK_TIMEOUT_MS = 15_000
 """How long one finalization waits for another of the same period: linking 150,000 charges takes
 seconds, and the second call then finds the invoice final and changes nothing."""
@@ -34,18 +43,19 @@ def finalize_invoice(
 ) -> Invoice:
     """Return the invoice, final: a second call changes nothing.
 
-    The number is taken by the last lock, so that a rolled-back finalization leaves no gap.
+    The number and the date are taken together by the last lock, so that a rolled-back
+    finalization leaves no gap and a later number never has an earlier date.
 
     Args:
         invoice_id: A draft, or an invoice that is final already.
         actor: The account that finalizes.
-        at: When; printed as the date of the invoice.
-        terms: Whether the four-eyes rule applies.
+        at: When it was asked for; the date of the invoice is the database's.
+        terms: First number of a year, and whether the four-eyes rule applies.
         expected_version: The version of the draft that the caller saw; None for any.
 
     Raises:
         StaleVersionError: It was drafted again since.
-        FourEyesError: The actor drafted it, and the four-eyes rule applies.
+        FourEyesError: The four-eyes rule applies, and not two people drafted and finalize it.
         PeriodNotReadyError: Something came up since the draft; every reason is under `problems`.
         InvoiceNegativeError: Its total is below zero.
         DraftStaleError: The period's charges are no longer those of the draft.
@@ -66,8 +76,8 @@ def finalize_invoice(
         require_ready(period, at=at)
         _require_amount(invoice)
         _link_charges(invoice)
-        _freeze(invoice, actor=actor, at=at)
-        _close(period, at=at)
+        _freeze(invoice, actor=actor, terms=terms)
+        _close(period, at=invoice.finalized_at)
         record(
             actor=actor,
             at=at,
@@ -91,7 +101,16 @@ def _wait_longer() -> None:
 
 
 def _require_four_eyes(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
-    if terms.is_four_eyes and invoice.drafted_by_id == actor.id:
+    """Refuse unless two people act: what the service drafted by itself, no person has checked."""
+    if not terms.is_four_eyes:
+        return
+    person = ActorKind.PERSON.value
+    if invoice.drafted_by_kind != person or actor.kind.value != person:
+        raise FourEyesError(
+            "An invoice is drafted by one person and finalized by another.",
+            facts={"drafted_by": invoice.drafted_by, "finalized_by": actor.label},
+        )
+    if invoice.drafted_by_id == actor.id:
         raise FourEyesError(
             "The drafter of an invoice may not finalize it.",
             facts={"drafted_by": invoice.drafted_by},
@@ -124,17 +143,26 @@ def _link_charges(invoice: Invoice) -> None:
         )
 
 
-def _freeze(invoice: Invoice, *, actor: Actor, at: datetime) -> None:
-    invoice.number = _take_number(invoice.series)
-    invoice.document = issue_document(invoice.document, reference=invoice.reference, issued_at=at)
+def _freeze(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
+    invoice.series, invoice.number, issued_at = _take_number(
+        invoice.series, first_number=terms.first_number
+    )
+    invoice.issue_year = issued_at.year
+    invoice.document = issue_document(
+        invoice.document, reference=invoice.reference, issued_at=issued_at
+    )
+    invoice.content = canonical_text(invoice.document)
     invoice.content_sha256 = digest_of(invoice.document)
     invoice.state = InvoiceState.FINAL.value
-    invoice.finalized_by, invoice.finalized_at = actor.label, at
+    invoice.finalized_by, invoice.finalized_at = actor.label, issued_at
     invoice.version += 1
     invoice.save(
         update_fields=[
+            "series",
             "number",
+            "issue_year",
             "document",
+            "content",
             "content_sha256",
             "state",
             "finalized_by",
@@ -144,22 +172,48 @@ def _freeze(invoice: Invoice, *, actor: Actor, at: datetime) -> None:
     )
 
 
-def _take_number(series: str) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(_NEXT_NUMBER, [series])
-        (number,) = cursor.fetchone()
-    return int(number)
+def _take_number(prefix: str, *, first_number: int) -> tuple[str, int, datetime]:
+    """Return the series of this year, its next number and the date; keep the lock until the end.
+
+    A statement that waits for the lock over the end of a year takes the number again, of the new
+    year's series.
+
+    Args:
+        prefix: Of the series.
+        first_number: Of a year that has no number yet.
+    """
+    given: dict[str, Any] = {"prefix": prefix, "first": first_number}
+    for _ in range(YEARS_MAX):
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(_NEXT_NUMBER, given)
+            code, number, issued_at = cursor.fetchone()
+            issued_at = issued_at.astimezone(UTC)
+            if code == f"{prefix}-{issued_at.year}":
+                return code, int(number), issued_at
+            transaction.set_rollback(True)
+    raise OperationalError("Years pass faster than numbers are taken.")
 
 
-def _close(period: BillingPeriod, *, at: datetime) -> None:
+def _close(period: BillingPeriod, *, at: datetime | None) -> None:
     period.state, period.closed_at = PeriodState.CLOSED.value, at
     period.save(update_fields=["state", "closed_at"])
 
 
+# Numbers from before series had a year were printed with the year of their period: a year begins
+# after them. The clock is read again once the row is locked.
 _NEXT_NUMBER = """
-INSERT INTO billing_invoiceseries AS s (code, next_number) VALUES (%s, 2)
-ON CONFLICT (code) DO UPDATE SET next_number = s.next_number + 1
-RETURNING next_number - 1
+INSERT INTO billing_invoiceseries AS s (code, first_number, next_number, last_issued_at)
+SELECT %(prefix)s || '-' || clock.year, begun.first, begun.first + 1, clock.at
+  FROM (SELECT at, to_char(at AT TIME ZONE 'UTC', 'YYYY') AS year
+          FROM (SELECT clock_timestamp() AS at) now) clock
+ CROSS JOIN LATERAL (
+   SELECT greatest(%(first)s, coalesce(max(i.number), 0) + 1) AS first
+     FROM billing_invoice i JOIN billing_billingperiod p ON p.id = i.period_id
+    WHERE i.series = %(prefix)s AND i.number IS NOT NULL AND left(p.label, 4) = clock.year) begun
+ON CONFLICT (code) DO UPDATE
+  SET next_number = s.next_number + 1,
+      last_issued_at = greatest(clock_timestamp(), s.last_issued_at)
+RETURNING code, next_number - 1, last_issued_at
 """
 _LINK = """
 UPDATE billing_charge c SET line_id = l.id

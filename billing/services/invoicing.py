@@ -46,7 +46,7 @@ def draft_invoice(
 
     Args:
         period_id: The period; it must be over, sealed, accrued and free of exceptions.
-        actor: The account that drafts; may not finalize under the four-eyes rule.
+        actor: The account that drafts; a person, for another one to finalize under four eyes.
         at: When.
         terms: Issuer and number series of the site.
 
@@ -158,6 +158,7 @@ def _fill(
         drafted_at=at,
     )
     invoice.drafted_by, invoice.drafted_by_id, invoice.drafted_at = actor.label, actor.id, at
+    invoice.drafted_by_kind = actor.kind.value
     invoice.version += 1
     invoice.save()
     InvoiceLine.objects.filter(invoice=invoice).delete()

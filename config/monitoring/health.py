@@ -69,6 +69,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_invoiceseries": (
         "number_is_used",
         "refuses_delete",
+        "refuses_insert",
         "refuses_truncate",
         "refuses_update",
     ),

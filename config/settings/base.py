@@ -48,6 +48,7 @@ POST_LATE_USAGE: bool
 FOUR_EYES: bool
 ISSUER: dict[str, str]
 INVOICE_SERIES: str
+INVOICE_FIRST_NUMBER: int
 METRICS_PORT: int
 TRUSTED_PROXIES: list[IPv4Network | IPv6Network]
 AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]]
@@ -133,14 +134,22 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "RECHECK_RETENTION_SECONDS": env.RECHECK_RETENTION_SECONDS,
         "POST_LATE_USAGE": env.POST_LATE_USAGE,
         "FOUR_EYES": env.FOUR_EYES,
+        **_invoice_settings(env),
+        **_entry_settings(env),
+        **notification_settings(env),
+    }
+
+
+def _invoice_settings(env: Environment) -> dict[str, Any]:
+    """Return what the site has settled about its invoices."""
+    return {
         "ISSUER": {
             "name": env.ISSUER_NAME,
             "address": env.ISSUER_ADDRESS,
             "tax_id": env.ISSUER_TAX_ID,
         },
         "INVOICE_SERIES": env.INVOICE_SERIES,
-        **_entry_settings(env),
-        **notification_settings(env),
+        "INVOICE_FIRST_NUMBER": env.INVOICE_FIRST_NUMBER,
     }
 
 

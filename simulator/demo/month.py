@@ -217,7 +217,10 @@ def invoice_month(world: World, progress: Progress) -> list[Invoice]:
 
 def _finalized(period: BillingPeriod) -> Invoice:
     terms = InvoiceTerms.read(
-        settings.ISSUER, series=settings.INVOICE_SERIES, is_four_eyes=settings.FOUR_EYES
+        settings.ISSUER,
+        series=settings.INVOICE_SERIES,
+        first_number=settings.INVOICE_FIRST_NUMBER,
+        is_four_eyes=settings.FOUR_EYES,
     )
     invoice = Invoice.objects.filter(period=period).first()
     if invoice is not None and invoice.state == InvoiceState.FINAL:

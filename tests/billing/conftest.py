@@ -4,7 +4,7 @@ import pytest
 
 from billing.models import Invoice
 from billing.services.invoicing import draft_invoice
-from tenants.domain.actors import system_actor
+from tenants.domain.actors import Actor, ActorKind
 from tests.support.billing.office import Office, make_office
 from tests.support.builders import AT
 
@@ -17,5 +17,6 @@ def office(db: None) -> Office:  # noqa: ARG001 - It is the transaction.
 
 @pytest.fixture
 def draft(office: Office) -> Invoice:
-    """Acme's draft, made by the service itself."""
-    return draft_invoice(period_id=office.period.pk, actor=system_actor("tests"), at=AT)
+    """Acme's draft, made by somebody outside the cast."""
+    drafter = Actor(kind=ActorKind.PERSON, id="999999", label="drafter")
+    return draft_invoice(period_id=office.period.pk, actor=drafter, at=AT)

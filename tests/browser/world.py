@@ -8,12 +8,14 @@ from billing.services.invoicing import draft_invoice
 from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import CapacityRecord, MeteringException, MeteringWindow
 from quotas.models import EnforcementTarget, QuotaRequest
-from tenants.domain.actors import system_actor
+from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Cluster
 from tests.support.billing.ledger import make_price, make_window
 from tests.support.billing.office import Office, make_office
 from tests.support.builders import AT, audited, make_cluster
 from tests.support.quotas.builders import actor_of, make_limit, submit_request
+
+DRAFTER = Actor(kind=ActorKind.PERSON, id="999999", label="drafter")
 
 
 def make_world() -> Office:
@@ -38,7 +40,7 @@ def make_world() -> Office:
 
 def draft_invoice_of(office: Office) -> Invoice:
     """Return Acme's draft of October."""
-    return draft_invoice(period_id=office.period.pk, actor=system_actor("tests"), at=AT)
+    return draft_invoice(period_id=office.period.pk, actor=DRAFTER, at=AT)
 
 
 def ask_for_units(office: Office) -> QuotaRequest:

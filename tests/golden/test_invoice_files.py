@@ -18,7 +18,14 @@ import pytest
 from rest_framework.test import APIClient
 
 from billing.adapters.documents import render_csv, render_pdf
-from billing.domain.document import Document, InvoiceTerms, Party, canonical_bytes, digest_of
+from billing.domain.document import (
+    Document,
+    InvoiceTerms,
+    Party,
+    canonical_bytes,
+    digest_of,
+    issue_document,
+)
 from billing.models import BillingPeriod, Invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
@@ -91,7 +98,12 @@ def finalized(customer: Customer) -> Invoice:
     accrue_everything()
     period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
     draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=TERMS)
-    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=ISSUED_AT, terms=TERMS)
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=TERMS)
+
+
+def dated(document: Document) -> Document:
+    """Return the document with the number and date of the golden files: its own are of today."""
+    return issue_document(document, reference="GL-2026-000001", issued_at=ISSUED_AT)
 
 
 def whole_gpus(project: Project, unit_seconds: int) -> Use:
@@ -119,7 +131,8 @@ def case(request: pytest.FixtureRequest, db: None) -> tuple[str, Invoice]:  # no
 
 def test_the_document_and_the_csv_are_the_golden_ones(case: tuple[str, Invoice]) -> None:
     name, invoice = case
-    document, csv = pretty(invoice.document), render_csv(invoice.document)
+    printed = dated(invoice.document)
+    document, csv = pretty(printed), render_csv(printed)
 
     assert document == golden(f"{name}.json", document)
     assert csv == golden(f"{name}.csv", csv)
@@ -145,9 +158,14 @@ def test_the_golden_figures_add_up_by_hand(case: tuple[str, Invoice]) -> None:
 def test_the_digest_of_the_golden_document_is_the_invoices(case: tuple[str, Invoice]) -> None:
     name, invoice = case
     document = json.loads((FILES / f"{name}.json").read_bytes())
+    reference, issued_at = invoice.reference, invoice.finalized_at
+    assert issued_at is not None
 
-    assert digest_of(document) == invoice.content_sha256
-    assert hashlib.sha256(canonical_bytes(document)).hexdigest() == invoice.content_sha256
+    issued = issue_document(document, reference=reference, issued_at=issued_at)
+
+    assert digest_of(issued) == invoice.content_sha256
+    assert hashlib.sha256(canonical_bytes(issued)).hexdigest() == invoice.content_sha256
+    assert hashlib.sha256(invoice.content.encode()).hexdigest() == invoice.content_sha256
 
 
 def test_the_pdf_of_the_golden_document_is_the_one_rest_hands_out(
@@ -160,13 +178,11 @@ def test_the_pdf_of_the_golden_document_is_the_one_rest_hands_out(
 
     handed_out = caller.get(f"/api/v1/invoices/{invoice.pk}/pdf/")
 
-    made = render_pdf(document)
-    assert handed_out.content == made == render_pdf(invoice.document)
-    assert made.startswith(b"%PDF-")
-    assert (
-        caller.get(f"/api/v1/invoices/{invoice.pk}/csv/").content
-        == (FILES / f"{name}.csv").read_bytes()
-    )
+    assert handed_out.content == render_pdf(invoice.document)
+    assert render_pdf(document) == render_pdf(dated(invoice.document))
+    assert handed_out.content.startswith(b"%PDF-")
+    csv = caller.get(f"/api/v1/invoices/{invoice.pk}/csv/").content
+    assert csv == render_csv(invoice.document)
 
 
 def test_no_golden_file_is_left_over() -> None:

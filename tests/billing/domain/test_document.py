@@ -184,7 +184,12 @@ def test_a_price_has_its_currencys_digits_and_none_that_say_nothing(
 
 def test_terms_are_read_from_plain_settings() -> None:
     terms = InvoiceTerms.read(
-        {"name": "Site", "address": "", "tax_id": "X"}, series="S", is_four_eyes=False
+        {"name": "Site", "address": "", "tax_id": "X"},
+        series="S",
+        first_number=7,
+        is_four_eyes=False,
     )
 
-    assert terms == InvoiceTerms(Party(name="Site", tax_id="X"), series="S", is_four_eyes=False)
+    assert terms == InvoiceTerms(
+        Party(name="Site", tax_id="X"), series="S", first_number=7, is_four_eyes=False
+    )

@@ -133,15 +133,19 @@ def test_what_is_on_a_final_invoice_is_no_longer_unbilled() -> None:
     assert [str(f.cost.amount) for f in unbilled_cost(before=AT)] == ["2.00"]
     assert undrafted_periods(ended_before=AT).ready_ids == ()
 
-    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    final = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
 
     assert unbilled_cost(before=AT) == ()
     (fact,) = invoices_of_month("2026-10")
     assert (fact.reference, fact.state, str(fact.total.amount)) == (
-        "GL-2026-000001",
+        final.reference,
         "final",
         "2.00",
     )
-    assert (fact.organization, fact.period, fact.finalized_at) == ("acme", "2026-10", AT)
+    assert (fact.organization, fact.period, fact.finalized_at) == (
+        "acme",
+        "2026-10",
+        final.finalized_at,
+    )
     assert latest_invoices(5) == (fact,)
     assert invoices_of_month("2026-09") == ()

@@ -34,7 +34,7 @@ from quotas.models import (
     QuotaRequest,
     QuotaSuspension,
 )
-from tenants.domain.actors import system_actor
+from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.domain.identity.roles import Role
 from tenants.models import AuditEntry, Cluster, Membership, Organization, Project, ServiceAccount
 from tenants.services.identity.memberships import grant_role
@@ -77,6 +77,7 @@ from tests.support.quotas.builders import (
 from tests.support.quotas.preempting import make_plan, protect
 
 SEED = system_actor("seed")
+DRAFTER = Actor(kind=ActorKind.PERSON, id="999999", label="drafter")
 FAR = AT.replace(year=2100)
 """When plans and windows end that are still good whenever the tests run."""
 WORDS_OF_ACME: Final = ("acme", "llm", "alice", "bob", "carol", "robot")
@@ -144,7 +145,7 @@ def _rows(
 ) -> dict[str, Any]:
     """Make what is missing of one organization, and return the keys of all it has."""
     period = BillingPeriod.objects.get(organization=organization, label="2026-10")
-    drafted = draft_invoice(period_id=period.pk, actor=SEED, at=AT)
+    drafted = draft_invoice(period_id=period.pk, actor=DRAFTER, at=AT)
     assignment = PriceBookAssignment.objects.get(organization=organization)
     _device(windows[1], project)
     make_limit(organization, units=16)
