@@ -249,7 +249,7 @@ def load() -> None:
     for name, value in overrides.items():
         setattr(settings, name, value)
     django.setup(set_prefix=False)
-    for module in (settings.ROOT_URLCONF, "quotas.webhook.front", "quotas.webhook.unseen"):
+    for module in (settings.ROOT_URLCONF, "quotas.webhook.front", "quotas.webhook.following"):
         import_module(module)
 
 

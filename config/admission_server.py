@@ -49,7 +49,7 @@ class AdmissionWorker(Worker):  # type: ignore[misc] # As above.
     def load_wsgi(self) -> None:
         """Load the application and the certificate; if either fails, gunicorn ends."""
         super().load_wsgi()
-        import_module("quotas.webhook.unseen").begin()
+        import_module("quotas.webhook.following").begin()
         config = server_config(
             self.wsgi,
             keep_alive_seconds=self.cfg.keepalive,

@@ -10,8 +10,9 @@ import os
 import socket
 import threading
 import time
+import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -19,7 +20,6 @@ from typing import Final
 from uuid import UUID
 
 import structlog
-from django.db import Error, connections
 from django.utils import timezone
 
 from quotas.adapters.cluster_calls import ClusterCalls
@@ -35,8 +35,6 @@ from quotas.selectors.admission.unseen import (
     unseen_siblings,
 )
 from quotas.services.admission.unseen import hold_release_lease, release_unseen, surplus_of
-from quotas.webhook.guard import is_busy
-from quotas.webhook.selectors import SelectorCheck
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.services.audit import audited_use
@@ -63,11 +61,6 @@ NAMESPACES_PER_LOOK: Final = 1
 LEASE_SECONDS: Final = 3
 """How long the process that releases may be silent before another one does."""
 LEASE_RENEWED: Final = timedelta(seconds=1)
-LOOK_SECONDS: Final = 0.25
-CLUSTERS_SECONDS: Final = 30
-"""How soon a new cluster is noticed."""
-PAUSE_SECONDS: Final = 5
-"""How long a cluster that cannot be read is left alone."""
 CALL_SECONDS: Final = (Decimal("0.25"), Decimal("0.4"))
 """To connect and to read while a review waits: three reads are within the default deadline."""
 REVIEWS_AT_ONCE: Final = 2
@@ -116,7 +109,7 @@ class UnseenPods:
             return True
         is_held = hold_release_lease(
             cluster_id=self._cluster_id,
-            holder=_own_name(),
+            holder=own_name(),
             lease_seconds=LEASE_SECONDS,
             actor=ACTOR,
         )
@@ -215,9 +208,12 @@ class UnseenPods:
 
 
 @lru_cache(maxsize=1)
-def _own_name() -> str:
-    """Return the name of this process; processes are started by fork, so it is asked for late."""
-    return f"{socket.gethostname()[:40]}:{os.getpid()}"
+def own_name() -> str:
+    """Return a name of this process alone, also among containers that count processes alike.
+
+    Processes are started by fork, so it is asked for late.
+    """
+    return f"{socket.gethostname()[:40]}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
 
 
 def is_read(controller: str) -> bool:
@@ -316,83 +312,3 @@ def _release(
     if released:
         logger.info("admission.unseen.released", reservations=released, reason=reason.value)
     return released
-
-
-def begin() -> None:
-    """Start the thread of this process that follows unseen pods; it ends with the process."""
-    threading.Thread(target=_follow_clusters, name="unseen-pods", daemon=True).start()
-
-
-def _follow_clusters() -> None:
-    """Keep one thread for each cluster: one that does not answer delays no other."""
-    known: dict[EnforcementEndpoint, threading.Event] = {}
-    while True:
-        clusters = _clusters()
-        if clusters is not None:
-            wanted = {endpoint: number for number, endpoint in clusters.items()}
-            for endpoint in set(known) - set(wanted):
-                known.pop(endpoint).set()
-            for endpoint in set(wanted) - set(known):
-                known[endpoint] = threading.Event()
-                proofs = PodProofs(ClusterCalls(timeout_seconds=(2, 5), retries=0))
-                looks = _looks(wanted[endpoint], endpoint, proofs)
-                name = f"unseen-pods-{endpoint.slug}"
-                threading.Thread(
-                    target=follow,
-                    args=(looks, endpoint.slug, known[endpoint]),
-                    name=name,
-                    daemon=True,
-                ).start()
-        time.sleep(CLUSTERS_SECONDS)
-
-
-def _looks(
-    cluster_id: UUID, endpoint: EnforcementEndpoint, proofs: PodProofs
-) -> Callable[[datetime], int]:
-    pods = UnseenPods(cluster_id, endpoint, proofs)
-    selector = SelectorCheck(cluster_id, endpoint, proofs)
-
-    def look(at: datetime) -> int:
-        released = pods.look(at)
-        selector.look(at)
-        return released
-
-    return look
-
-
-def _clusters() -> Mapping[UUID, EnforcementEndpoint] | None:
-    try:
-        return provable_clusters()
-    except Error as error:
-        logger.warning("admission.unseen.unlisted", reason=type(error).__name__)
-        return None
-    finally:
-        connections.close_all()
-
-
-def follow(look: Callable[[datetime], int], slug: str, stop: threading.Event) -> None:
-    """Look again and again until stopped; a trouble that lasts is logged once.
-
-    Args:
-        look: Looks at one cluster's unseen pods once.
-        slug: Of that cluster.
-        stop: Ends this.
-    """
-    trouble = ""
-    while True:
-        seconds, reason = LOOK_SECONDS, ""
-        try:
-            look(timezone.now())
-        except SourceUnavailableError as error:
-            seconds, reason = PAUSE_SECONDS, error.reason
-        except Exception as error:  # noqa: BLE001 - One look of many: logged, and tried again.
-            # A lock that another transaction holds is soon free.
-            is_soon = isinstance(error, Error) and is_busy(error)
-            seconds, reason = LOOK_SECONDS if is_soon else PAUSE_SECONDS, type(error).__name__
-            connections.close_all()
-        if reason and reason != trouble:
-            logger.warning("admission.unseen.unread", cluster=slug, reason=reason)
-        trouble = reason
-        if stop.wait(seconds):
-            connections.close_all()
-            return

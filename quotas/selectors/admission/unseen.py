@@ -86,6 +86,26 @@ def provable_clusters() -> Mapping[UUID, EnforcementEndpoint]:
     }
 
 
+_BUSY = """
+SELECT DISTINCT r.cluster_id
+  FROM quotas_reservation r
+  LEFT JOIN quotas_releaselease l
+    ON l.cluster_id = r.cluster_id AND l.holder <> %s AND l.lease_until > clock_timestamp()
+ WHERE r.state = 'reserved' AND r.expires_at IS NOT NULL AND l.cluster_id IS NULL
+"""
+
+
+def clusters_to_look_at(holder: str) -> frozenset[UUID]:
+    """Return the clusters with reservations that may be unseen, which no other process follows.
+
+    Args:
+        holder: Name of the process that asks.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_BUSY, [holder])
+        return frozenset(cluster_id for (cluster_id,) in cursor.fetchall())
+
+
 def _pods(statement: str, *values: UUID | str) -> tuple[UnseenPod, ...]:
     with connection.cursor() as cursor:
         cursor.execute(statement, [*values, UNSEEN_MAX])

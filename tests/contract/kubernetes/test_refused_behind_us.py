@@ -17,7 +17,8 @@ from quotas.models import QuotaLimit, Reservation
 from quotas.protocols import EnforcementEndpoint
 from quotas.services.limits.changes import open_counter
 from quotas.webhook import answers
-from quotas.webhook.unseen import UnseenPods, follow
+from quotas.webhook.following import Follower, follow
+from quotas.webhook.unseen import UnseenPods
 from tenants.models import Cluster
 from tests.contract.kubernetes.conftest import (
     GPU,
@@ -40,6 +41,7 @@ from tests.support.kubernetes.workloads import (
     make_job,
     owned_body,
     request_for,
+    wake,
 )
 from tests.support.quotas.admitting import drifted
 from tests.support.quotas.builders import make_limit
@@ -143,14 +145,18 @@ def forbid_pods(core: Core, namespace: str) -> None:
 @contextmanager
 def following(unseen: UnseenPods) -> Iterator[None]:
     """Follow unseen pods as a process of the admission server does."""
-    stop = threading.Event()
-    thread = threading.Thread(target=follow, args=(unseen.look, "contract", stop))
+    (cluster,) = Cluster.objects.all()
+    follower = Follower(cluster.pk)
+    thread = threading.Thread(target=follow, args=(unseen.look, "contract", follower))
     thread.start()
+    waker = threading.Thread(target=wake, args=(follower,))
+    waker.start()
     try:
         yield
     finally:
-        stop.set()
+        follower.end()
         thread.join()
+        waker.join()
 
 
 def reserved() -> int:

@@ -1,12 +1,9 @@
-"""The loop over unseen pods: what it reads, when it releases, and what trouble changes."""
+"""The loop over unseen pods: what it reads, and when it releases."""
 
-import threading
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from django.db import OperationalError
-from psycopg.errors import LockNotAvailable
 from structlog.testing import capture_logs
 
 from quotas.adapters.cluster_calls import ClusterCalls
@@ -15,7 +12,7 @@ from quotas.models import QuotaLimit
 from quotas.protocols import EnforcementEndpoint
 from quotas.services.admission.unseen import hold_release_lease
 from quotas.webhook import unseen
-from quotas.webhook.unseen import PODS_LISTED, PODS_PER_LOOK, UnseenPods, follow
+from quotas.webhook.unseen import PODS_LISTED, PODS_PER_LOOK, UnseenPods
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster
@@ -238,49 +235,3 @@ def test_one_process_reads_for_a_cluster_and_another_when_it_falls_silent(
     assert pods.look(AT + 21 * SECOND) == 1
     assert not other_leads(60)
     assert counted(limit) == (0, 0, 0, 0)
-
-
-def test_a_lock_that_is_held_is_no_reason_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unseen, "PAUSE_SECONDS", 3_600)
-    monkeypatch.setattr(unseen, "LOOK_SECONDS", 0)
-    stop = threading.Event()
-    looks: list[datetime] = []
-
-    def look(at: datetime) -> int:
-        looks.append(at)
-        if len(looks) > 1:
-            stop.set()
-            return 0
-        error = OperationalError("canceling statement due to lock timeout")
-        raise error from LockNotAvailable()
-
-    follow(look, "hopper", stop)
-
-    assert len(looks) == 2
-
-
-def test_a_trouble_that_lasts_is_logged_once_and_looked_at_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(unseen, "PAUSE_SECONDS", 0)
-    monkeypatch.setattr(unseen, "LOOK_SECONDS", 0)
-    stop = threading.Event()
-    forbidden = SourceUnavailableError("No.", reason="forbidden")
-    troubles = [forbidden, forbidden, None, OperationalError("Away."), None]
-
-    def look(at: datetime) -> int:
-        assert at.tzinfo is not None
-        trouble = troubles.pop(0)
-        if not troubles:
-            stop.set()
-        if trouble is not None:
-            raise trouble
-        return 0
-
-    with capture_logs() as logs:
-        follow(look, "hopper", stop)
-
-    assert [(line["event"], line["cluster"], line["reason"]) for line in logs] == [
-        ("admission.unseen.unread", "hopper", "forbidden"),
-        ("admission.unseen.unread", "hopper", "OperationalError"),
-    ]

@@ -1,4 +1,4 @@
-"""Workloads of contract tests whose pods take GPUs, and requests that are not waited for."""
+"""Workloads of contract tests whose pods take GPUs, and what follows them."""
 
 import json
 import socket
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from quotas.webhook.following import LOOK_SECONDS, Follower
 from tests.contract.kubernetes.conftest import Client, pod_body
 from tests.support.kubernetes.registering import Hooks
 
@@ -64,3 +65,9 @@ def request_for(api_client: Client, path: str, body: dict[str, Any]) -> bytes:
     sent = json.dumps({"apiVersion": "v1", "kind": "Pod", **body}).encode()
     lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, f"Content-Length: {len(sent)}", "", ""]).encode() + sent
+
+
+def wake(follower: Follower) -> None:
+    """Wake it as often as the thread that finds unseen pods does."""
+    while not follower.stop.wait(LOOK_SECONDS):
+        follower.wake.set()
