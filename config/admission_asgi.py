@@ -131,6 +131,12 @@ class AdmissionEndpoints:
         return HTTPAnswer(int(status.partition(" ")[0]), kept, content)
 
 
+NOT_IN_FORCE = (
+    "This secret is not in force for this cluster: add one with manage.py webhook_secret, then "
+    "print and apply the webhook configuration again."
+)
+
+
 def checking_clients(
     inner: Application,
     names: Mapping[str, Sequence[str]],
@@ -153,7 +159,7 @@ def checking_clients(
                 await inner(scope, receive, send)
                 return
             logger.warning("admission.secret_refused", cluster=cluster)
-            await _send(send, _text(HTTPStatus.FORBIDDEN, "This secret may not ask for it."))
+            await _send(send, _text(HTTPStatus.FORBIDDEN, NOT_IN_FORCE))
             return
         if path in PROBE_PATHS or (name and name in names.get(cluster, (cluster,))):
             await inner(scope, receive, send)

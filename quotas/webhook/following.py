@@ -7,6 +7,7 @@ one while there is nothing for this process to do there.
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -22,8 +23,9 @@ from quotas.protocols import EnforcementEndpoint
 from quotas.selectors.admission.unseen import clusters_to_look_at, provable_clusters
 from quotas.webhook.guard import is_busy
 from quotas.webhook.selectors import SelectorCheck
-from quotas.webhook.unseen import UnseenPods, own_name
+from quotas.webhook.unseen import ACTOR, UnseenPods, own_name
 from tenants.domain.errors import SourceUnavailableError
+from tenants.services.audit import audited_use
 
 logger = structlog.get_logger(__name__)
 
@@ -112,20 +114,26 @@ def wake_followers(followers: Mapping[EnforcementEndpoint, Follower], *, is_due:
 def _start(endpoint: EnforcementEndpoint, follower: Follower) -> None:
     threading.Thread(
         target=follow,
-        args=(_looks(follower.cluster_id, endpoint), endpoint.slug, follower),
+        args=(looks_at(follower.cluster_id, endpoint), endpoint.slug, follower),
         name=f"unseen-pods-{endpoint.slug}",
         daemon=True,
     ).start()
 
 
-def _looks(cluster_id: UUID, endpoint: EnforcementEndpoint) -> Callable[[datetime], int]:
+def looks_at(cluster_id: UUID, endpoint: EnforcementEndpoint) -> Callable[[datetime], int]:
+    """Return what a follower does of a cluster: it releases, and checks the applied selector."""
     proofs = PodProofs(ClusterCalls(timeout_seconds=(2, 5), retries=0))
     pods = UnseenPods(cluster_id, endpoint, proofs)
     selector = SelectorCheck(cluster_id, endpoint, proofs)
 
     def look(at: datetime) -> int:
         released = pods.look(at)
-        selector.look(at)
+        # Where webhooks cannot be listed, releases go on; `webhooks_unlisted` says so.
+        with (
+            suppress(SourceUnavailableError),
+            audited_use(slug=endpoint.slug, actor=ACTOR, at=at),
+        ):
+            selector.look(at)
         return released
 
     return look

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from django.core.management.base import CommandError
 
+from config.admission_asgi import NOT_IN_FORCE
 from config.admission_wsgi import admission_apps, only_admission
 from config.management.commands.serve_admission import admission_command
 from embedded.ports import free_port
@@ -147,7 +148,7 @@ def test_a_secret_needs_no_certificate_and_its_port_answers_nothing_else(running
     for path in (f"{shown}/admit/hopper/pods", f"{shown}/stamp/hopper", f"{shown}/warn/hopper"):
         for is_proven in (False, True):
             status, reported = on_secrets.answer(path, is_proven=is_proven, method="POST", body=b"")
-            assert (status, reported) == (403, "This secret may not ask for it.")
+            assert (status, reported) == (403, NOT_IN_FORCE)
     for path in ("/healthz", "/metrics", "/admit/hopper/pods", f"{shown}/metrics", "/"):
         assert on_secrets.answer(path, is_proven=True) == (404, "")
     # Elsewhere its address is not one.

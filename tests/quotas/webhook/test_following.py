@@ -1,6 +1,6 @@
 """Threads that follow unseen pods: for which clusters they wake, and what trouble changes."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -8,15 +8,22 @@ from django.db import OperationalError, connections
 from psycopg.errors import LockNotAvailable
 from structlog.testing import capture_logs
 
+from quotas.adapters.pod_proofs import PodProofs
 from quotas.protocols import EnforcementEndpoint
 from quotas.selectors.admission.unseen import clusters_to_look_at
 from quotas.services.admission.unseen import hold_release_lease
 from quotas.webhook import following
-from quotas.webhook.following import Follower, follow, match_followers, wake_followers
+from quotas.webhook.following import (
+    Follower,
+    follow,
+    looks_at,
+    match_followers,
+    wake_followers,
+)
 from quotas.webhook.unseen import ACTOR, own_name
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models import Cluster
-from tests.support.builders import bind, make_cluster
+from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.admitting import ask, beat, see, sweep
 
@@ -66,6 +73,29 @@ def test_only_clusters_with_unseen_pods_that_nobody_else_follows_are_woken(
     assert woken() == []
     wake_followers(followers, is_due=True)
     assert all(follower.wake.is_set() for follower in followers.values())
+
+
+class WithoutWebhooks(PodProofs):
+    """A cluster whose webhooks may not be listed, and that has no pods."""
+
+    def find_pod_uid(self, *_: object) -> str:
+        return ""
+
+    def read_webhook_seconds(self, *_: object) -> int:
+        raise SourceUnavailableError("No.", reason="forbidden")
+
+    def read_selected(self, *_: object) -> frozenset[str] | None:
+        raise SourceUnavailableError("No.", reason="forbidden")
+
+
+def test_a_selector_that_cannot_be_read_keeps_no_units(
+    clusters: list[Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "PodProofs", WithoutWebhooks)
+    look = looks_at(clusters[0].pk, HOPPER)
+    ask(clusters[0])
+
+    assert look(AT + timedelta(minutes=1)) == 1
 
 
 def test_followers_begin_and_end_with_their_clusters(clusters: list[Cluster]) -> None:
