@@ -101,7 +101,8 @@ class AdmissionCoverage(models.Model):
     excluded = models.JSONField(default=list, blank=True)
     """Namespaces that are not asked about."""
     included = models.JSONField(null=True, blank=True)
-    """The only namespaces that are asked about; None for all but those excluded."""
+    """The only namespaces that are asked about, each with the time since when, as ISO 8601 text;
+    None for all but those excluded."""
     checked_at = models.DateTimeField(null=True, blank=True)
     """When the cluster was last read; a try that failed is no reading."""
     problem = models.TextField(blank=True, default="")

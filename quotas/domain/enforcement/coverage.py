@@ -50,6 +50,12 @@ class WebhookCoverage:
             return all(other.covers(name) for name in self.included if self.covers(name))
         return other.included is None and other.excluded <= self.excluded
 
+    def with_named(self, other: "WebhookCoverage") -> "WebhookCoverage":
+        """Return this with the namespaces that the other names, where both name theirs."""
+        if self.included is None or other.included is None:
+            return self
+        return replace(self, included=self.included | other.included)
+
 
 def find_coverage(
     webhooks: Iterable[JSON], *, cluster: str, offered: Iterable[str]

@@ -1,6 +1,7 @@
 """Coverage: the clusters in which admission counts every pod exactly, by what was read there."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -59,7 +60,32 @@ def counted_by_cluster(
         checked_at__gte=at - KEPT_FOR,
         cluster__watch__healthy_at__gte=F("covered_at") + OBSERVED_AFTER,
     )
-    return {row.cluster_id: coverage_of(row) for row in rows}
+    return {row.cluster_id: _settled(row, at=at) for row in rows.select_related("cluster__watch")}
+
+
+def _settled(row: AdmissionCoverage, *, at: datetime) -> WebhookCoverage:
+    """Return what is covered without the namespaces that were named only lately."""
+    found, since = coverage_of(row), named_since(row)
+    if found.included is None:
+        return found
+    healthy_at = row.cluster.watch.healthy_at
+    assert healthy_at is not None  # noqa: S101 - By the filter above; narrows the type.
+    known_until = min(at - SETTLED_AFTER, healthy_at - OBSERVED_AFTER)
+    return replace(
+        found, included=frozenset(name for name in found.included if since[name] <= known_until)
+    )
+
+
+def named_since(row: AdmissionCoverage) -> Mapping[str, datetime]:
+    """Return since when each named namespace is covered; empty where all are, or none."""
+    if row.covered_at is None or row.included is None:
+        return {}
+    # Those of a row from before they were dated are covered as long as all.
+    dated = row.included if isinstance(row.included, dict) else dict.fromkeys(row.included)
+    return {
+        name: row.covered_at if text is None else datetime.fromisoformat(text)
+        for name, text in dated.items()
+    }
 
 
 def uncounted_reason(target: EnforcementTarget) -> str:

@@ -17,6 +17,7 @@ from quotas.selectors.enforcement.coverage import (
     NOT_SET,
     coverage_of,
     must_count,
+    named_since,
     names_asked,
 )
 from quotas.selectors.enforcement.targets import clusters_enforced
@@ -75,19 +76,25 @@ def _note(answer: ClusterAnswer[Cluster, Webhooks], *, actor: Actor, at: datetim
 def _write(cluster: Cluster, found: WebhookCoverage, *, actor: Actor, at: datetime) -> bool:
     """Write a reading; return whether it changes what is covered.
 
-    What is covered anew begins anew as a whole, so that every pod from before is counted first.
+    What is covered anew begins anew, so that every pod from before is counted first: a namespace
+    alone where all that are covered are named, else all of them.
     """
     AdmissionCoverage.objects.get_or_create(cluster=cluster)
     (row,) = lock_rows(AdmissionCoverage.objects.filter(cluster=cluster))
     if row.checked_at is not None and row.checked_at > at:
         return False
-    before, began_at = coverage_of(row), row.covered_at
+    before, began_at, since = coverage_of(row), row.covered_at, named_since(row)
     if found.problem:
         row.covered_at = None
-    elif row.covered_at is None or not found.is_within(before):
-        row.covered_at = at
+    elif began_at is None or not found.is_within(before.with_named(found)):
+        row.covered_at, since = at, {}
+    elif before.included is None:
+        since = dict.fromkeys(found.included or (), began_at)
     row.excluded = sorted(found.excluded)
-    row.included = None if found.included is None else sorted(found.included)
+    names = sorted(found.included or ())
+    row.included = {name: since.get(name, at).isoformat() for name in names}
+    if found.included is None:
+        row.included = None
     row.problem = found.problem
     row.checked_at = at
     row.save(update_fields=["covered_at", "excluded", "included", "problem", "checked_at"])
@@ -103,7 +110,7 @@ def _write(cluster: Cluster, found: WebhookCoverage, *, actor: Actor, at: dateti
             "cluster": cluster.slug,
             "is_covered": row.covered_at is not None,
             "excluded": row.excluded,
-            "included": row.included,
+            "included": None if found.included is None else names,
             "problem": row.problem,
         },
     )

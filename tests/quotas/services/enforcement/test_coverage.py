@@ -10,7 +10,7 @@ from quotas.models import AdmissionCoverage, EnforcementTarget
 from quotas.services.enforcement.coverage import refresh_coverage
 from simulator.adapters.quota_enforcer import ReceivingCluster, SimulatedQuotaEnforcer
 from tenants.models import AuditEntry, Cluster
-from tests.support.builders import AT, bind, make_cluster
+from tests.support.builders import AT, bind, make_cluster, make_project
 from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit
 from tests.support.quotas.enforcing import GPU, SYSTEM, apply, refresh
@@ -156,7 +156,7 @@ def test_a_namespace_that_is_not_asked_about_keeps_its_projects_limit_divided(
     install(live, hopper, bound=("a",))
     planned(SETTLED)
     assert planned(SETTLED + 2 * MINUTE) == [5, 4]
-    assert coverage().included == ["a"]
+    assert list(coverage().included or ()) == ["a"]
 
 
 def test_a_namespace_that_is_asked_about_later_settles_first(
@@ -171,6 +171,41 @@ def test_a_namespace_that_is_asked_about_later_settles_first(
     assert planned(SETTLED + 2 * MINUTE + SECOND) == [9, 9]
     install(live, hopper, own_namespaces=("c",))
     assert planned(SETTLED + 2 * MINUTE + 2 * SECOND) == [9, 9]
+
+
+def test_a_namespace_that_is_named_later_settles_alone(
+    live: ReceivingCluster, hopper: Cluster, cast: Cast
+) -> None:
+    speech = make_project(cast.acme, "speech")
+    bind(hopper, "c", speech)
+    make_limit(cast.acme, speech, units=4)
+    install(live, hopper, bound=("a", "b"))
+    planned(AT)
+    assert planned(SETTLED) == [9, 9, 4]
+
+    bind(hopper, "d", speech)
+    install(live, hopper, bound=("a", "b", "c", "d"))
+
+    # No pod of the other project that fits is refused meanwhile.
+    assert planned(SETTLED + SECOND) == [9, 9, 2, 0]
+    assert planned(SETTLED + 2 * MINUTE) == [9, 9, 2, 0]
+    assert planned(SETTLED + 2 * MINUTE + SECOND) == [9, 9, 4, 4]
+    AdmissionCoverage.objects.update(included=["a", "b"])
+    assert planned(SETTLED + 3 * MINUTE)[:2] == [9, 9]
+
+
+def test_a_namespace_that_is_named_later_waits_for_the_watch(
+    live: ReceivingCluster, hopper: Cluster
+) -> None:
+    install(live, hopper, bound=("a",))
+    planned(AT)
+    install(live, hopper, bound=("a", "b"))
+    planned(SETTLED)
+    ClusterWatch.objects.update(healthy_at=SETTLED + 59 * SECOND)
+
+    assert planned(SETTLED + 2 * MINUTE) == [5, 4]
+    ClusterWatch.objects.update(healthy_at=SETTLED + MINUTE)
+    assert planned(SETTLED + 2 * MINUTE) == [9, 9]
 
 
 def test_a_second_cluster_that_does_not_count_divides_over_both(
