@@ -72,7 +72,8 @@ class KueueQuotaEnforcer:
     def apply(self, endpoint: EnforcementEndpoint, desired: DesiredQuota) -> LiveQuota:
         """Make a namespace's queues say what is desired; see `QuotaEnforcer.apply`."""
         checks = self._checks(endpoint)
-        if checks is not None:
+        if checks is not None and not desired.is_held:
+            # A queue on hold admits nothing, whatever it counts.
             _refuse_uncounted(checks, desired)
         for _ in range(APPLY_TRIES):
             current = self._find(endpoint, desired.namespace)

@@ -151,6 +151,8 @@ class UnseenPods:
             if pod.admitted_at + flight <= at
             and self._checked.get(pod.uid, pod.admitted_at) <= at - CHECKED_AGAIN
         ]
+        # Those that exist unobserved, be it for long, keep no other waiting.
+        due.sort(key=lambda pod: self._checked.get(pod.uid, pod.admitted_at))
         whole, listed = self._namespaces(due)
         released = self._release_absent(whole, listed, at)
         for pod in [pod for pod in due if pod not in whole][:PODS_PER_LOOK]:

@@ -148,6 +148,16 @@ def test_a_limit_that_kueue_would_not_count_is_a_conflict(
     assert dict(kueue.enforcer.read(kueue.endpoint, namespace).hard) == {}
 
 
+def test_a_suspended_tenants_queue_is_held_whatever_kueue_counts(
+    kueue: KueueBench, namespace: str
+) -> None:
+    kueue.configure({"resources": {"excludeResourcePrefixes": ["nvidia.com/"]}})
+
+    apply(kueue, DesiredQuota(namespace, {GPU: 0}, 1, cohort="acme", is_held=True))
+
+    assert queue_of(kueue, namespace)["spec"]["stopPolicy"] == "Hold"
+
+
 def test_the_namespace_has_one_queue_that_leads_there(kueue: KueueBench, namespace: str) -> None:
     apply(kueue, DesiredQuota(namespace, {GPU: 8}, 1, cohort="acme"))
 

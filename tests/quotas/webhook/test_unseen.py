@@ -153,6 +153,22 @@ def test_reads_of_one_look_are_bounded_and_the_oldest_pods_are_first(
     assert counted(limit) == (0, 0, 0, 0)
 
 
+def test_pods_that_exist_unobserved_keep_no_other_waiting(cluster: Cluster, cast: Cast) -> None:
+    make_limit(cast.acme, units=PODS_PER_LOOK + 1)
+    proofs = RecordedProofs()
+    proofs.has_too_many = True
+    pods = UnseenPods(cluster.pk, HOPPER, proofs)
+    for number in range(PODS_PER_LOOK + 1):
+        uid = f"pod-{number:02}"
+        proofs.uids |= {uid: uid} if number < PODS_PER_LOOK else {}
+        ask(cluster, uid=uid, at=AT + number * SECOND / 10)
+
+    # The look comes so late that those of the first one are due again.
+    released = [pods.look(AT + 60 * SECOND), pods.look(AT + 70 * SECOND)]
+
+    assert released == [0, 1]
+
+
 def test_a_controller_is_read_once_for_the_same_unseen_pods(
     cluster: Cluster, limit: QuotaLimit
 ) -> None:
