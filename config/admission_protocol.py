@@ -25,6 +25,8 @@ PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths without data of a cluster: open to probes and every signed certificate."""
 CONNECTIONS_MAX = 1_000
 """Connections that a process keeps; it closes further ones."""
+OPEN_CONNECTIONS_MAX = 500
+"""How many of them the ports take where clients show no certificate, all together."""
 REQUEST_SECONDS_MAX = 10
 """A connection is closed if it takes longer to send a request or to read a response: no API server
 waits longer."""
@@ -148,6 +150,16 @@ class AdmissionProtocol(HttpToolsProtocol):
     def _end_response_timer(self) -> None:
         if self.response_timer is not None:
             self.response_timer.cancel()
+
+
+class OpenProtocol(AdmissionProtocol):
+    """A connection of a port where clients show no certificate: it leaves room for those who do."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # As uvicorn has it.
+        """Begin a connection, if the limit of such connections allows it."""
+        super().connection_made(transport)
+        if sum(isinstance(one, OpenProtocol) for one in self.connections) > OPEN_CONNECTIONS_MAX:
+            transport.abort()
 
 
 def common_name(connection: ssl.SSLObject | None) -> str:

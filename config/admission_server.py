@@ -27,6 +27,7 @@ from config.admission_protocol import (
     REQUEST_SECONDS_MAX,
     AdmissionProtocol,
     Application,
+    OpenProtocol,
     only_probes,
     only_secrets,
 )
@@ -107,15 +108,15 @@ class AdmissionServer(Server):
         await super().shutdown()
 
     def _acceptor(self, listener: socket.socket) -> "Acceptor":
-        config = self.config
+        config, protocol = self.config, AdmissionProtocol
         port = str(listener.getsockname()[1])
         if port == os.environ.get(PROBE_PORT):
-            config = copy(config)
+            config, protocol = copy(config), OpenProtocol
             config.loaded_app, config.ssl = only_probes(config.loaded_app), None
         elif port == os.environ.get(SECRET_PORT):
-            config = copy(config)
+            config, protocol = copy(config), OpenProtocol
             config.loaded_app, config.ssl = only_secrets(config.loaded_app), self.secret_tls
-        make_protocol = partial(AdmissionProtocol, config, self.server_state, {})
+        make_protocol = partial(protocol, config, self.server_state, {})
         return Acceptor(listener, make_protocol, tls=config.ssl)
 
 

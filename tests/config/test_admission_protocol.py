@@ -11,6 +11,7 @@ import pytest
 from config import admission_protocol, admission_server
 from config.admission_protocol import REQUEST_SECONDS_MAX
 from config.admission_server import AdmissionServer
+from config.management.commands.serve_admission import PROBE_PORT
 from tests.support.config.admission_connections import REQUEST, answered, opened, run
 
 GONE = (ConnectionResetError, asyncio.IncompleteReadError)
@@ -166,6 +167,25 @@ def test_connections_beyond_the_limit_are_closed(
         return await answered(*first)
 
     assert run(listener, scene) == b"nobody"
+
+
+def test_clients_without_a_certificate_leave_room_for_those_who_have_one(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission_protocol, "OPEN_CONNECTIONS_MAX", 2)
+    with socket.create_server(("127.0.0.1", 0)) as probes:
+        monkeypatch.setenv(PROBE_PORT, str(probes.getsockname()[1]))
+
+        async def scene(_: object) -> bytes:
+            for _ in range(2):
+                await answered(*await opened(probes))
+            proven = await opened(listener)
+            refused = await opened(probes)
+            with pytest.raises(GONE):
+                await answered(*refused)
+            return await answered(*proven)
+
+        assert run(listener, scene, probes) == b"nobody"
 
 
 def test_silence_counts_neither_between_requests_nor_while_somebody_waits(

@@ -121,7 +121,7 @@ def test_a_handshake_that_fails_is_reported(
     nobody = ssl.create_default_context(cadata=identity.authority_pem)
 
     async def scene() -> None:
-        server = await started(listener, required)
+        server = await started(listener, tls=required)
         with suppress(OSError, asyncio.IncompleteReadError):
             reader, writer = await asyncio.open_connection(
                 *listener.getsockname(), ssl=nobody if is_tls else None
@@ -183,7 +183,7 @@ def test_a_handshake_ends_before_the_server_does(
     theirs = ssl.create_default_context(cadata=identity.authority_pem)
 
     async def scene() -> tuple[bool, bytes]:
-        server = await started(listener, ours)
+        server = await started(listener, tls=ours)
         raw = socket.create_connection(listener.getsockname())
         await asyncio.sleep(0.1)
         ending = asyncio.create_task(server.shutdown())

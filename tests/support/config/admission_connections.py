@@ -41,12 +41,12 @@ async def answer(
     await send({"type": "http.response.body", "body": reported})
 
 
-async def started(listener: socket.socket, tls: ssl.SSLContext | None = None) -> AdmissionServer:
+async def started(*listeners: socket.socket, tls: ssl.SSLContext | None = None) -> AdmissionServer:
     """Return a server that accepts connections."""
     config = server_config(answer, keep_alive_seconds=100, graceful_seconds=10, tls=tls)
     server = AdmissionServer(config)
     server.lifespan = config.lifespan_class(config)
-    await server.startup([listener])
+    await server.startup([*listeners])
     return server
 
 
@@ -76,11 +76,15 @@ async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     return await reader.readexactly(6)
 
 
-def run(listener: socket.socket, scene: Callable[[AdmissionServer], Awaitable[Any]]) -> Any:  # noqa: ANN401 - What the scene returns.
+def run(
+    listener: socket.socket,
+    scene: Callable[[AdmissionServer], Awaitable[Any]],
+    *others: socket.socket,
+) -> Any:  # noqa: ANN401 - What the scene returns.
     """Play a scene with a server, on the event loop that it has in production."""
 
     async def played() -> Any:  # noqa: ANN401 - As above.
-        server = await started(listener)
+        server = await started(listener, *others)
         try:
             async with asyncio.timeout(20):
                 return await scene(server)
