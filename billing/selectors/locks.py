@@ -1,12 +1,15 @@
 """Row locks of billing, always in one order.
 
-The order of the whole product is period -> organization -> project -> user -> window; a price book
-comes after the organization, an invoice after that, and the number series last of all. Accrual
-takes shared locks, so that many windows accrue in parallel, but none during a closing or a new
-price.
+The order of the whole product is period -> organization -> project -> user -> window; an
+assignment and then a price book come after the organization, an invoice after that, and the number
+series last of all. A closing takes FOR NO KEY UPDATE, which keeps no usage out: rows that refer to
+an organization only need FOR KEY SHARE of it. Accrual takes shared locks, so that many windows
+accrue in parallel. It waits for a new price, but not for a closing: it leaves that organization to
+the next batch.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -22,7 +25,7 @@ def lock_period(period_id: UUID) -> BillingPeriod:
     Raises:
         BillingPeriod.DoesNotExist: There is none.
     """
-    return BillingPeriod.objects.select_for_update(of=("self",)).get(pk=period_id)
+    return BillingPeriod.objects.select_for_update(of=("self",), no_key=True).get(pk=period_id)
 
 
 def lock_organization(organization_id: UUID) -> Organization:
@@ -31,7 +34,7 @@ def lock_organization(organization_id: UUID) -> Organization:
     Raises:
         Organization.DoesNotExist: There is none.
     """
-    return Organization.objects.select_for_update(of=("self",)).get(pk=organization_id)
+    return Organization.objects.select_for_update(of=("self",), no_key=True).get(pk=organization_id)
 
 
 def lock_price_book(price_book_id: UUID) -> PriceBook:
@@ -40,7 +43,7 @@ def lock_price_book(price_book_id: UUID) -> PriceBook:
     Raises:
         PriceBook.DoesNotExist: There is none.
     """
-    return PriceBook.objects.select_for_update(of=("self",)).get(pk=price_book_id)
+    return PriceBook.objects.select_for_update(of=("self",), no_key=True).get(pk=price_book_id)
 
 
 def lock_invoice(invoice_id: UUID) -> Invoice:
@@ -49,25 +52,76 @@ def lock_invoice(invoice_id: UUID) -> Invoice:
     Raises:
         Invoice.DoesNotExist: There is none.
     """
-    return Invoice.objects.select_for_update(of=("self",)).get(pk=invoice_id)
+    return Invoice.objects.select_for_update(of=("self",), no_key=True).get(pk=invoice_id)
 
 
-def share_for_accrual(organization_ids: Iterable[UUID]) -> None:
-    """Hold open periods, organizations and price books as they are until the transaction ends."""
-    ids = list(organization_ids)
+def lock_invoice_of(period: BillingPeriod) -> Invoice | None:
+    """Return a period's invoice, locked; take the period and organization first."""
+    rows = Invoice.objects.select_for_update(of=("self",), no_key=True)
+    return rows.filter(period=period).first()
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What accrual may charge: it stays as it is until the transaction ends.
+
+    Attributes:
+        organization_ids: All but those with a period that is locked now.
+        period_ids: Open ones that their usage may be posted to.
+    """
+
+    organization_ids: list[UUID]
+    period_ids: list[UUID]
+
+
+def share_for_accrual(extents: Mapping[UUID, tuple[datetime, datetime]]) -> Shared:
+    """Hold what charges depend on: open periods, organizations, assignments and price books.
+
+    Args:
+        extents: Organization to its first and last hour of usage.
+    """
+    values = {
+        "organizations": list(extents),
+        "first": [first for first, _ in extents.values()],
+        "last": [last for _, last in extents.values()],
+    }
     with connection.cursor() as cursor:
-        cursor.execute(_SHARE_PERIODS, [ids])
-        cursor.execute(_SHARE_ORGANIZATIONS, [ids])
-        cursor.execute(_SHARE_PRICE_BOOKS, [ids])
+        cursor.execute(_NEEDED_PERIODS, values)
+        needed = cursor.fetchall()
+        cursor.execute(_SHARE_PERIODS, [[period_id for period_id, _ in needed]])
+        shared = [period_id for (period_id,) in cursor.fetchall()]
+        skipped = {owner for period_id, owner in needed if period_id not in set(shared)}
+        ids = [key for key in extents if key not in skipped]
+        for statement in (_SHARE_ORGANIZATIONS, _SHARE_ASSIGNMENTS, _SHARE_PRICE_BOOKS):
+            cursor.execute(statement, [ids])
+    return Shared(organization_ids=ids, period_ids=shared)
 
 
+# Usage is posted to the first open period that ends after its hour: so from the one of the first
+# hour to the one of the last.
+_NEEDED_PERIODS = f"""
+SELECT p.id, p.organization_id
+  FROM unnest(%(organizations)s::uuid[], %(first)s::timestamptz[], %(last)s::timestamptz[])
+       AS e(organization_id, first_at, last_at)
+  JOIN {BillingPeriod._meta.db_table} p
+    ON p.organization_id = e.organization_id AND p.state = 'open'
+   AND upper(p.hours) > e.first_at
+ WHERE NOT EXISTS (
+   SELECT FROM {BillingPeriod._meta.db_table} q
+    WHERE q.organization_id = e.organization_id AND q.state = 'open'
+      AND upper(q.hours) > e.last_at AND lower(q.hours) < lower(p.hours))
+"""  # noqa: S608, SLF001 - Table names of own models; _meta is a documented Django API.
 _SHARE_PERIODS = f"""
 SELECT id FROM {BillingPeriod._meta.db_table}
- WHERE organization_id = ANY(%s) AND state = 'open' ORDER BY id FOR SHARE
-"""  # noqa: S608, SLF001 - Table names of own models; _meta is a documented Django API.
+ WHERE id = ANY(%s) AND state = 'open' ORDER BY id FOR SHARE SKIP LOCKED
+"""  # noqa: S608, SLF001 - As above.
 _SHARE_ORGANIZATIONS = f"""
 SELECT id FROM {Organization._meta.db_table}
- WHERE id = ANY(%s) ORDER BY id FOR SHARE
+ WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE
+"""  # noqa: S608, SLF001 - As above.
+_SHARE_ASSIGNMENTS = f"""
+SELECT id FROM {PriceBookAssignment._meta.db_table}
+ WHERE organization_id = ANY(%s) ORDER BY id FOR SHARE
 """  # noqa: S608, SLF001 - As above.
 _SHARE_PRICE_BOOKS = f"""
 SELECT id FROM {PriceBook._meta.db_table}
@@ -80,7 +134,7 @@ SELECT id FROM {PriceBook._meta.db_table}
 def open_ended_price(*, price_book: PriceBook, size: str, price_group: str) -> Price | None:
     """Return the newest price of a key, locked; None before there is one."""
     return (
-        Price.objects.select_for_update(of=("self",))
+        Price.objects.select_for_update(of=("self",), no_key=True)
         .filter(price_book=price_book, size=size, price_group=price_group, valid__upper_inf=True)
         .first()
     )
@@ -89,7 +143,7 @@ def open_ended_price(*, price_book: PriceBook, size: str, price_group: str) -> P
 def open_ended_assignment(organization: Organization) -> PriceBookAssignment | None:
     """Return the newest price book assignment of an organization, locked; None before one."""
     return (
-        PriceBookAssignment.objects.select_for_update(of=("self",))
+        PriceBookAssignment.objects.select_for_update(of=("self",), no_key=True)
         .filter(organization=organization, valid__upper_inf=True)
         .first()
     )

@@ -8,14 +8,14 @@ the next open one, where it makes a line of its own.
 number of pods, prices and projects.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
 
-from billing.selectors.locks import share_for_accrual
+from billing.selectors.locks import Shared, share_for_accrual
 from billing.selectors.pending import (
     corrected_hours,
     correction_extents,
@@ -55,7 +55,8 @@ def accrue_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> Accr
     """Charge the metered usage of sealed windows and note what has no price; charge nothing twice.
 
     A charge is posted to the period of its hour, or to the next open one once that is closed.
-    Windows that are not sealed are left out. A second call for the same windows changes nothing.
+    Windows that are not sealed are left out, and so are organizations whose period is locked by a
+    closing: those windows stay pending. A second call for the same windows changes nothing.
 
     Args:
         window_ids: At most WINDOWS_PER_CALL_MAX windows.
@@ -70,9 +71,9 @@ def accrue_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> Accr
     with transaction.atomic():
         prefer_hash_joins()
         hours = sealed_hours(window_ids)
-        _share(extents_of(window_ids, hours=hours), actor=actor, at=at)
-        given = {"windows": window_ids, "hours": hours, "at": at}
-        result = _write(WINDOWS, _CLOSE_WINDOWS, given)
+        shared = _share(extents_of(window_ids, hours=hours), actor=actor, at=at)
+        values = {"windows": window_ids, "hours": hours, "at": at, **asdict(shared)}
+        result = _write(WINDOWS, _CLOSE_WINDOWS, values)
         if result.windows:
             record(
                 actor=actor,
@@ -102,10 +103,10 @@ def accrue_corrections(*, correction_ids: list[UUID], actor: Actor, at: datetime
         raise ValueError(f"At most {WINDOWS_PER_CALL_MAX} corrections are accrued at once.")
     with transaction.atomic():
         prefer_hash_joins()
-        _share(correction_extents(correction_ids), actor=actor, at=at)
+        shared = _share(correction_extents(correction_ids), actor=actor, at=at)
         hours = corrected_hours(correction_ids)
-        given = {"corrections": correction_ids, "hours": hours, "at": at}
-        result = _write(CORRECTIONS, _CLOSE_CORRECTIONS, given)
+        values = {"corrections": correction_ids, "hours": hours, "at": at, **asdict(shared)}
+        result = _write(CORRECTIONS, _CLOSE_CORRECTIONS, values)
         if result.windows:
             record(
                 actor=actor,
@@ -118,21 +119,21 @@ def accrue_corrections(*, correction_ids: list[UUID], actor: Actor, at: datetime
     return result
 
 
-def _share(extents: dict[UUID, tuple[datetime, datetime]], *, actor: Actor, at: datetime) -> None:
-    """Open missing periods and keep what prices depend on as it is."""
+def _share(extents: dict[UUID, tuple[datetime, datetime]], *, actor: Actor, at: datetime) -> Shared:
+    """Open missing periods and keep what charges depend on as it is."""
     ensure_periods(extents, actor=actor, at=at)
-    share_for_accrual(extents)
+    return share_for_accrual(extents)
 
 
-def _write(accrued: Accrued, close: str, given: dict[str, Any]) -> AccrualResult:
+def _write(accrued: Accrued, close: str, values: dict[str, Any]) -> AccrualResult:
     with connection.cursor() as cursor:
-        cursor.execute(charge(accrued), given)
+        cursor.execute(charge(accrued), values)
         charges, unit_seconds = cursor.fetchone()
-        cursor.execute(note_exceptions(accrued), given)
+        cursor.execute(note_exceptions(accrued), values)
         exceptions = cursor.rowcount
-        cursor.execute(resolve_exceptions(accrued), given)
+        cursor.execute(resolve_exceptions(accrued), values)
         resolved = cursor.rowcount
-        cursor.execute(close, given)
+        cursor.execute(close, values)
         rows, complete, fresh = cursor.fetchone()
     is_quiet = not (charges or exceptions or resolved or complete or fresh)
     return AccrualResult(
@@ -154,8 +155,10 @@ def _facts(result: AccrualResult) -> dict[str, int]:
 
 
 _CLOSE_WINDOWS = f"""
-WITH {usage_of(WINDOWS)},
-used AS (SELECT window_id, sum(unit_seconds)::bigint AS total FROM usage GROUP BY 1),
+WITH used AS (
+  SELECT u.window_id, sum(u.unit_seconds)::bigint AS total FROM metering_sealed_usage u
+   WHERE {WINDOWS.usage} AND u.window_start = ANY(%(hours)s) GROUP BY 1
+),
 charged AS (
   SELECT window_id, sum(unit_seconds)::bigint AS total
     FROM billing_charge r WHERE {WINDOWS.rows} GROUP BY 1
@@ -202,7 +205,7 @@ closed AS (
     LEFT JOIN used u ON u.correction_id = p.id
     LEFT JOIN charged c ON c.correction_id = p.id
     LEFT JOIN short s ON s.correction_id = p.id
-   WHERE p.id = ANY(%(corrections)s)
+   WHERE p.id = ANY(%(corrections)s) AND p.organization_id = ANY(%(organization_ids)s)
    ORDER BY p.id
   ON CONFLICT (correction_id) DO UPDATE
     SET usage_unit_seconds = excluded.usage_unit_seconds,

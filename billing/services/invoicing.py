@@ -29,7 +29,12 @@ from billing.domain.period import HourSpan
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
 from billing.selectors.invoices import unbilled_sums
-from billing.selectors.locks import lock_invoice, lock_organization, lock_period
+from billing.selectors.locks import (
+    lock_invoice,
+    lock_invoice_of,
+    lock_organization,
+    lock_period,
+)
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
 from tenants.models import Organization
@@ -60,7 +65,7 @@ def draft_invoice(
         prefer_hash_joins()
         period = lock_period(period_id)
         organization = lock_organization(period.organization_id)
-        earlier = Invoice.objects.select_for_update(of=("self",)).filter(period=period).first()
+        earlier = lock_invoice_of(period)
         if earlier is not None:
             require_move(earlier.state, InvoiceMove.REDRAFT, reference=earlier.reference)
         require_ready(period, at=at)

@@ -45,6 +45,7 @@ usage AS MATERIALIZED (
          u.size, u.price_group, u.correction_id, sum(u.unit_seconds)::bigint AS unit_seconds
     FROM metering_sealed_usage u
    WHERE {accrued.usage} AND u.window_start = ANY(%(hours)s)
+     AND u.organization_id = ANY(%(organization_ids)s)
    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
   HAVING sum(u.unit_seconds) <> 0
 )"""  # noqa: S608 - Put together from constants only.
@@ -62,7 +63,7 @@ terms AS MATERIALIZED (
       ON a.organization_id = h.organization_id AND a.valid @> h.window_start
    CROSS JOIN LATERAL (
      SELECT p.id AS period_id FROM billing_billingperiod p
-      WHERE p.organization_id = h.organization_id AND p.state = 'open'
+      WHERE p.organization_id = h.organization_id AND p.id = ANY(%(period_ids)s)
         AND upper(p.hours) > h.window_start
       ORDER BY lower(p.hours) LIMIT 1) posting
 ),
@@ -164,7 +165,7 @@ def resolve_exceptions(accrued: Accrued) -> str:
     return f"""
 {_missing(accrued)}
 UPDATE billing_accrualexception r SET resolved_at = %(at)s
- WHERE {accrued.rows} AND r.resolved_at IS NULL
+ WHERE {accrued.rows} AND r.organization_id = ANY(%(organization_ids)s) AND r.resolved_at IS NULL
    AND NOT EXISTS (
      SELECT FROM missing m
       WHERE (m.window_id, m.project_id, m.size, m.price_group)

@@ -39,7 +39,13 @@ def test_usage_is_joined_to_its_prices_by_hash_even_without_statistics() -> None
     with connection.cursor() as cursor:
         cursor.execute(
             f"EXPLAIN {charge(WINDOWS)}",
-            {"windows": [window.pk], "hours": [MONTH_START], "at": AT},
+            {
+                "windows": [window.pk],
+                "hours": [MONTH_START],
+                "organization_ids": [ledger.organization.pk],
+                "period_ids": [],
+                "at": AT,
+            },
         )
         lines = [row[0].strip() for row in cursor.fetchall()]
 
