@@ -4,6 +4,7 @@ from billing.domain.invoicing import InvoiceState
 from billing.models.charge import (
     AccrualException,
     AccruedCorrection,
+    AccruedUsage,
     AccruedWindow,
     Charge,
 )
@@ -14,6 +15,7 @@ from billing.models.price import Price, PriceBook, PriceBookAssignment
 __all__ = [
     "AccrualException",
     "AccruedCorrection",
+    "AccruedUsage",
     "AccruedWindow",
     "BillingPeriod",
     "Charge",

@@ -18,7 +18,7 @@ class AccruedWindow(models.Model):
     usage_unit_seconds = models.BigIntegerField()
     charged_unit_seconds = models.BigIntegerField()
     is_complete = models.BooleanField()
-    """False while some usage has no price; such a window is looked at again."""
+    """False while some usage is not charged; see `AccruedUsage`."""
     accrued_at = models.DateTimeField()
 
     class Meta:
@@ -36,6 +36,64 @@ class AccruedWindow(models.Model):
         return f"{self.window_start:%Y-%m-%dT%H}Z"
 
 
+class AccruedUsage(models.Model):
+    """What one organization used in a sealed window: charged + unpriced = used, always.
+
+    Nothing of it is charged when it is added up; then it is rated, and rated again once a price or
+    an assignment of its price books has changed.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    window_id = models.BigIntegerField()
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    window_start = models.DateTimeField()
+    used_unit_seconds = models.BigIntegerField()
+    charged_unit_seconds = models.BigIntegerField()
+    unpriced_unit_seconds = models.BigIntegerField()
+    price_mark = models.BigIntegerField()
+    """The organization's `billing_price_mark` when it was rated; below 0 before it is."""
+    accrued_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["window_start", "window_id", "organization"]
+        verbose_name_plural = "accrued usage"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["window_id", "organization"], name="accrued_usage_unique"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    used_unit_seconds=models.F("charged_unit_seconds")
+                    + models.F("unpriced_unit_seconds")
+                ),
+                name="accrued_usage_is_charged_or_unpriced",
+            ),
+            models.CheckConstraint(
+                condition=Q(charged_unit_seconds__gte=0, unpriced_unit_seconds__gte=0),
+                name="accrued_usage_not_negative",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["organization", "window_start"], name="accrued_usage_by_hour"),
+            models.Index(
+                fields=["organization", "price_mark"],
+                condition=~Q(unpriced_unit_seconds=0),
+                name="accrued_usage_unpriced",
+            ),
+            models.Index(
+                fields=["accrued_at"],
+                condition=Q(price_mark__lt=0) & ~Q(unpriced_unit_seconds=0),
+                name="accrued_usage_unrated",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the hour and what is charged of it."""
+        return f"{self.window_start:%Y-%m-%dT%H}Z: {self.charged_unit_seconds} unit-seconds charged"
+
+
 class AccruedCorrection(models.Model):
     """A posted usage correction that became charges; written in the same transaction as they."""
 
@@ -46,7 +104,9 @@ class AccruedCorrection(models.Model):
     usage_unit_seconds = models.BigIntegerField()
     charged_unit_seconds = models.BigIntegerField()
     is_complete = models.BooleanField()
-    """False while some of its usage has no price; such a correction is looked at again."""
+    """False while some of its usage has no price; see `price_mark`."""
+    price_mark = models.BigIntegerField(default=-1, db_default=-1)
+    """The organization's `billing_price_mark` when it was rated; it is rated again above it."""
     accrued_at = models.DateTimeField()
 
     class Meta:

@@ -22,6 +22,8 @@ class PriceBook(models.Model):
     name = models.CharField(max_length=200)
     currency = models.CharField(max_length=3, validators=[CURRENCY])
     version = models.PositiveIntegerField(default=1)
+    generation = models.BigIntegerField(default=0, db_default=0, editable=False)
+    """Counts changes of its prices; the database adds one for each."""
     created_at = models.DateTimeField()
 
     class Meta:
@@ -41,6 +43,8 @@ class PriceBookAssignment(models.Model):
     )
     price_book = models.ForeignKey(PriceBook, on_delete=models.PROTECT, related_name="assignments")
     valid = DateTimeRangeField()
+    generation = models.BigIntegerField(default=0, db_default=0, editable=False)
+    """Counts changes of this row; the database adds one for each."""
     created_at = models.DateTimeField()
 
     class Meta:

@@ -11,11 +11,19 @@ the next batch.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
 
-from billing.models import BillingPeriod, Invoice, Price, PriceBook, PriceBookAssignment
+from billing.models import (
+    AccruedWindow,
+    BillingPeriod,
+    Invoice,
+    Price,
+    PriceBook,
+    PriceBookAssignment,
+)
 from tenants.models import Organization
 
 
@@ -61,12 +69,19 @@ def lock_invoice_of(period: BillingPeriod) -> Invoice | None:
     return rows.filter(period=period).first()
 
 
+def lease_windows(window_ids: list[int]) -> list[int]:
+    """Return those accrued windows that are not complete and that no other worker has, locked."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LEASE_WINDOWS, [window_ids])
+        return [window_id for (window_id,) in cursor.fetchall()]
+
+
 @dataclass(frozen=True)
 class Shared:
     """What accrual may charge: it stays as it is until the transaction ends.
 
     Attributes:
-        organization_ids: All but those with a period that is locked now.
+        organization_ids: All but those with a period that is locked now, or without an open one.
         period_ids: Open ones that their usage may be posted to.
     """
 
@@ -80,7 +95,7 @@ def share_for_accrual(extents: Mapping[UUID, tuple[datetime, datetime]]) -> Shar
     Args:
         extents: Organization to its first and last hour of usage.
     """
-    values = {
+    values: dict[str, Any] = {
         "organizations": list(extents),
         "first": [first for first, _ in extents.values()],
         "last": [last for _, last in extents.values()],
@@ -88,19 +103,25 @@ def share_for_accrual(extents: Mapping[UUID, tuple[datetime, datetime]]) -> Shar
     with connection.cursor() as cursor:
         cursor.execute(_NEEDED_PERIODS, values)
         needed = cursor.fetchall()
-        cursor.execute(_SHARE_PERIODS, [[period_id for period_id, _ in needed]])
+        cursor.execute(_SHARE_PERIODS, [[period_id for period_id, _, _ in needed]])
         shared = [period_id for (period_id,) in cursor.fetchall()]
-        skipped = {owner for period_id, owner in needed if period_id not in set(shared)}
-        ids = [key for key in extents if key not in skipped]
+        skipped = {owner for period_id, owner, _ in needed if period_id not in set(shared)}
+        posting = {owner for _, owner, is_last in needed if is_last}
+        ids = [key for key in extents if key in posting - skipped]
         for statement in (_SHARE_ORGANIZATIONS, _SHARE_ASSIGNMENTS, _SHARE_PRICE_BOOKS):
             cursor.execute(statement, [ids])
     return Shared(organization_ids=ids, period_ids=shared)
 
 
+_LEASE_WINDOWS = f"""
+SELECT window_id FROM {AccruedWindow._meta.db_table}
+ WHERE window_id = ANY(%s) AND NOT is_complete ORDER BY window_id
+   FOR NO KEY UPDATE SKIP LOCKED
+"""  # noqa: S608, SLF001 - Table names of own models; _meta is a documented Django API.
 # Usage is posted to the first open period that ends after its hour: so from the one of the first
 # hour to the one of the last.
 _NEEDED_PERIODS = f"""
-SELECT p.id, p.organization_id
+SELECT p.id, p.organization_id, upper(p.hours) > e.last_at
   FROM unnest(%(organizations)s::uuid[], %(first)s::timestamptz[], %(last)s::timestamptz[])
        AS e(organization_id, first_at, last_at)
   JOIN {BillingPeriod._meta.db_table} p
@@ -110,7 +131,7 @@ SELECT p.id, p.organization_id
    SELECT FROM {BillingPeriod._meta.db_table} q
     WHERE q.organization_id = e.organization_id AND q.state = 'open'
       AND upper(q.hours) > e.last_at AND lower(q.hours) < lower(p.hours))
-"""  # noqa: S608, SLF001 - Table names of own models; _meta is a documented Django API.
+"""  # noqa: S608, SLF001 - As above.
 _SHARE_PERIODS = f"""
 SELECT id FROM {BillingPeriod._meta.db_table}
  WHERE id = ANY(%s) AND state = 'open' ORDER BY id FOR SHARE SKIP LOCKED

@@ -64,6 +64,13 @@ unaccrued AS MATERIALIZED (
     JOIN due d ON d.organization_id = p.organization_id
      AND u.start_at >= d.begin_at AND u.start_at < d.end_at
 ),
+unrated AS MATERIALIZED (
+  SELECT DISTINCT d.id
+    FROM billing_accruedusage a
+    JOIN due d ON d.organization_id = a.organization_id
+     AND a.window_start >= d.begin_at AND a.window_start < d.end_at
+   WHERE a.unpriced_unit_seconds <> 0 AND a.price_mark < 0
+),
 uncorrected AS MATERIALIZED (
   SELECT DISTINCT d.id
     FROM metering_posted_correction c
@@ -80,6 +87,7 @@ unpriced AS MATERIALIZED (
 )
 SELECT d.id,
        EXISTS (SELECT FROM unaccrued x WHERE x.id = d.id)
+       OR EXISTS (SELECT FROM unrated x WHERE x.id = d.id)
        OR EXISTS (SELECT FROM uncorrected x WHERE x.id = d.id)
        OR EXISTS (SELECT FROM unpriced x WHERE x.id = d.id)
   FROM due d

@@ -75,6 +75,18 @@ SELECT DISTINCT g.window_id, 'of its usage'
  WHERE coalesce(g.used, 0) <> coalesce(g.charged, 0)
    AND (g.charged IS NOT NULL OR w.is_complete OR k.is_complete)
  UNION ALL
+SELECT DISTINCT window_id, 'as accrual stored them'
+  FROM (SELECT window_id, organization_id, sum(unit_seconds) AS used FROM used
+         WHERE correction_id = {_NO_CORRECTION} GROUP BY 1, 2 HAVING sum(unit_seconds) <> 0) u
+  FULL JOIN (SELECT * FROM billing_accruedusage WHERE window_id = ANY(%(windows)s)) a
+       USING (window_id, organization_id)
+  LEFT JOIN (SELECT window_id, organization_id, sum(unit_seconds) AS charged FROM charged
+              WHERE correction_id = {_NO_CORRECTION} GROUP BY 1, 2) c
+       USING (window_id, organization_id)
+  JOIN billing_accruedwindow w USING (window_id)
+ WHERE (coalesce(u.used, 0), coalesce(c.charged, 0))
+       IS DISTINCT FROM (a.used_unit_seconds, a.charged_unit_seconds)
+ UNION ALL
 SELECT DISTINCT c.window_id, 'at the prices of its hour'
   FROM billing_charge c
   JOIN metering_sealed_window w ON w.id = c.window_id

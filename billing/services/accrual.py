@@ -8,36 +8,32 @@ the next open one, where it makes a line of its own.
 number of pods, prices and projects.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, transaction
 
-from billing.selectors.locks import Shared, share_for_accrual
+from billing.selectors.locks import Shared, lease_windows, share_for_accrual
 from billing.selectors.pending import (
+    Extents,
     corrected_hours,
     correction_extents,
-    extents_of,
     sealed_hours,
+    unpriced_extents,
 )
 from billing.services.periods import ensure_periods
-from billing.services.rating_statements import (
-    CORRECTIONS,
-    WINDOWS,
-    Accrued,
-    charge,
-    note_exceptions,
-    resolve_exceptions,
-    usage_of,
-)
+from billing.services.rating_statements import CORRECTIONS, WINDOWS, Accrued, rate
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
 WINDOWS_PER_CALL_MAX = 200
 """Keeps a transaction under a second with some 200 pods a window; closings wait so long for it."""
+NEVER_RATED: Final = -1
+"""Mark of usage that was added up and not rated yet: every organization's mark is above it."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +47,27 @@ class AccrualResult:
     exceptions: int
 
 
-def accrue_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> AccrualResult:
+def accrue_windows(
+    *,
+    window_ids: list[int],
+    actor: Actor,
+    at: datetime,
+    organization_ids: Sequence[UUID] | None = None,
+) -> AccrualResult:
     """Charge the metered usage of sealed windows and note what has no price; charge nothing twice.
 
-    A charge is posted to the period of its hour, or to the next open one once that is closed.
-    Windows that are not sealed are left out, and so are organizations whose period is locked by a
-    closing: those windows stay pending. A second call for the same windows changes nothing.
+    Usage is added up once, by window and organization; what of it is not charged is rated when it
+    is new, and again when a price or an assignment of the organization's books has changed. A
+    charge is posted to the period of its hour, or to the next open one once that is closed.
+
+    Windows that are not sealed, or that another worker has, are left out. So are organizations
+    whose period is locked by a closing: they stay pending. A second call changes nothing.
 
     Args:
         window_ids: At most WINDOWS_PER_CALL_MAX windows.
         actor: The account that accrues.
         at: When.
+        organization_ids: Whose usage is rated; None for all of it. With none it is added up only.
 
     Raises:
         ValueError: Too many windows for one transaction.
@@ -70,10 +76,22 @@ def accrue_windows(*, window_ids: list[int], actor: Actor, at: datetime) -> Accr
         raise ValueError(f"At most {WINDOWS_PER_CALL_MAX} windows are accrued in one transaction.")
     with transaction.atomic():
         prefer_hash_joins()
-        hours = sealed_hours(window_ids)
-        shared = _share(extents_of(window_ids, hours=hours), actor=actor, at=at)
-        values = {"windows": window_ids, "hours": hours, "at": at, **asdict(shared)}
-        result = _write(WINDOWS, _CLOSE_WINDOWS, values)
+        _add_up(window_ids, hours=sealed_hours(window_ids), at=at)
+        leased = lease_windows(window_ids)
+        hours = sealed_hours(leased)
+        extents = unpriced_extents(leased, organization_ids=organization_ids)
+        shared = _share(extents, actor=actor, at=at)
+        values = {"windows": leased, "hours": hours, "at": at, **asdict(shared)}
+        rated = _rate(WINDOWS, values)
+        changed, complete = _close(leased)
+        is_quiet = rated.is_quiet and not changed
+        result = AccrualResult(
+            windows=0 if is_quiet else len(leased),
+            complete=complete,
+            charges=rated.charges,
+            unit_seconds=rated.unit_seconds,
+            exceptions=rated.exceptions,
+        )
         if result.windows:
             record(
                 actor=actor,
@@ -106,7 +124,15 @@ def accrue_corrections(*, correction_ids: list[UUID], actor: Actor, at: datetime
         shared = _share(correction_extents(correction_ids), actor=actor, at=at)
         hours = corrected_hours(correction_ids)
         values = {"corrections": correction_ids, "hours": hours, "at": at, **asdict(shared)}
-        result = _write(CORRECTIONS, _CLOSE_CORRECTIONS, values)
+        rated = _rate(CORRECTIONS, values)
+        is_quiet = rated.is_quiet and not (rated.complete or rated.fresh)
+        result = AccrualResult(
+            windows=0 if is_quiet else rated.rows,
+            complete=rated.complete,
+            charges=rated.charges,
+            unit_seconds=rated.unit_seconds,
+            exceptions=rated.exceptions,
+        )
         if result.windows:
             record(
                 actor=actor,
@@ -119,30 +145,52 @@ def accrue_corrections(*, correction_ids: list[UUID], actor: Actor, at: datetime
     return result
 
 
-def _share(extents: dict[UUID, tuple[datetime, datetime]], *, actor: Actor, at: datetime) -> Shared:
+@dataclass(frozen=True)
+class _Rated:
+    charges: int
+    unit_seconds: int
+    exceptions: int
+    resolved: int
+    rows: int
+    complete: int
+    fresh: int
+
+    @property
+    def is_quiet(self) -> bool:
+        return not (self.charges or self.exceptions or self.resolved)
+
+
+def _add_up(window_ids: list[int], *, hours: list[datetime], at: datetime) -> list[int]:
+    """Store what each organization used in windows that are new; return those windows."""
+    values: dict[str, Any] = {"windows": window_ids, "hours": hours, "at": at}
+    with connection.cursor() as cursor:
+        cursor.execute(_ADD_WINDOWS, values)
+        fresh = [window_id for (window_id,) in cursor.fetchall()]
+        if fresh:
+            cursor.execute(_ADD_USAGE, {**values, "windows": fresh, "never": NEVER_RATED})
+    return fresh
+
+
+def _share(extents: Extents, *, actor: Actor, at: datetime) -> Shared:
     """Open missing periods and keep what charges depend on as it is."""
     ensure_periods(extents, actor=actor, at=at)
     return share_for_accrual(extents)
 
 
-def _write(accrued: Accrued, close: str, values: dict[str, Any]) -> AccrualResult:
+def _rate(accrued: Accrued, values: dict[str, Any]) -> _Rated:
+    if not values["organization_ids"]:
+        return _Rated(0, 0, 0, 0, 0, 0, 0)
     with connection.cursor() as cursor:
-        cursor.execute(charge(accrued), values)
-        charges, unit_seconds = cursor.fetchone()
-        cursor.execute(note_exceptions(accrued), values)
-        exceptions = cursor.rowcount
-        cursor.execute(resolve_exceptions(accrued), values)
-        resolved = cursor.rowcount
-        cursor.execute(close, values)
-        rows, complete, fresh = cursor.fetchone()
-    is_quiet = not (charges or exceptions or resolved or complete or fresh)
-    return AccrualResult(
-        windows=0 if is_quiet else rows,
-        complete=complete,
-        charges=charges,
-        unit_seconds=unit_seconds,
-        exceptions=exceptions,
-    )
+        cursor.execute(rate(accrued), values)
+        return _Rated(*cursor.fetchone())
+
+
+def _close(window_ids: list[int]) -> tuple[int, int]:
+    """Add up the organizations of windows; return how many windows changed, and are complete."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLOSE, {"windows": window_ids})
+        changed, complete = cursor.fetchone()
+    return int(changed), int(complete)
 
 
 def _facts(result: AccrualResult) -> dict[str, int]:
@@ -154,65 +202,50 @@ def _facts(result: AccrualResult) -> dict[str, int]:
     }
 
 
-_CLOSE_WINDOWS = f"""
-WITH used AS (
-  SELECT u.window_id, sum(u.unit_seconds)::bigint AS total FROM metering_sealed_usage u
-   WHERE {WINDOWS.usage} AND u.window_start = ANY(%(hours)s) GROUP BY 1
+# A window that another transaction adds up meanwhile is waited for, and then no longer new.
+_ADD_WINDOWS = """
+INSERT INTO billing_accruedwindow
+  (window_id, cluster_id, window_start, usage_unit_seconds, charged_unit_seconds, is_complete,
+   accrued_at)
+SELECT w.id, w.cluster_id, w.start_at, 0, 0, false, %(at)s
+  FROM metering_sealed_window w
+ WHERE w.id = ANY(%(windows)s)
+ ORDER BY w.id
+ON CONFLICT (window_id) DO NOTHING
+RETURNING window_id
+"""
+_ADD_USAGE = """
+INSERT INTO billing_accruedusage
+  (window_id, organization_id, window_start, used_unit_seconds, charged_unit_seconds,
+   unpriced_unit_seconds, price_mark, accrued_at)
+SELECT u.window_id, u.organization_id, u.window_start, sum(u.unit_seconds)::bigint, 0,
+       sum(u.unit_seconds)::bigint, %(never)s, %(at)s
+  FROM metering_sealed_usage u
+ WHERE u.window_id = ANY(%(windows)s) AND u.window_start = ANY(%(hours)s)
+   AND u.correction_id IS NULL
+ GROUP BY 1, 2, 3
+HAVING sum(u.unit_seconds) <> 0
+ ORDER BY 1, 2
+"""
+_CLOSE = """
+WITH totals AS (
+  SELECT w.window_id, coalesce(sum(u.used_unit_seconds), 0)::bigint AS used,
+         coalesce(sum(u.charged_unit_seconds), 0)::bigint AS charged,
+         coalesce(sum(u.unpriced_unit_seconds), 0) = 0 AS is_complete, max(u.accrued_at) AS at
+    FROM billing_accruedwindow w
+    LEFT JOIN billing_accruedusage u ON u.window_id = w.window_id
+   WHERE w.window_id = ANY(%(windows)s)
+   GROUP BY w.window_id
 ),
-charged AS (
-  SELECT window_id, sum(unit_seconds)::bigint AS total
-    FROM billing_charge r WHERE {WINDOWS.rows} GROUP BY 1
-),
-closed AS (
-  INSERT INTO billing_accruedwindow AS a
-    (window_id, cluster_id, window_start, usage_unit_seconds, charged_unit_seconds, is_complete,
-     accrued_at)
-  SELECT w.id, w.cluster_id, w.start_at, coalesce(u.total, 0), coalesce(c.total, 0),
-         coalesce(u.total, 0) = coalesce(c.total, 0), %(at)s
-    FROM metering_sealed_window w
-    LEFT JOIN used u ON u.window_id = w.id
-    LEFT JOIN charged c ON c.window_id = w.id
-   WHERE w.id = ANY(%(windows)s)
-   ORDER BY w.id
-  ON CONFLICT (window_id) DO UPDATE
-    SET usage_unit_seconds = excluded.usage_unit_seconds,
-        charged_unit_seconds = excluded.charged_unit_seconds,
-        is_complete = excluded.is_complete, accrued_at = excluded.accrued_at
-    WHERE NOT a.is_complete
-  RETURNING is_complete, (xmax = 0) AS is_fresh
+changed AS (
+  UPDATE billing_accruedwindow w
+     SET usage_unit_seconds = t.used, charged_unit_seconds = t.charged,
+         is_complete = t.is_complete, accrued_at = coalesce(t.at, w.accrued_at)
+    FROM totals t
+   WHERE w.window_id = t.window_id AND w.window_id = ANY(%(windows)s) AND NOT w.is_complete
+     AND (w.usage_unit_seconds, w.charged_unit_seconds, w.is_complete)
+         IS DISTINCT FROM (t.used, t.charged, t.is_complete)
+  RETURNING w.is_complete
 )
-SELECT count(*), count(*) FILTER (WHERE is_complete), count(*) FILTER (WHERE is_fresh) FROM closed
-"""  # noqa: S608 - Put together from constants only.
-_CLOSE_CORRECTIONS = f"""
-WITH {usage_of(CORRECTIONS)},
-used AS (SELECT correction_id, sum(unit_seconds)::bigint AS total FROM usage GROUP BY 1),
-charged AS (
-  SELECT correction_id, sum(unit_seconds)::bigint AS total
-    FROM billing_charge r WHERE {CORRECTIONS.rows} GROUP BY 1
-),
-short AS (
-  SELECT DISTINCT correction_id FROM billing_accrualexception r
-   WHERE {CORRECTIONS.rows} AND r.resolved_at IS NULL
-),
-closed AS (
-  INSERT INTO billing_accruedcorrection AS a
-    (correction_id, organization_id, window_id, window_start, usage_unit_seconds,
-     charged_unit_seconds, is_complete, accrued_at)
-  SELECT p.id, p.organization_id, p.window_id, p.window_start, coalesce(u.total, 0),
-         coalesce(c.total, 0),
-         coalesce(u.total, 0) = coalesce(c.total, 0) AND s.correction_id IS NULL, %(at)s
-    FROM metering_posted_correction p
-    LEFT JOIN used u ON u.correction_id = p.id
-    LEFT JOIN charged c ON c.correction_id = p.id
-    LEFT JOIN short s ON s.correction_id = p.id
-   WHERE p.id = ANY(%(corrections)s) AND p.organization_id = ANY(%(organization_ids)s)
-   ORDER BY p.id
-  ON CONFLICT (correction_id) DO UPDATE
-    SET usage_unit_seconds = excluded.usage_unit_seconds,
-        charged_unit_seconds = excluded.charged_unit_seconds,
-        is_complete = excluded.is_complete, accrued_at = excluded.accrued_at
-    WHERE NOT a.is_complete
-  RETURNING is_complete, (xmax = 0) AS is_fresh
-)
-SELECT count(*), count(*) FILTER (WHERE is_complete), count(*) FILTER (WHERE is_fresh) FROM closed
-"""  # noqa: S608 - Put together from constants only.
+SELECT count(*), count(*) FILTER (WHERE is_complete) FROM changed
+"""

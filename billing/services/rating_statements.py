@@ -1,7 +1,7 @@
-"""SQL of accrual: sum usage, join prices, and report usage without a price.
+"""SQL of accrual: charge what usage still lacks, and report what of it has no price.
 
-The same statements serve metered usage and corrections, and their number does not depend on pods,
-prices and projects. `billing.domain.rating` is the equivalent in Python.
+The same statement serves metered usage and corrections, and reads the usage once, whatever the
+number of pods, prices and projects. `billing.domain.rating` is the equivalent in Python.
 """
 
 from dataclasses import dataclass
@@ -15,50 +15,128 @@ class Accrued:
     Attributes:
         usage: Which rows of `metering_sealed_usage u` it is.
         rows: Which rows of charges and exceptions, as `r`, are about it.
+        done: Stores what is charged by now, from `unpriced`.
     """
 
     usage: str
     rows: str
+    done: str
 
 
+_DONE_WINDOWS: Final = """
+UPDATE billing_accruedusage a
+   SET charged_unit_seconds = a.used_unit_seconds - u.unpriced, unpriced_unit_seconds = u.unpriced,
+       price_mark = u.mark, accrued_at = %(at)s
+  FROM (SELECT g.window_id, g.organization_id, coalesce(x.unit_seconds, 0) AS unpriced,
+               coalesce(m.mark, 0) AS mark
+          FROM (SELECT window_id, organization_id FROM billing_accruedusage
+                 WHERE window_id = ANY(%(windows)s) AND unpriced_unit_seconds <> 0
+                   AND organization_id = ANY(%(organization_ids)s)) g
+          LEFT JOIN (SELECT window_id, organization_id, sum(unit_seconds)::bigint AS unit_seconds
+                       FROM unpriced GROUP BY 1, 2) x USING (window_id, organization_id)
+          LEFT JOIN billing_price_mark m USING (organization_id)) u
+ WHERE (a.window_id, a.organization_id) = (u.window_id, u.organization_id)
+   AND a.window_id = ANY(%(windows)s) AND a.unpriced_unit_seconds <> 0
+RETURNING a.unpriced_unit_seconds = 0 AS is_complete, false AS is_fresh"""
+_DONE_CORRECTIONS: Final = """
+INSERT INTO billing_accruedcorrection AS a
+  (correction_id, organization_id, window_id, window_start, usage_unit_seconds,
+   charged_unit_seconds, is_complete, price_mark, accrued_at)
+SELECT p.id, p.organization_id, p.window_id, p.window_start, p.unit_seconds,
+       p.unit_seconds - coalesce(x.unit_seconds, 0), x.correction_id IS NULL,
+       coalesce(m.mark, 0), %(at)s
+  FROM metering_posted_correction p
+  LEFT JOIN (SELECT correction_id, sum(unit_seconds)::bigint AS unit_seconds
+               FROM unpriced GROUP BY 1) x ON x.correction_id = p.id
+  LEFT JOIN billing_price_mark m ON m.organization_id = p.organization_id
+ WHERE p.id = ANY(%(corrections)s) AND p.organization_id = ANY(%(organization_ids)s)
+ ORDER BY p.id
+ON CONFLICT (correction_id) DO UPDATE
+  SET usage_unit_seconds = excluded.usage_unit_seconds,
+      charged_unit_seconds = excluded.charged_unit_seconds,
+      is_complete = excluded.is_complete, price_mark = excluded.price_mark,
+      accrued_at = excluded.accrued_at
+  WHERE NOT a.is_complete
+RETURNING a.is_complete, (xmax = 0) AS is_fresh"""
+_IS_DUE: Final = """IN (
+       SELECT window_id, organization_id FROM billing_accruedusage
+        WHERE window_id = ANY(%(windows)s) AND unpriced_unit_seconds <> 0)"""
 WINDOWS: Final = Accrued(
-    usage="u.window_id = ANY(%(windows)s) AND u.correction_id IS NULL",
-    rows="r.window_id = ANY(%(windows)s) AND r.correction_id IS NULL",
+    usage=f"""u.window_id = ANY(%(windows)s) AND u.correction_id IS NULL
+     AND (u.window_id, u.organization_id) {_IS_DUE}""",
+    rows=f"""r.window_id = ANY(%(windows)s) AND r.correction_id IS NULL
+     AND (r.window_id, r.organization_id) {_IS_DUE}""",
+    done=_DONE_WINDOWS,
 )
-"""What was metered of windows."""
+"""What was metered of windows, where it is not charged in full."""
 CORRECTIONS: Final = Accrued(
     usage="u.correction_id = ANY(%(corrections)s)",
     rows="r.correction_id = ANY(%(corrections)s)",
+    done=_DONE_CORRECTIONS,
 )
 """What corrections added to windows, or took away."""
 
 
-def usage_of(accrued: Accrued) -> str:
-    """Return the usage, added up, as a common table expression.
-
-    Usage is added up first. Books, prices and periods are then looked up once per distinct hour,
-    size and group, and joined back by equality: the planner is never asked to range-join usage.
-    """
+def rate(accrued: Accrued) -> str:
+    """Return the statement that charges usage, notes what has no price, and stores both sums."""
     return f"""
-usage AS MATERIALIZED (
-  SELECT u.window_id, u.window_start, u.cluster_id, u.organization_id, u.project_id, u.owner,
-         u.size, u.price_group, u.correction_id, sum(u.unit_seconds)::bigint AS unit_seconds
-    FROM metering_sealed_usage u
-   WHERE {accrued.usage} AND u.window_start = ANY(%(hours)s)
-     AND u.organization_id = ANY(%(organization_ids)s)
+WITH lacking AS MATERIALIZED (
+  SELECT window_id, window_start, cluster_id, organization_id, project_id, owner, size, price_group,
+         correction_id, sum(unit_seconds)::bigint AS unit_seconds
+    FROM (SELECT {_columns("u")}, u.unit_seconds FROM metering_sealed_usage u
+           WHERE {accrued.usage} AND u.window_start = ANY(%(hours)s)
+             AND u.organization_id = ANY(%(organization_ids)s)
+           UNION ALL
+          SELECT {_columns("r")}, -r.unit_seconds FROM billing_charge r
+           WHERE {accrued.rows} AND r.window_start = ANY(%(hours)s)
+             AND r.organization_id = ANY(%(organization_ids)s)) used_and_charged
    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
-  HAVING sum(u.unit_seconds) <> 0
-)"""  # noqa: S608 - Put together from constants only.
+  HAVING sum(unit_seconds) <> 0
+),
+{_PRICED},
+made AS ({_CHARGE} RETURNING unit_seconds),
+unpriced AS MATERIALIZED (
+  SELECT r.window_id, r.window_start, r.organization_id, r.project_id, r.size, r.price_group,
+         r.correction_id, r.price_book_id, sum(r.unit_seconds)::bigint AS unit_seconds
+    FROM rated r WHERE r.price_id IS NULL
+   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+),
+noted AS ({_NOTE} RETURNING 1),
+resolved AS (
+  UPDATE billing_accrualexception r SET resolved_at = %(at)s
+   WHERE {accrued.rows} AND r.organization_id = ANY(%(organization_ids)s) AND r.resolved_at IS NULL
+     AND NOT EXISTS (
+       SELECT FROM unpriced m
+        WHERE (m.window_id, m.project_id, m.size, m.price_group)
+              = (r.window_id, r.project_id, r.size, r.price_group)
+          AND m.correction_id IS NOT DISTINCT FROM r.correction_id)
+  RETURNING 1
+),
+done AS ({accrued.done})
+SELECT (SELECT count(*) FROM made), (SELECT coalesce(sum(unit_seconds), 0)::bigint FROM made),
+       (SELECT count(*) FROM noted), (SELECT count(*) FROM resolved), (SELECT count(*) FROM done),
+       (SELECT count(*) FROM done WHERE is_complete), (SELECT count(*) FROM done WHERE is_fresh)
+"""  # noqa: S608 - Put together from constants only.
 
 
-def charge(accrued: Accrued) -> str:
-    """Return the statement that charges it and counts the new charges and unit-seconds."""
-    return f"""
-WITH {usage_of(accrued)},
-hours AS MATERIALIZED (SELECT DISTINCT organization_id, window_start FROM usage),
+def _columns(row: str) -> str:
+    """Return what usage and charges are compared by."""
+    names = "window_id window_start cluster_id organization_id project_id owner size price_group"
+    return ", ".join(f"{row}.{name}" for name in (*names.split(), "correction_id"))
+
+
+# What usage lacks is found first: used less charged, whatever the price, repriced charges included.
+# Books, prices and periods are then looked up once per distinct hour, size and group, and joined
+# back by equality: the planner is never asked to range-join usage.
+_PRICED: Final = """
+keys AS MATERIALIZED (
+  SELECT DISTINCT organization_id, window_start, size, price_group,
+         CASE WHEN right(price_group, 6) = '/burst' THEN '*/burst' ELSE '*' END AS wide
+    FROM lacking
+),
 terms AS MATERIALIZED (
   SELECT h.organization_id, h.window_start, a.price_book_id, posting.period_id
-    FROM hours h
+    FROM (SELECT DISTINCT organization_id, window_start FROM keys) h
     JOIN billing_pricebookassignment a
       ON a.organization_id = h.organization_id AND a.valid @> h.window_start
    CROSS JOIN LATERAL (
@@ -67,14 +145,10 @@ terms AS MATERIALIZED (
         AND upper(p.hours) > h.window_start
       ORDER BY lower(p.hours) LIMIT 1) posting
 ),
-asked AS MATERIALIZED (
-  SELECT DISTINCT t.price_book_id, u.window_start, u.size, u.price_group,
-         CASE WHEN right(u.price_group, 6) = '/burst' THEN '*/burst' ELSE '*' END AS wide
-    FROM usage u JOIN terms t USING (organization_id, window_start)
-),
 priced AS MATERIALIZED (
   SELECT q.*, found.price_id, found.unit_price, b.currency
-    FROM asked q
+    FROM (SELECT DISTINCT t.price_book_id, k.window_start, k.size, k.price_group, k.wide
+            FROM keys k JOIN terms t USING (organization_id, window_start)) q
     JOIN billing_pricebook b ON b.id = q.price_book_id
    CROSS JOIN LATERAL (
      SELECT p.id AS price_id, p.unit_price FROM billing_price p
@@ -82,93 +156,52 @@ priced AS MATERIALIZED (
         AND p.price_group IN (q.price_group, q.wide) AND p.valid @> q.window_start
       ORDER BY p.price_group = q.wide LIMIT 1) found
 ),
-made AS (
+found AS MATERIALIZED (
+  SELECT k.organization_id, k.window_start, k.size, k.price_group, t.period_id, t.price_book_id,
+         p.price_id, p.unit_price, p.currency
+    FROM keys k
+    LEFT JOIN terms t USING (organization_id, window_start)
+    LEFT JOIN priced p USING (price_book_id, window_start, size, price_group)
+),
+rated AS MATERIALIZED (
+  SELECT l.*, f.period_id, f.price_book_id, f.price_id, f.unit_price, f.currency
+    FROM lacking l JOIN found f USING (organization_id, window_start, size, price_group)
+)"""
+_CHARGE: Final = """
   INSERT INTO billing_charge
     (window_id, window_start, cluster_id, organization_id, project_id, owner, size, price_group,
      tier, price_id, unit_price, currency, unit_seconds, correction_id,
      period_id, created_at)
-  SELECT u.window_id, u.window_start, u.cluster_id, u.organization_id, u.project_id, u.owner,
-         u.size, u.price_group, 0, p.price_id, p.unit_price, p.currency, u.unit_seconds,
-         u.correction_id, t.period_id, %(at)s
-    FROM usage u
-    JOIN terms t USING (organization_id, window_start)
-    JOIN priced p USING (price_book_id, window_start, size, price_group)
-   ORDER BY u.window_id, u.correction_id, u.project_id, u.owner, u.size, u.price_group
-  ON CONFLICT DO NOTHING
-  RETURNING unit_seconds
-)
-SELECT count(*), coalesce(sum(unit_seconds), 0)::bigint FROM made
-"""  # noqa: S608 - As above.
-
-
-def _missing(accrued: Accrued) -> str:
-    """Return the usage that is not charged, computed from the stored rows."""
-    return f"""
-WITH {usage_of(accrued)},
-used AS (
-  SELECT window_id, window_start, organization_id, project_id, size, price_group, correction_id,
-         sum(unit_seconds)::bigint AS unit_seconds
-    FROM usage GROUP BY 1, 2, 3, 4, 5, 6, 7
-),
-charged AS (
-  SELECT r.window_id, r.project_id, r.size, r.price_group, r.correction_id,
-         sum(r.unit_seconds)::bigint AS unit_seconds
-    FROM billing_charge r WHERE {accrued.rows} GROUP BY 1, 2, 3, 4, 5
-),
-missing AS (
-  SELECT u.*, u.unit_seconds - coalesce(c.unit_seconds, 0) AS uncharged
-    FROM used u
-    LEFT JOIN charged c
-      ON (c.window_id, c.project_id, c.size, c.price_group)
-         = (u.window_id, u.project_id, u.size, u.price_group)
-     AND c.correction_id IS NOT DISTINCT FROM u.correction_id
-   WHERE u.unit_seconds <> coalesce(c.unit_seconds, 0)
-)"""  # noqa: S608 - As above.
-
-
-def note_exceptions(accrued: Accrued) -> str:
-    """Return the statement that notes what has no price."""
-    return f"""
-{_missing(accrued)}
-INSERT INTO billing_accrualexception AS e
-  (window_id, window_start, organization_id, project_id, size, price_group, correction_id,
-   unit_seconds, code, summary, remedy, created_at)
-SELECT m.window_id, m.window_start, m.organization_id, m.project_id, m.size, m.price_group,
-       m.correction_id, m.uncharged, cause.code, cause.summary, cause.remedy, %(at)s
-  FROM missing m
-  JOIN tenants_organization o ON o.id = m.organization_id
-  LEFT JOIN billing_pricebookassignment a
-    ON a.organization_id = m.organization_id AND a.valid @> m.window_start
-  LEFT JOIN billing_pricebook b ON b.id = a.price_book_id
- CROSS JOIN LATERAL (VALUES
-   (a.id IS NULL, 'no_price_book',
-    format('%%s has no price book at that hour.', o.name),
-    'Assign a price book to the organization from that hour on.'),
-   (a.id IS NOT NULL, 'no_price',
-    format('Price book %%s has no price for %%s units of %%s at that hour.',
-           b.name, m.size, m.price_group),
-    format('Set a price for the size and group, or for any group (%%s), from that hour on.',
-           CASE WHEN right(m.price_group, 6) = '/burst' THEN '*/burst' ELSE '*' END))
-  ) cause(applies, code, summary, remedy)
- WHERE cause.applies
- ORDER BY m.window_id, m.project_id, m.size, m.price_group
-ON CONFLICT (window_id, project_id, size, price_group, correction_id) DO UPDATE
-  SET unit_seconds = excluded.unit_seconds, code = excluded.code, summary = excluded.summary,
-      remedy = excluded.remedy, resolved_at = NULL
-  WHERE (e.unit_seconds, e.code, e.summary, e.resolved_at)
-        IS DISTINCT FROM (excluded.unit_seconds, excluded.code, excluded.summary, NULL)
-"""  # noqa: S608 - As above.
-
-
-def resolve_exceptions(accrued: Accrued) -> str:
-    """Return the statement that resolves what has its price by now."""
-    return f"""
-{_missing(accrued)}
-UPDATE billing_accrualexception r SET resolved_at = %(at)s
- WHERE {accrued.rows} AND r.organization_id = ANY(%(organization_ids)s) AND r.resolved_at IS NULL
-   AND NOT EXISTS (
-     SELECT FROM missing m
-      WHERE (m.window_id, m.project_id, m.size, m.price_group)
-            = (r.window_id, r.project_id, r.size, r.price_group)
-        AND m.correction_id IS NOT DISTINCT FROM r.correction_id)
-"""  # noqa: S608 - As above.
+  SELECT r.window_id, r.window_start, r.cluster_id, r.organization_id, r.project_id, r.owner,
+         r.size, r.price_group, 0, r.price_id, r.unit_price, r.currency, r.unit_seconds,
+         r.correction_id, r.period_id, %(at)s
+    FROM rated r
+   WHERE r.price_id IS NOT NULL
+   ORDER BY r.window_id, r.correction_id, r.project_id, r.owner, r.size, r.price_group
+  ON CONFLICT DO NOTHING"""
+_NOTE: Final = """
+  INSERT INTO billing_accrualexception AS e
+    (window_id, window_start, organization_id, project_id, size, price_group, correction_id,
+     unit_seconds, code, summary, remedy, created_at)
+  SELECT m.window_id, m.window_start, m.organization_id, m.project_id, m.size, m.price_group,
+         m.correction_id, m.unit_seconds, cause.code, cause.summary, cause.remedy, %(at)s
+    FROM unpriced m
+    JOIN tenants_organization o ON o.id = m.organization_id
+    LEFT JOIN billing_pricebook b ON b.id = m.price_book_id
+   CROSS JOIN LATERAL (VALUES
+     (b.id IS NULL, 'no_price_book',
+      format('%%s has no price book at that hour.', o.name),
+      'Assign a price book to the organization from that hour on.'),
+     (b.id IS NOT NULL, 'no_price',
+      format('Price book %%s has no price for %%s units of %%s at that hour.',
+             b.name, m.size, m.price_group),
+      format('Set a price for the size and group, or for any group (%%s), from that hour on.',
+             CASE WHEN right(m.price_group, 6) = '/burst' THEN '*/burst' ELSE '*' END))
+    ) cause(applies, code, summary, remedy)
+   WHERE cause.applies
+   ORDER BY m.window_id, m.project_id, m.size, m.price_group
+  ON CONFLICT (window_id, project_id, size, price_group, correction_id) DO UPDATE
+    SET unit_seconds = excluded.unit_seconds, code = excluded.code, summary = excluded.summary,
+        remedy = excluded.remedy, resolved_at = NULL
+    WHERE (e.unit_seconds, e.code, e.summary, e.resolved_at)
+          IS DISTINCT FROM (excluded.unit_seconds, excluded.code, excluded.summary, NULL)"""

@@ -38,6 +38,7 @@ STANDSTILL_SECONDS = 300
 FUNCTION = "metering_ensure_partitions(timestamptz, integer)"
 """The function the runtime role must be able to call: without partitions no usage is stored."""
 FROZEN: dict[str, tuple[str, ...]] = {
+    "billing_accruedusage": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_accruedwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_accruedcorrection": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_billingperiod": ("refuses_update",),
@@ -60,6 +61,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     ),
     "billing_invoiceline": ("keeps_final", "refuses_truncate"),
     "billing_price": (
+        "counts_changes",
         "keeps_charged",
         "no_gap",
         "refuses_delete",
@@ -75,6 +77,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     ),
     "billing_pricebook": ("refuses_update",),
     "billing_pricebookassignment": (
+        "counts_changes",
         "keeps_charged",
         "refuses_delete",
         "refuses_truncate",

@@ -72,11 +72,13 @@ def test_this_months_periods_are_opened() -> None:
 
 
 @pytest.mark.django_db
-def test_new_windows_go_before_those_that_wait_for_a_price() -> None:
+def test_new_windows_go_before_those_that_waited_for_a_price() -> None:
     ledger = make_ledger()
     waiting = sealed_window(ledger.cluster, [Use(ledger.llm, size="large")])
     tick(at=AT, actor=TICK)
+    assert pending_window_ids(limit=10) == []
     fresh = sealed_window(ledger.cluster, start_at=MONTH_START + HOUR)
+    make_price(ledger.book, size="large")
 
     assert pending_window_ids(limit=10) == [fresh.pk, waiting.pk]
     assert pending_window_ids(limit=1) == [fresh.pk]

@@ -68,6 +68,12 @@ CHANGES = {
     "window accrued anew": "UPDATE billing_accruedwindow SET charged_unit_seconds = 0",
     "window forgotten": "DELETE FROM billing_accruedwindow",
     "windows truncated": "TRUNCATE billing_accruedwindow CASCADE",
+    "usage accrued anew": (
+        "UPDATE billing_accruedusage SET charged_unit_seconds = 0,"
+        " unpriced_unit_seconds = used_unit_seconds"
+    ),
+    "accrued usage deleted": "DELETE FROM billing_accruedusage",
+    "accrued usage truncated": "TRUNCATE billing_accruedusage",
     "charge added to a final line": _added_charge("line_id, period_id"),
     "charge added to a closed period": _added_charge("NULL, period_id"),
     "charge added to a line from an open period": _added_charge(
@@ -88,6 +94,7 @@ COUNTED = (
     " (SELECT md5(string_agg(p::text, '|' ORDER BY p.id)) FROM billing_price p),"
     " (SELECT md5(string_agg(s::text, '|' ORDER BY s.code)) FROM billing_invoiceseries s),"
     " (SELECT md5(string_agg(b::text, '|' ORDER BY b.id)) FROM billing_pricebook b),"
+    " (SELECT md5(string_agg(u::text, '|' ORDER BY u.id)) FROM billing_accruedusage u),"
     " (SELECT md5(string_agg(w::text, '|' ORDER BY w.window_id)) FROM billing_accruedwindow w)"
 )
 

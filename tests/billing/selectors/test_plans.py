@@ -6,7 +6,7 @@ from django.db import connection, transaction
 from billing.models import Invoice
 from billing.selectors.locks import lock_invoice
 from billing.selectors.pending import count_unaccrued_windows
-from billing.services.rating_statements import WINDOWS, charge
+from billing.services.rating_statements import WINDOWS, rate
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.identifiers import new_id
 from tests.support.billing.ledger import Use, accrue_everything, make_ledger, sealed_window
@@ -38,7 +38,7 @@ def test_usage_is_joined_to_its_prices_by_hash_even_without_statistics() -> None
 
     with connection.cursor() as cursor:
         cursor.execute(
-            f"EXPLAIN {charge(WINDOWS)}",
+            f"EXPLAIN {rate(WINDOWS)}",
             {
                 "windows": [window.pk],
                 "hours": [MONTH_START],
@@ -49,7 +49,8 @@ def test_usage_is_joined_to_its_prices_by_hash_even_without_statistics() -> None
         )
         lines = [row[0].strip() for row in cursor.fetchall()]
 
-    joined = [lines[n - 2 : n + 4] for n, line in enumerate(lines) if "CTE Scan on usage u" in line]
+    scan = "CTE Scan on lacking l"
+    joined = [lines[n - 2 : n + 4] for n, line in enumerate(lines) if scan in line]
     assert any("Hash" in line for part in joined for line in part)
     assert not any("Merge Join" in line for line in lines)
 

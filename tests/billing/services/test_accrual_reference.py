@@ -1,5 +1,6 @@
 """The one SQL statement charges what the reference in plain Python charges, book by book."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from billing.domain.price_book import PriceSpan
 from billing.domain.rating import BookSpan, ChargeKey, Missing, MissingKey, UsageFact, rate_usage
-from billing.models import AccrualException, Charge, Price
+from billing.models import AccrualException, AccruedUsage, Charge, Price
 from billing.services.accrual import accrue_windows
 from metering.models import MeteringWindow
 from tests.support.billing.ledger import (
@@ -99,6 +100,19 @@ def expected(facts: list[UsageFact], book_from: int) -> tuple[dict[Any, int], di
     return rating.charged, rating.unpriced
 
 
+def sums_by_window(
+    charges: dict[ChargeKey, int], missing: dict[MissingKey, int]
+) -> dict[int, tuple[int, int]]:
+    """Return what is charged and what is not by window, each of which has one organization."""
+    charged: Counter[int] = Counter()
+    unpriced: Counter[int] = Counter()
+    for key, unit_seconds in charges.items():
+        charged[key.window_id] += unit_seconds
+    for lack, unit_seconds in missing.items():
+        unpriced[lack.window_id] += unit_seconds
+    return {window: (charged[window], unpriced[window]) for window in charged | unpriced}
+
+
 @pytest.mark.django_db
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -156,4 +170,9 @@ def test_the_statement_charges_what_the_reference_charges(
             for e in AccrualException.objects.all()
         }
         assert (charges, missing) == expected(facts, book_from)
+        stored = {
+            row.window_id: (row.charged_unit_seconds, row.unpriced_unit_seconds)
+            for row in AccruedUsage.objects.all()
+        }
+        assert stored == sums_by_window(charges, missing)
         transaction.set_rollback(True)

@@ -191,9 +191,9 @@ def test_late_use_without_a_price_waits_for_one(ledger: Ledger, window: Metering
         600,
         correction.pk,
     )
-    assert pending_correction_ids(limit=9) == [correction.pk]
-    assert count_unaccrued_corrections() == 1
+    assert (pending_correction_ids(limit=9), count_unaccrued_corrections()) == ([], 1)
     make_price(ledger.book, "9.00", size="large")
+    assert pending_correction_ids(limit=9) == [correction.pk]
     assert accrue_late(correction) == 1
     found.refresh_from_db()
     assert found.resolved_at == AT

@@ -33,7 +33,7 @@ from tests.support.billing.ledger import (
     month_of_use,
     sealed_window,
 )
-from tests.support.builders import AT, MONTH_START
+from tests.support.builders import AT, MONTH_START, bind
 
 pytestmark = pytest.mark.usefixtures("committed_db")
 Result = TypeVar("Result")
@@ -199,7 +199,9 @@ def test_a_charge_that_arrives_behind_the_closing_goes_to_the_next_period() -> N
     ledger = month_of_use([("llm", 3600)])
     period = BillingPeriod.objects.get(label="2026-10")
     draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
-    late = sealed_window(ledger.cluster, [Use(ledger.vision)], start_at=MONTH_START + 9 * HOUR)
+    late_at = MONTH_START + 9 * HOUR
+    bind(ledger.cluster, "late", ledger.vision, begin_at=late_at, end_at=late_at + HOUR)
+    late = sealed_window(ledger.cluster, [Use(ledger.vision)], start_at=late_at)
     with pytest.raises(PeriodNotReadyError):
         finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
 
