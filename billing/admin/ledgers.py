@@ -15,7 +15,7 @@ from unfold.decorators import action
 
 from billing.access import savings_visible_to
 from billing.domain.document import hours_text, number_text, price_text
-from billing.domain.money import MINOR_DIGITS, Money
+from billing.domain.money import Money
 from billing.models import (
     AccrualException,
     AccruedCorrection,
@@ -30,6 +30,7 @@ from quotas.access import limits_visible_to
 from quotas.selectors.headroom.forecast import HoardedQuota, hoarded_quotas
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
+from tenants.domain.currencies import MINOR_DIGITS
 
 TEMPLATE: Final = "admin/billing/charge/waste.html"
 ROWS_MAX: Final = 100

@@ -9,11 +9,11 @@ from django.contrib import admin
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
 from billing.domain.document import price_text
-from billing.domain.money import MINOR_DIGITS
 from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing import assign_price_book, create_price_book, set_price
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
+from tenants.domain.currencies import MINOR_DIGITS
 from tenants.domain.hours import hours_text
 
 

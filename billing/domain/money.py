@@ -9,25 +9,9 @@ from decimal import Decimal
 from typing import Final, Self
 
 from billing.domain.errors import CurrencyMismatchError, CurrencyUnknownError
+from tenants.domain.currencies import MINOR_DIGITS
 
 SECONDS_PER_HOUR: Final = 3600
-
-# Source: ISO 4217:2015, list one, as amended up to 2026; funds and metals are left out.
-_TWO_DIGITS: Final = (
-    "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF "
-    "CHF CNY COP CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD "
-    "HKD HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA "
-    "MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN "
-    "QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP "
-    "TRY TTD TWD TZS UAH USD UYU UZS VED VES WST XCD XCG YER ZAR ZMW ZWG"
-)
-_NO_DIGITS: Final = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
-_THREE_DIGITS: Final = "BHD IQD JOD KWD LYD OMR TND"
-MINOR_DIGITS: Final[dict[str, int]] = {
-    **dict.fromkeys(_TWO_DIGITS.split(), 2),
-    **dict.fromkeys(_NO_DIGITS.split(), 0),
-    **dict.fromkeys(_THREE_DIGITS.split(), 3),
-}
 
 
 def minor_digits(currency: str) -> int:

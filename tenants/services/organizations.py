@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from tenants.domain.actors import Actor
+from tenants.domain.currencies import MINOR_DIGITS
 from tenants.domain.errors import FieldProblem
 from tenants.domain.refusals import (
     OpenBindingsError,
@@ -18,7 +19,7 @@ from tenants.domain.refusals import (
     SlugTakenError,
 )
 from tenants.models import NamespaceBinding, Organization, Project
-from tenants.models.organization import LifecycleState
+from tenants.models.organization import CURRENCY, LifecycleState
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.changing import (
@@ -87,7 +88,8 @@ def create_organization(  # noqa: PLR0913 - A record's columns; all are keyword 
         tax_id=tax_id,
         created_at=at,
     )
-    refuse_invalid(organization, further=_zone_problems(time_zone))
+    problems = (*_currency_problems(billing_currency), *_zone_problems(time_zone))
+    refuse_invalid(organization, further=problems)
     add_row(
         row=organization,
         refusals={
@@ -251,6 +253,14 @@ def close_project(
             f"{row.name} has {bound} namespaces bound to it.", facts={"bound_namespaces": bound}
         )
     return close_row(row=row, actor=actor, at=at, organization_id=row.organization_id)
+
+
+def _currency_problems(code: str) -> tuple[FieldProblem, ...]:
+    """Return the problem of three letters that no currency has; a field reports other shapes."""
+    if code in MINOR_DIGITS or not CURRENCY.regex.fullmatch(code):
+        return ()
+    message = f'"{code}" is not an active currency of ISO 4217, such as "EUR".'
+    return (FieldProblem("billing_currency", "unknown_currency", message),)
 
 
 def _zone_problems(name: str) -> tuple[FieldProblem, ...]:

@@ -9,10 +9,10 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billing.domain.money import MINOR_DIGITS
 from billing.models import BillingPeriod, Charge, Invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
+from tenants.domain.currencies import MINOR_DIGITS
 from tests.support.billing.ledger import (
     BOUND_HOURS,
     DORA,

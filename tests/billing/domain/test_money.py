@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from billing.domain.errors import CurrencyMismatchError, CurrencyUnknownError
 from billing.domain.money import (
-    MINOR_DIGITS,
     Money,
     cost_of,
     decimal_of,
@@ -18,6 +17,7 @@ from billing.domain.money import (
     round_money,
     split,
 )
+from tenants.domain.currencies import MINOR_DIGITS
 
 CURRENCIES = st.sampled_from(["EUR", "JPY", "KWD"])
 PRICES = st.decimals(min_value=0, max_value=10**9, places=10)

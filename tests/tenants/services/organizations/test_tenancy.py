@@ -92,6 +92,17 @@ def test_only_zones_of_the_iana_database_are_billed(zone: str) -> None:
     assert "unknown_time_zone" in {p.code for p in refusal.value.problems}
 
 
+@pytest.mark.parametrize("currency", ["EUO", "XAU", "DEM"])
+def test_no_organization_is_billed_in_letters_that_are_no_currency(currency: str) -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        create_organization(slug="acme", name="Acme", billing_currency=currency, actor=SEED, at=AT)
+
+    (found,) = refusal.value.problems
+    assert (found.field, found.code) == ("billing_currency", "unknown_currency")
+    assert found.message == f'"{currency}" is not an active currency of ISO 4217, such as "EUR".'
+    assert (Organization.objects.count(), AuditEntry.objects.count()) == (0, 0)
+
+
 def test_a_slug_is_used_once() -> None:
     make_organization("acme")
 
