@@ -46,7 +46,10 @@ def price_books_visible_to(actor: Actor) -> QuerySet[PriceBook]:
     if is_platform_wide(actor, READ_PRICE):
         return PriceBook.objects.all()
     return PriceBook.objects.filter(
-        pk__in=assignments_visible_to(actor).order_by().values("price_book")
+        pk__in=assignments_visible_to(actor)
+        .filter(superseded_at__isnull=True)
+        .order_by()
+        .values("price_book")
     )
 
 
@@ -121,6 +124,30 @@ def access_price_book_to_write(actor: Actor, book_id: UUID) -> PriceBook:
     book = access_price_book(actor, book_id)
     require_capability(actor, WRITE_PRICE)
     return book
+
+
+def access_price_to_write(actor: Actor, price_id: UUID) -> Price:
+    """Return a price that an actor may replace or withdraw.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it but does not set prices.
+    """
+    price = access_price(actor, price_id)
+    require_capability(actor, WRITE_PRICE)
+    return price
+
+
+def access_assignment_to_write(actor: Actor, assignment_id: UUID) -> PriceBookAssignment:
+    """Return a price book assignment that an actor may replace or withdraw.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it but does not set prices.
+    """
+    assignment = access_assignment(actor, assignment_id)
+    require_capability(actor, WRITE_PRICE)
+    return assignment
 
 
 def access_payer(actor: Actor, organization_id: UUID, capability: str) -> Organization:

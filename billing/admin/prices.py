@@ -6,12 +6,16 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from unfold.widgets import UnfoldAdminSplitDateTimeWidget
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminSplitDateTimeWidget, UnfoldAdminTextInputWidget
 
 from billing.domain.document import price_text
 from billing.models import Price, PriceBook, PriceBookAssignment
+from billing.services.price_history import withdraw_assignment, withdraw_price
 from billing.services.pricing import assign_price_book, create_price_book, set_price
 from tenants.admin.base import ServiceAdmin, ServiceForm
+from tenants.admin.notes import NOTE_LENGTH_MAX, NoteActionForm, note_of
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
 from tenants.domain.hours import hours_text
@@ -23,6 +27,12 @@ class FromHourForm(ServiceForm):
     valid_from = forms.SplitDateTimeField(
         widget=UnfoldAdminSplitDateTimeWidget(),
         help_text="The start of a UTC hour; the price before it ends there.",
+    )
+    reason = forms.CharField(
+        required=False,
+        max_length=NOTE_LENGTH_MAX,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Needed to replace one, or for hours that are charged already.",
     )
 
 
@@ -50,13 +60,39 @@ class PriceAdmin(ServiceAdmin):
     form = FromHourForm
     view_capability = "billing:price:read"
     write_capability = "billing:price:write"
-    hint = "A price is never edited: add the next one, and the one before it ends there."
-    add_fields = ("price_book", "size", "price_group", "unit_price", "valid_from")
-    list_display = ("price_book", "size", "price_group", "price_with_currency", "valid_hours")
-    list_filter = ("price_book", "size", "price_group")
+    hint = (
+        "A price is never edited: add the next one, and the one before it ends there. A wrong one "
+        "is replaced: add it and name the price it replaces; what is not in force yet can be "
+        "withdrawn."
+    )
+    action_form = NoteActionForm
+    actions = ("withdraw_prices",)
+    add_fields = (
+        "price_book",
+        "size",
+        "price_group",
+        "unit_price",
+        "valid_from",
+        "replaces",
+        "reason",
+    )
+    list_display = (
+        "price_book",
+        "size",
+        "price_group",
+        "price_with_currency",
+        "valid_hours",
+        "superseded_at",
+    )
+    list_filter = (
+        ("superseded_at", admin.EmptyFieldListFilter),
+        "price_book",
+        "size",
+        "price_group",
+    )
     list_select_related = ("price_book",)
     search_fields = ("price_book__name", "size", "price_group")
-    autocomplete_fields = ("price_book",)
+    autocomplete_fields = ("price_book", "replaces")
 
     @admin.display(description="price of a unit-hour", ordering="unit_price")
     def price_with_currency(self, price: Price) -> str:
@@ -71,7 +107,20 @@ class PriceAdmin(ServiceAdmin):
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Price:
         """Set a price."""
-        return set_price(**fields, actor=actor, at=at)
+        return set_price(**_named(fields), actor=actor, at=at)
+
+    @admin.action(description="Withdraw", permissions=["write"])
+    def withdraw_prices(self, request: HttpRequest, rows: QuerySet[Price]) -> None:
+        """Withdraw the chosen prices, which are not in force yet."""
+        reason = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: withdraw_price(
+                price_id=row.pk, reason=reason, actor=actor, at=at
+            ),
+            done="is withdrawn",
+        )
 
 
 @admin.register(PriceBookAssignment)
@@ -81,13 +130,18 @@ class PriceBookAssignmentAdmin(ServiceAdmin):
     form = FromHourForm
     view_capability = "billing:price:read"
     write_capability = "billing:price:write"
-    hint = "A new assignment ends the one before it; charged hours keep their book."
-    add_fields = ("organization", "price_book", "valid_from")
-    list_display = ("organization", "price_book", "valid_hours")
-    list_filter = ("price_book", "organization")
+    hint = (
+        "A new assignment ends the one before it, or replaces it with a reason; what is not in "
+        "force yet can be withdrawn."
+    )
+    action_form = NoteActionForm
+    actions = ("withdraw_assignments",)
+    add_fields = ("organization", "price_book", "valid_from", "replaces", "reason")
+    list_display = ("organization", "price_book", "valid_hours", "superseded_at")
+    list_filter = (("superseded_at", admin.EmptyFieldListFilter), "price_book", "organization")
     list_select_related = ("organization", "price_book")
     search_fields = ("organization__name", "price_book__name")
-    autocomplete_fields = ("organization", "price_book")
+    autocomplete_fields = ("organization", "price_book", "replaces")
 
     @admin.display(description="valid (UTC)", ordering="valid")
     def valid_hours(self, assignment: PriceBookAssignment) -> str:
@@ -96,4 +150,25 @@ class PriceBookAssignmentAdmin(ServiceAdmin):
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> PriceBookAssignment:
         """Assign a price book."""
-        return assign_price_book(**fields, actor=actor, at=at)
+        return assign_price_book(**_named(fields), actor=actor, at=at)
+
+    @admin.action(description="Withdraw", permissions=["write"])
+    def withdraw_assignments(
+        self, request: HttpRequest, rows: QuerySet[PriceBookAssignment]
+    ) -> None:
+        """Withdraw the chosen assignments, which are not in force yet."""
+        reason = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: withdraw_assignment(
+                assignment_id=row.pk, reason=reason, actor=actor, at=at
+            ),
+            done="is withdrawn",
+        )
+
+
+def _named(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a form with the key of what is replaced."""
+    replaced = fields["replaces"]
+    return {**fields, "replaces": None if replaced is None else replaced.pk}

@@ -1,21 +1,26 @@
 """Endpoints /api/v1/price-books/, prices/ and price-book-assignments/."""
 
+from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.access import (
     WRITE_PRICE,
     access_assignment,
+    access_assignment_to_write,
     access_payer,
     access_price,
     access_price_book,
     access_price_book_to_write,
+    access_price_to_write,
     assignments_visible_to,
     price_books_visible_to,
     prices_visible_to,
@@ -23,12 +28,16 @@ from billing.access import (
 from billing.api.money import UnitPriceField, unit_price_input
 from billing.domain.price_book import ANY_GROUP
 from billing.models import Price, PriceBook, PriceBookAssignment
+from billing.services.price_history import withdraw_assignment, withdraw_price
 from billing.services.pricing import assign_price_book, create_price_book, set_price
 from tenants.access import require_capability
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
+
+REASON_LENGTH_MAX = 2_000
+Row = TypeVar("Row", Price, PriceBookAssignment)
 
 
 class PriceBookSerializer(serializers.ModelSerializer[PriceBook]):
@@ -81,12 +90,16 @@ class PriceBookViewSet(ReadingViewSet):
 
 
 class PriceSerializer(serializers.ModelSerializer[Price]):
-    """The price of a unit-hour for [valid_from, valid_until)."""
+    """The price of a unit-hour for [valid_from, valid_until).
+
+    It prices nothing any more from `superseded_at` on; charges made at it before keep it.
+    """
 
     price_book = serializers.UUIDField(source="price_book_id", read_only=True)
     unit_price = UnitPriceField(currency_source="price_book.currency")
     valid_from = serializers.DateTimeField(source="valid.lower", read_only=True)
     valid_until = serializers.DateTimeField(source="valid.upper", read_only=True, allow_null=True)
+    replaces = serializers.UUIDField(source="replaces_id", read_only=True, allow_null=True)
 
     class Meta:
         model = Price
@@ -98,13 +111,35 @@ class PriceSerializer(serializers.ModelSerializer[Price]):
             "unit_price",
             "valid_from",
             "valid_until",
-            "created_at",
+            "published_at",
+            "superseded_at",
+            "replaces",
         )
         read_only_fields = fields
 
 
-class PriceInputSerializer(StrictSerializer):
-    """A price from an hour on; the one before it ends there."""
+class WithdrawalSerializer(StrictSerializer):
+    """Why something that is not in force yet is withdrawn."""
+
+    reason = serializers.CharField(max_length=REASON_LENGTH_MAX)
+
+
+class RepairSerializer(StrictSerializer):
+    """What a new row takes the hours of, and why."""
+
+    replaces = serializers.UUIDField(
+        default=None, allow_null=True, help_text="The wrong one, in force at valid_from."
+    )
+    reason = serializers.CharField(
+        max_length=REASON_LENGTH_MAX,
+        default="",
+        allow_blank=True,
+        help_text="Needed to replace one, or for hours that are charged already.",
+    )
+
+
+class PriceInputSerializer(RepairSerializer):
+    """A price from an hour on; the one before it ends there, or is replaced."""
 
     price_book = serializers.UUIDField()
     size = serializers.CharField(max_length=16)
@@ -117,13 +152,27 @@ class PriceInputSerializer(StrictSerializer):
     valid_from = serializers.DateTimeField(help_text="The start of a UTC hour.")
 
 
-class PriceFilter(StrictFilterSet):
+class PublishedFilter(StrictFilterSet):
+    """Which of what has two time axes is listed."""
+
+    valid_at = filters.IsoDateTimeFilter(
+        method="filter_valid_at", help_text="In force at this time, and not superseded."
+    )
+    is_superseded = filters.BooleanFilter(
+        field_name="superseded_at", lookup_expr="isnull", exclude=True
+    )
+
+    def filter_valid_at(self, rows: QuerySet[Row], _: str, at: datetime) -> QuerySet[Row]:
+        """Return what is in force at a time."""
+        return rows.filter(valid__contains=at, superseded_at__isnull=True)
+
+
+class PriceFilter(PublishedFilter):
     """Which prices are listed."""
 
     price_book = filters.UUIDFilter(field_name="price_book_id")
     size = filters.CharFilter()
     price_group = filters.CharFilter()
-    valid_at = filters.IsoDateTimeFilter(field_name="valid", lookup_expr="contains")
 
 
 class PriceViewSet(ReadingViewSet):
@@ -149,6 +198,16 @@ class PriceViewSet(ReadingViewSet):
         made = set_price(price_book=book, **fields, actor=self.actor, at=self.at)
         return self.answer(made, status_code=status.HTTP_201_CREATED)
 
+    @extend_schema(request=WithdrawalSerializer)
+    @action(detail=True, methods=["post"])
+    @idempotent()
+    def withdraw(self, request: Request, pk: UUID) -> Response:
+        """Withdraw a price that is not in force yet; the one before it goes on."""
+        reason = self.read(WithdrawalSerializer, request)["reason"]
+        found = access_price_to_write(self.actor, pk)
+        done = withdraw_price(price_id=found.pk, reason=reason, actor=self.actor, at=self.at)
+        return self.answer(done)
+
 
 class AssignmentSerializer(serializers.ModelSerializer[PriceBookAssignment]):
     """By which book an organization is billed for [valid_from, valid_until)."""
@@ -157,14 +216,24 @@ class AssignmentSerializer(serializers.ModelSerializer[PriceBookAssignment]):
     price_book = serializers.UUIDField(source="price_book_id", read_only=True)
     valid_from = serializers.DateTimeField(source="valid.lower", read_only=True)
     valid_until = serializers.DateTimeField(source="valid.upper", read_only=True, allow_null=True)
+    replaces = serializers.UUIDField(source="replaces_id", read_only=True, allow_null=True)
 
     class Meta:
         model = PriceBookAssignment
-        fields = ("id", "organization", "price_book", "valid_from", "valid_until", "created_at")
+        fields = (
+            "id",
+            "organization",
+            "price_book",
+            "valid_from",
+            "valid_until",
+            "published_at",
+            "superseded_at",
+            "replaces",
+        )
         read_only_fields = fields
 
 
-class AssignmentInputSerializer(StrictSerializer):
+class AssignmentInputSerializer(RepairSerializer):
     """A price book for an organization from an hour on."""
 
     organization = serializers.UUIDField()
@@ -172,12 +241,11 @@ class AssignmentInputSerializer(StrictSerializer):
     valid_from = serializers.DateTimeField(help_text="The start of a UTC hour.")
 
 
-class AssignmentFilter(StrictFilterSet):
+class AssignmentFilter(PublishedFilter):
     """Which assignments are listed."""
 
     organization = filters.UUIDFilter(field_name="organization_id")
     price_book = filters.UUIDFilter(field_name="price_book_id")
-    valid_at = filters.IsoDateTimeFilter(field_name="valid", lookup_expr="contains")
 
 
 class PriceBookAssignmentViewSet(ReadingViewSet):
@@ -203,7 +271,21 @@ class PriceBookAssignmentViewSet(ReadingViewSet):
             organization=access_payer(self.actor, fields["organization"], WRITE_PRICE),
             price_book=access_price_book_to_write(self.actor, fields["price_book"]),
             valid_from=fields["valid_from"],
+            replaces=fields["replaces"],
+            reason=fields["reason"],
             actor=self.actor,
             at=self.at,
         )
         return self.answer(made, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=WithdrawalSerializer)
+    @action(detail=True, methods=["post"])
+    @idempotent()
+    def withdraw(self, request: Request, pk: UUID) -> Response:
+        """Withdraw an assignment that is not in force yet; the one before it goes on."""
+        reason = self.read(WithdrawalSerializer, request)["reason"]
+        found = access_assignment_to_write(self.actor, pk)
+        done = withdraw_assignment(
+            assignment_id=found.pk, reason=reason, actor=self.actor, at=self.at
+        )
+        return self.answer(done)

@@ -56,28 +56,79 @@ class PriceOverlapError(ConflictError):
     """The key has a price that begins at that hour or later."""
 
     code = "price_overlap"
-    remedy = "Let it begin after the newest price of its key, or before the earliest."
+    remedy = (
+        "Let it begin after the newest price of its key, or before the earliest; or name the price "
+        "it replaces, and the reason."
+    )
 
 
 class PriceInUseError(ConflictError):
     """Hours the new price would cover are charged already."""
 
     code = "price_in_use"
-    remedy = "Let the new price begin after the last charged hour."
+    remedy = (
+        "Let the new price begin after the last charged hour. To repair a wrong price, name the "
+        "price it replaces, if there is one, and the reason; then reprice the months."
+    )
+
+
+class ReplacedPriceError(ConflictError):
+    """The price or assignment that is to be replaced is not the one in force at that hour."""
+
+    code = "price_not_replaced"
+    remedy = "Name the one in force at that hour, which facts has."
+
+
+class PriceInForceError(ConflictError):
+    """A price or an assignment that is in force already cannot be withdrawn."""
+
+    code = "price_in_force"
+    remedy = "Replace it by another, with a reason, and reprice the months."
+
+
+class PriceSupersededError(ConflictError):
+    """The price or assignment was replaced or withdrawn."""
+
+    code = "price_superseded"
+    remedy = "Look for the one that is in force now."
+
+
+class ReasonMissingError(InvalidInputError):
+    """A decision about money needs its reason."""
+
+    code = "billing_reason_missing"
+    remedy = "Say in a sentence why."
+
+
+def required_reason(reason: str, *, field: str = "reason") -> str:
+    """Return the reason of a decision without the blanks around it.
+
+    Raises:
+        ReasonMissingError: It is empty.
+    """
+    if not reason.strip():
+        raise ReasonMissingError("The decision has no reason.", field=field)
+    return reason.strip()
 
 
 class AssignmentOverlapError(ConflictError):
     """The organization has a price book assigned from that hour or later."""
 
     code = "price_book_assignment_overlap"
-    remedy = "Let it begin after the organization's newest assignment, or before its earliest."
+    remedy = (
+        "Let it begin after the organization's newest assignment, or before its earliest; or name "
+        "the assignment it replaces, and the reason."
+    )
 
 
 class AssignmentInUseError(ConflictError):
     """Hours the assignment would cover are charged already."""
 
     code = "price_book_assignment_in_use"
-    remedy = "Let the assignment begin after the last charged hour."
+    remedy = (
+        "Let the assignment begin after the last charged hour. To repair a wrong one, name the "
+        "assignment it replaces, if there is one, and the reason; then reprice the months."
+    )
 
 
 class PeriodNotReadyError(ConflictError):

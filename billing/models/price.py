@@ -35,7 +35,10 @@ class PriceBook(models.Model):
 
 
 class PriceBookAssignment(models.Model):
-    """Which price book an organization is billed by, for a range of whole UTC hours."""
+    """Which price book an organization is billed by, for a range of whole UTC hours.
+
+    It has the two time axes of prices.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     organization = models.ForeignKey(
@@ -45,7 +48,11 @@ class PriceBookAssignment(models.Model):
     valid = DateTimeRangeField()
     generation = models.BigIntegerField(default=0, db_default=0, editable=False)
     """Counts changes of this row; the database adds one for each."""
-    created_at = models.DateTimeField()
+    published_at = models.DateTimeField()
+    superseded_at = models.DateTimeField(null=True, blank=True)
+    replaces = models.ForeignKey(
+        "self", on_delete=models.PROTECT, related_name="+", null=True, blank=True
+    )
 
     class Meta:
         ordering = ["organization__slug", "valid"]
@@ -56,20 +63,23 @@ class PriceBookAssignment(models.Model):
                     ("organization", RangeOperators.EQUAL),
                     ("valid", RangeOperators.OVERLAPS),
                 ],
+                condition=Q(superseded_at__isnull=True),
                 violation_error_message="The organization has a price book at that time.",
             ),
         ]
 
     def __str__(self) -> str:
-        """Return who is billed by what."""
-        return f"{self.organization}: {self.price_book}"
+        """Return who is billed by what from when."""
+        return f"{self.organization}: {self.price_book} from {self.valid.lower:%Y-%m-%dT%H}Z"
 
 
 class Price(models.Model):
     """The price of one unit-hour of a size, for one price group or any ("*").
 
-    The price of a device's own group goes before that of any group. Prices of one key follow each
-    other without overlap or gap; a price is never edited, only closed and succeeded.
+    The price of a device's own group goes before that of any group. It has two time axes: the hours
+    it is in force, and the time from when it was published until it was superseded. What is
+    superseded prices nothing any more, and charges made at it keep it. The others of one key follow
+    each other without overlap or gap. A price is never edited: it is closed, or superseded.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -79,7 +89,12 @@ class Price(models.Model):
     unit_price = models.DecimalField(max_digits=20, decimal_places=10)
     """Per unit-hour, in the book's currency."""
     valid = DateTimeRangeField()
-    created_at = models.DateTimeField()
+    published_at = models.DateTimeField()
+    superseded_at = models.DateTimeField(null=True, blank=True)
+    replaces = models.ForeignKey(
+        "self", on_delete=models.PROTECT, related_name="+", null=True, blank=True
+    )
+    """The price whose hours it took over, which is superseded."""
 
     class Meta:
         ordering = ["price_book__slug", "size", "price_group", "valid"]
@@ -93,10 +108,12 @@ class Price(models.Model):
                     ("price_group", RangeOperators.EQUAL),
                     ("valid", RangeOperators.OVERLAPS),
                 ],
+                condition=Q(superseded_at__isnull=True),
                 violation_error_message="There is a price for this size and group at that time.",
             ),
         ]
 
     def __str__(self) -> str:
-        """Return what costs how much."""
-        return f"{self.size}/{self.price_group}: {self.unit_price}"
+        """Return what costs how much from when."""
+        begin = f"{self.valid.lower:%Y-%m-%dT%H}Z"
+        return f"{self.size}/{self.price_group}: {self.unit_price.normalize():f} from {begin}"

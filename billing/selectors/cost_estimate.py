@@ -52,7 +52,9 @@ class PriceBookEstimator:
         up to full use.
         """
         assignment = (
-            PriceBookAssignment.objects.filter(organization_id=organization_id, valid__contains=at)
+            PriceBookAssignment.objects.filter(
+                organization_id=organization_id, valid__contains=at, superseded_at__isnull=True
+            )
             .select_related("price_book")
             .first()
         )
@@ -91,6 +93,7 @@ def _dearest(
         price_book_id=price_book_id,
         size=size.value,
         valid__contains=at,
+        superseded_at__isnull=True,
     )
     if model_group:
         any_group = ANY_BURST_GROUP if is_burst else ANY_GROUP

@@ -152,37 +152,18 @@ SELECT id FROM {PriceBook._meta.db_table}
 """  # noqa: S608, SLF001 - As above.
 
 
-def open_ended_price(*, price_book: PriceBook, size: str, price_group: str) -> Price | None:
-    """Return the newest price of a key, locked; None before there is one."""
-    return (
-        Price.objects.select_for_update(of=("self",), no_key=True)
-        .filter(price_book=price_book, size=size, price_group=price_group, valid__upper_inf=True)
-        .first()
-    )
+def published_prices(*, price_book: PriceBook, size: str, price_group: str) -> list[Price]:
+    """Return the prices of a key that are not superseded, oldest first; lock the book before."""
+    rows = Price.objects.filter(price_book=price_book, size=size, price_group=price_group)
+    return list(rows.filter(superseded_at__isnull=True).order_by("valid"))
 
 
-def open_ended_assignment(organization: Organization) -> PriceBookAssignment | None:
-    """Return the newest price book assignment of an organization, locked; None before one."""
-    return (
-        PriceBookAssignment.objects.select_for_update(of=("self",), no_key=True)
-        .filter(organization=organization, valid__upper_inf=True)
-        .first()
-    )
+def published_assignments(organization: Organization) -> list[PriceBookAssignment]:
+    """Return the assignments that are not superseded, oldest first, all locked against accrual.
 
-
-def earliest_price_begin(*, price_book: PriceBook, size: str, price_group: str) -> datetime | None:
-    """Return when the earliest price of a key begins; lock the book before."""
-    earliest = (
-        Price.objects.filter(price_book=price_book, size=size, price_group=price_group)
-        .order_by("valid")
-        .first()
-    )
-    return None if earliest is None else earliest.valid.lower
-
-
-def earliest_assignment_begin(organization: Organization) -> datetime | None:
-    """Return when an organization's earliest assignment begins; lock the organization before."""
-    earliest = (
-        PriceBookAssignment.objects.filter(organization=organization).order_by("valid").first()
-    )
-    return None if earliest is None else earliest.valid.lower
+    Args:
+        organization: The locked row.
+    """
+    rows = PriceBookAssignment.objects.select_for_update(of=("self",), no_key=True)
+    published = rows.filter(organization=organization, superseded_at__isnull=True).order_by("pk")
+    return sorted(published, key=lambda row: row.valid.lower)

@@ -112,8 +112,14 @@ SELECT p.id, p.unit_price::text || ' for ' || p.size || '/' || p.price_group,
        AND CASE WHEN e.facts ->> 'valid_from'
                      ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:00:00[+-][0-9]{2}:[0-9]{2}$'
                 THEN (e.facts ->> 'valid_from')::timestamptz = lower(p.valid) END,
-       upper(p.valid) IS NOT DISTINCT FROM lead(lower(p.valid)) OVER (
-         PARTITION BY p.price_book_id, p.size, p.price_group ORDER BY lower(p.valid))
+       p.superseded_at IS NOT NULL
+       OR upper(p.valid) IS NOT DISTINCT FROM lead(lower(p.valid)) OVER (
+         PARTITION BY p.price_book_id, p.size, p.price_group, p.superseded_at IS NULL
+         ORDER BY lower(p.valid)),
+       (p.superseded_at IS NULL) <> EXISTS (
+         SELECT FROM tenants_auditentry s
+          WHERE (s.object_kind, s.object_id) = ('price', p.id::text)
+            AND s.action IN ('billing:price:supersede', 'billing:price:withdraw'))
   FROM billing_price p JOIN billing_pricebook b ON b.id = p.price_book_id
   LEFT JOIN LATERAL (
     SELECT facts FROM tenants_auditentry
@@ -127,8 +133,13 @@ SELECT a.id, o.slug,
        AND CASE WHEN e.facts ->> 'valid_from'
                      ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:00:00[+-][0-9]{2}:[0-9]{2}$'
                 THEN (e.facts ->> 'valid_from')::timestamptz = lower(a.valid) END,
-       upper(a.valid) IS NOT DISTINCT FROM lead(lower(a.valid)) OVER (
-         PARTITION BY a.organization_id ORDER BY lower(a.valid))
+       a.superseded_at IS NOT NULL
+       OR upper(a.valid) IS NOT DISTINCT FROM lead(lower(a.valid)) OVER (
+         PARTITION BY a.organization_id, a.superseded_at IS NULL ORDER BY lower(a.valid)),
+       (a.superseded_at IS NULL) <> EXISTS (
+         SELECT FROM tenants_auditentry s
+          WHERE (s.object_kind, s.object_id) = ('price_book_assignment', a.id::text)
+            AND s.action IN ('billing:price_book:supersede', 'billing:price_book:withdraw'))
   FROM billing_pricebookassignment a
   JOIN billing_pricebook b ON b.id = a.price_book_id
   JOIN tenants_organization o ON o.id = a.organization_id
@@ -241,9 +252,9 @@ def check_prices(cursor: Cursor) -> CheckedBatch:
         rows = database.fetchall()
     found = [
         sentence
-        for price_id, text, is_same, is_next in rows
+        for price_id, text, is_same, is_next, is_kept in rows
         for sentence in _range_differences(
-            f"The price {price_id} of {text}", is_same=is_same, is_next=is_next
+            f"The price {price_id} of {text}", is_same=is_same, is_next=is_next, is_kept=is_kept
         )
     ]
     return CheckedBatch(len(rows), tuple(found))
@@ -264,20 +275,27 @@ def check_assignments(cursor: Cursor) -> CheckedBatch:
         rows = database.fetchall()
     found = [
         sentence
-        for row_id, organization, is_same, is_next in rows
+        for row_id, organization, is_same, is_next, is_kept in rows
         for sentence in _range_differences(
             f"The price book assignment {row_id} of {organization}",
             is_same=is_same,
             is_next=is_next,
+            is_kept=is_kept,
         )
     ]
     return CheckedBatch(len(rows), tuple(found))
 
 
-def _range_differences(name: str, *, is_same: bool | None, is_next: bool) -> list[str]:
+def _range_differences(
+    name: str, *, is_same: bool | None, is_next: bool, is_kept: bool
+) -> list[str]:
     """Return what is wrong with one of a row of prices or assignments, each up to the next."""
-    found = [] if is_same else [f"{name} is not what was set by the audit trail."]
-    return found if is_next else [*found, f"{name} does not end where the next one begins."]
+    sentences = (
+        (is_same, f"{name} is not what was set by the audit trail."),
+        (is_next, f"{name} does not end where the next one begins."),
+        (is_kept, f"{name} is superseded and not by the audit trail, or the other way round."),
+    )
+    return [sentence for is_right, sentence in sentences if not is_right]
 
 
 def check_numbers(_: Cursor) -> CheckedBatch:

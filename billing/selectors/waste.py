@@ -156,8 +156,10 @@ def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[Price]:
         Price.objects.filter(
             price_book__assignments__organization=OuterRef("organization_id"),
             price_book__assignments__valid__contains=at,
+            price_book__assignments__superseded_at__isnull=True,
             size=OuterRef(size),
             valid__contains=at,
+            superseded_at__isnull=True,
         )
         .filter(Q(price_group=OuterRef(price_group)) | Q(price_group=wide))
         .order_by(is_wide)[:1]

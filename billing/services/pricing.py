@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
+from uuid import UUID
 
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
@@ -14,18 +15,27 @@ from billing.domain.errors import (
     PriceBookExistsError,
     PriceInUseError,
     PriceOverlapError,
+    required_reason,
 )
 from billing.domain.money import minor_digits
 from billing.domain.period import require_hour
 from billing.domain.price_book import ANY_BURST_GROUP, ANY_GROUP, require_key, require_unit_price
 from billing.models import Charge, Price, PriceBook, PriceBookAssignment
 from billing.selectors.locks import (
-    earliest_assignment_begin,
-    earliest_price_begin,
     lock_organization,
     lock_price_book,
-    open_ended_assignment,
-    open_ended_price,
+    published_assignments,
+    published_prices,
+)
+from billing.services.price_history import (
+    end_row,
+    hours_from,
+    in_force_at,
+    publish_assignment,
+    publish_price,
+    require_replaced,
+    supersede_assignment,
+    supersede_price,
 )
 from tenants.domain.actors import Actor
 from tenants.models import Organization
@@ -73,11 +83,15 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
     actor: Actor,
     at: datetime,
     price_group: str = ANY_GROUP,
+    replaces: UUID | None = None,
+    reason: str = "",
 ) -> Price:
     """Return a new price that is in force from an hour until it is succeeded.
 
     The price before it ends where it begins, so prices of a key never overlap or leave a gap. One
     that begins before the earliest of its key lasts until that begins: so earlier use is priced.
+    One that replaces another takes over its hours from `valid_from`; charges made at the other keep
+    it until their month is repriced.
 
     Args:
         price_book: The book.
@@ -88,118 +102,104 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         at: When it is set.
         price_group: A device share such as "H100/1g.10gb", or "*" for any; with "/burst" behind it
             for what preemptible pods hold, which the others never price.
+        replaces: The price of the same key in force at `valid_from` that was wrong.
+        reason: Why; needed to replace a price, or to price hours that are charged otherwise.
 
     Raises:
         PriceInvalidError: The price is negative, or finer than the ledger keeps.
         PriceKeyInvalidError: The size or the group is not known.
         NotOnTheHourError: `valid_from` is not a whole UTC hour.
+        ReasonMissingError: A price is replaced without a reason.
         PriceOverlapError: The key has a price at that hour, and a later one or one as old.
         PriceInUseError: Hours it would cover are charged already.
+        ReplacedPriceError: The named price is not the one in force at that hour.
     """
     require_key(size=size, price_group=price_group)
     require_unit_price(unit_price)
     begin_at = require_hour(valid_from, field="valid_from")
+    why = required_reason(reason) if replaces else reason.strip()
     with transaction.atomic():
         book = lock_price_book(price_book.pk)
-        first_at = earliest_price_begin(price_book=book, size=size, price_group=price_group)
-        hours = _hours_from(begin_at, first_at=first_at)
-        previous = None
-        if hours.upper is None:
-            previous = open_ended_price(price_book=book, size=size, price_group=price_group)
-        _refuse_price(book, previous, size=size, price_group=price_group, hours=hours)
-        _end(previous, begin_at)
-        price = Price.objects.create(
+        rows = published_prices(price_book=book, size=size, price_group=price_group)
+        previous = in_force_at(rows, begin_at)
+        hours = hours_from(begin_at, rows=rows, is_replacing=replaces is not None)
+        price = Price(
             price_book=book,
             size=size,
             price_group=price_group,
             unit_price=unit_price,
             valid=hours,
-            created_at=at,
+            replaces_id=replaces,
         )
-        record(
-            actor=actor,
-            at=at,
-            action="billing:price:set",
-            object_kind="price",
-            object_id=price.pk,
-            facts={
-                "price_book": book.slug,
-                "size": size,
-                "price_group": price_group,
-                "unit_price": str(unit_price),
-                "was": None if previous is None else str(previous.unit_price),
-                **_format_hours(hours),
-            },
-        )
-    return price
+        if replaces is not None:
+            replaced = require_replaced(previous, replaces)
+            supersede_price(replaced, from_at=begin_at, reason=why, actor=actor, at=at)
+        else:
+            _refuse_price(price, previous, is_repair=bool(why))
+            end_row(previous, begin_at)
+        was = None if previous is None else str(previous.unit_price)
+        return publish_price(price, was=was, reason=why, actor=actor, at=at)
 
 
-def assign_price_book(
+def assign_price_book(  # noqa: PLR0913 - A repair names what it replaces; all are keyword only.
     *,
     organization: Organization,
     price_book: PriceBook,
     valid_from: datetime,
     actor: Actor,
     at: datetime,
+    replaces: UUID | None = None,
+    reason: str = "",
 ) -> PriceBookAssignment:
     """Return the assignment by which an organization is billed from an hour on.
 
-    One that begins before the earliest lasts until that begins.
+    One that begins before the earliest lasts until that begins. One that replaces another takes
+    over its hours from `valid_from`; what is charged already stays until its month is repriced.
+
+    Args:
+        organization: Who is billed.
+        price_book: The book, in the organization's currency.
+        valid_from: A whole UTC hour.
+        actor: The account that assigns.
+        at: When.
+        replaces: The assignment in force at `valid_from` that was wrong.
+        reason: Why; needed to replace an assignment, or for hours that are charged already.
 
     Raises:
         NotOnTheHourError: `valid_from` is not a whole UTC hour.
         CurrencyMismatchError: The book is not in the organization's billing currency.
+        ReasonMissingError: An assignment is replaced without a reason.
         AssignmentOverlapError: One is in force at that hour, and it or a later one begins there.
         AssignmentInUseError: Hours it would cover are charged already.
+        ReplacedPriceError: The named assignment is not the one in force at that hour.
     """
     begin_at = require_hour(valid_from, field="valid_from")
+    why = required_reason(reason) if replaces else reason.strip()
     with transaction.atomic():
         payer = lock_organization(organization.pk)
-        if price_book.currency != payer.billing_currency:
-            raise CurrencyMismatchError(
-                "The price book is not in the organization's billing currency.",
-                field="price_book",
-                facts={"price_book": price_book.currency, "organization": payer.billing_currency},
-            )
-        hours = _hours_from(begin_at, first_at=earliest_assignment_begin(payer))
-        previous = open_ended_assignment(payer) if hours.upper is None else None
-        _refuse_assignment(payer, previous, hours=hours)
-        _end(previous, begin_at)
-        assignment = PriceBookAssignment.objects.create(
-            organization=payer,
-            price_book=price_book,
-            valid=hours,
-            created_at=at,
+        _require_currency(payer, price_book)
+        rows = published_assignments(payer)
+        previous = in_force_at(rows, begin_at)
+        hours = hours_from(begin_at, rows=rows, is_replacing=replaces is not None)
+        assignment = PriceBookAssignment(
+            organization=payer, price_book=price_book, valid=hours, replaces_id=replaces
         )
-        record(
-            actor=actor,
-            at=at,
-            action="billing:price_book:assign",
-            object_kind="price_book_assignment",
-            object_id=assignment.pk,
-            organization_id=payer.pk,
-            facts={"price_book": price_book.slug, **_format_hours(hours)},
+        if replaces is not None:
+            replaced = require_replaced(previous, replaces)
+            supersede_assignment(replaced, from_at=begin_at, reason=why, actor=actor, at=at)
+        else:
+            _refuse_assignment(assignment, previous, is_repair=bool(why))
+            end_row(previous, begin_at)
+        return publish_assignment(assignment, reason=why, actor=actor, at=at)
+
+
+def _require_currency(payer: Organization, book: PriceBook) -> None:
+    if book.currency != payer.billing_currency:
+        raise CurrencyMismatchError(
+            "The price book is not in the organization's billing currency.",
+            field="price_book",
+            facts={"price_book": book.currency, "organization": payer.billing_currency},
         )
-    return assignment
-
-
-def _hours_from(begin_at: datetime, *, first_at: datetime | None) -> DateTimeTZRange:
-    """Return the hours of a new row: up to the earliest there is, or without an end after it."""
-    is_before_all = first_at is not None and begin_at < first_at
-    return DateTimeTZRange(begin_at, first_at if is_before_all else None)
-
-
-def _end(previous: Price | PriceBookAssignment | None, end_at: datetime) -> None:
-    if previous is not None:
-        previous.valid = DateTimeTZRange(previous.valid.lower, end_at)
-        previous.save(update_fields=["valid"])
-
-
-def _format_hours(hours: DateTimeTZRange) -> dict[str, str]:
-    formatted = {"valid_from": hours.lower.isoformat()}
-    return (
-        formatted if hours.upper is None else {**formatted, "valid_until": hours.upper.isoformat()}
-    )
 
 
 def _last_charged_in(charges: QuerySet[Charge], hours: DateTimeTZRange) -> datetime | None:
@@ -209,27 +209,25 @@ def _last_charged_in(charges: QuerySet[Charge], hours: DateTimeTZRange) -> datet
     return charges.order_by("-window_start").values_list("window_start", flat=True).first()
 
 
-def _refuse_price(
-    book: PriceBook,
-    previous: Price | None,
-    *,
-    size: str,
-    price_group: str,
-    hours: DateTimeTZRange,
-) -> None:
-    """Refuse a price within older ones, or for hours whose charges it would price otherwise."""
-    if previous is not None and previous.valid.lower >= hours.lower:
+def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> None:
+    """Refuse a price within older ones, or for hours whose charges it would price otherwise.
+
+    A repair may cover charged hours that no price of its own key is in force at.
+    """
+    if previous is not None and not _is_next(previous, price.valid):
         raise PriceOverlapError(
             "A price of this size and group begins at that hour or later.",
             field="valid_from",
-            facts={"begins_at": previous.valid.lower.isoformat()},
+            facts={"begins_at": previous.valid.lower.isoformat(), "price": str(previous.pk)},
         )
-    charged = Charge.objects.filter(price__price_book=book, size=size)
-    if price_group in {ANY_GROUP, ANY_BURST_GROUP}:
-        charged = charged.filter(price__price_group=price_group)
+    if previous is None and is_repair:
+        return
+    charged = Charge.objects.filter(price__price_book=price.price_book_id, size=price.size)
+    if price.price_group in {ANY_GROUP, ANY_BURST_GROUP}:
+        charged = charged.filter(price__price_group=price.price_group)
     else:
-        charged = charged.filter(price_group=price_group)
-    last = _last_charged_in(charged, hours)
+        charged = charged.filter(price_group=price.price_group)
+    last = _last_charged_in(charged, price.valid)
     if last is not None:
         raise PriceInUseError(
             "Hours the price would cover are charged already.",
@@ -239,18 +237,26 @@ def _refuse_price(
 
 
 def _refuse_assignment(
-    organization: Organization, previous: PriceBookAssignment | None, *, hours: DateTimeTZRange
+    assignment: PriceBookAssignment, previous: PriceBookAssignment | None, *, is_repair: bool
 ) -> None:
-    if previous is not None and previous.valid.lower >= hours.lower:
+    if previous is not None and not _is_next(previous, assignment.valid):
         raise AssignmentOverlapError(
             "The organization has a price book assigned from that hour or later.",
             field="valid_from",
-            facts={"begins_at": previous.valid.lower.isoformat()},
+            facts={"begins_at": previous.valid.lower.isoformat(), "assignment": str(previous.pk)},
         )
-    last = _last_charged_in(Charge.objects.filter(organization=organization), hours)
+    if previous is None and is_repair:
+        return
+    charged = Charge.objects.filter(organization=assignment.organization_id)
+    last = _last_charged_in(charged, assignment.valid)
     if last is not None:
         raise AssignmentInUseError(
             "Hours the assignment would cover are charged already.",
             field="valid_from",
             facts={"last_charged_hour": last.isoformat()},
         )
+
+
+def _is_next(previous: Price | PriceBookAssignment, hours: DateTimeTZRange) -> bool:
+    """Whether hours begin within the newest row, which then ends there."""
+    return previous.valid.upper is None and previous.valid.lower < hours.lower

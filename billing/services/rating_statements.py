@@ -139,6 +139,7 @@ terms AS MATERIALIZED (
     FROM (SELECT DISTINCT organization_id, window_start FROM keys) h
     JOIN billing_pricebookassignment a
       ON a.organization_id = h.organization_id AND a.valid @> h.window_start
+     AND a.superseded_at IS NULL
    CROSS JOIN LATERAL (
      SELECT p.id AS period_id FROM billing_billingperiod p
       WHERE p.organization_id = h.organization_id AND p.id = ANY(%(period_ids)s)
@@ -154,6 +155,7 @@ priced AS MATERIALIZED (
      SELECT p.id AS price_id, p.unit_price FROM billing_price p
       WHERE p.price_book_id = q.price_book_id AND p.size = q.size
         AND p.price_group IN (q.price_group, q.wide) AND p.valid @> q.window_start
+        AND p.superseded_at IS NULL
       ORDER BY p.price_group = q.wide LIMIT 1) found
 ),
 found AS MATERIALIZED (

@@ -7,12 +7,12 @@ from django.http import HttpRequest
 from unfold.decorators import display
 
 from metering.access import READ_USAGE, READ_WINDOW, WRITE_CORRECTION
-from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.corrections.correction import CorrectionState, RecheckState
 from metering.domain.figures import unit_hours_text
 from metering.models import UsageCorrection, WindowRecheck
 from metering.services.corrections.review import approve_correction, reject_correction
 from tenants.admin.base import LedgerAdmin
+from tenants.admin.notes import NoteActionForm, note_of
 
 CORRECTION_COLORS = {
     CorrectionState.PROPOSED.value: "warning",

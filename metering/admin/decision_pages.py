@@ -11,7 +11,6 @@ from django.http.response import HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
-from metering.admin.notes import NoteForm, note_of
 from metering.domain.catalogue.sizing import UnsizedCause
 from metering.domain.collection.hour_decisions import HourResult
 from metering.domain.collection.windows import GapPolicy
@@ -20,6 +19,7 @@ from metering.models import MeteringWindow
 from metering.selectors.collection.hour_decisions import DecisionPreview, preview_decision
 from metering.services.collection.hour_decisions import decide_windows
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.notes import NoteForm, note_of
 from tenants.domain.errors import DomainError
 
 DECISION_LABELS: Final[Mapping[GapPolicy, str]] = {

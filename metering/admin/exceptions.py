@@ -10,7 +10,6 @@ from django.http.response import HttpResponse
 from django.urls import reverse
 from unfold.decorators import action, display
 
-from metering.admin.notes import NoteActionForm, note_of
 from metering.admin.remedies import remedy_page
 from metering.domain.catalogue.sizing import UnsizedCause
 from metering.domain.collection.reconciliation import Side
@@ -33,6 +32,7 @@ from metering.selectors.corrections.exceptions import (
 )
 from metering.services.corrections.exceptions import accept_side, resolve_exception
 from tenants.admin.base import LedgerAdmin
+from tenants.admin.notes import NoteActionForm, note_of
 
 LIST = "admin:metering_meteringexception_changelist"
 REMEDY = "admin:metering_meteringexception_remedy"

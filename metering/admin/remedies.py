@@ -21,7 +21,6 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from metering.admin.decision_pages import DECISION_LABELS
-from metering.admin.notes import NoteForm
 from metering.domain.catalogue.sizing import UnsizedCause
 from metering.domain.collection.reconciliation import Side
 from metering.domain.corrections.exceptions import (
@@ -36,6 +35,7 @@ from metering.selectors.collection.hour_decisions import decisions_for
 from metering.services.corrections.exceptions import accept_side
 from tenants.access import projects_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.notes import NoteForm
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, InvalidInputError
 from tenants.selectors.directory import namespace_directory

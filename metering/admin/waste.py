@@ -5,7 +5,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import display
 
-from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.devices.error_tables import EventSeverity
 from metering.domain.figures import duration_text, percent_text, ratio_text, unit_hours_text
 from metering.models import (
@@ -21,6 +20,7 @@ from metering.services.devices.credits import decide_credit
 from metering.services.devices.events import end_device_event
 from metering.services.efficiency.waste import dismiss_finding
 from tenants.admin.base import LedgerAdmin
+from tenants.admin.notes import NoteActionForm, note_of
 
 WASTE_COLORS = {
     WasteState.OPEN.value: "warning",

@@ -16,7 +16,6 @@ from unfold.decorators import action, display
 
 from metering.access import windows_visible_to
 from metering.admin.decision_pages import decision_page
-from metering.admin.notes import NoteActionForm, note_of
 from metering.domain.collection.calendar import (
     HOURS_PER_DAY,
     CalendarCell,
@@ -34,6 +33,7 @@ from metering.selectors.collection.windows import ClusterCalendar, window_calend
 from metering.services.collection.hour_decisions import retry_window
 from metering.services.corrections.rechecks import ask_recheck
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.notes import NoteActionForm, note_of
 
 TONES: Final = (
     (Tone.WHOLE, "sealed, seen throughout"),

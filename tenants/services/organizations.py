@@ -1,5 +1,6 @@
 """Write organizations and their projects: created, described, closed."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
@@ -257,7 +258,7 @@ def close_project(
 
 def _currency_problems(code: str) -> tuple[FieldProblem, ...]:
     """Return the problem of three letters that no currency has; a field reports other shapes."""
-    if code in MINOR_DIGITS or not CURRENCY.regex.fullmatch(code):
+    if code in MINOR_DIGITS or not re.fullmatch(CURRENCY.regex, code):
         return ()
     message = f'"{code}" is not an active currency of ISO 4217, such as "EUR".'
     return (FieldProblem("billing_currency", "unknown_currency", message),)

@@ -51,8 +51,10 @@ BY_KEY = {
     "POST preemption-plans/pk/execute/",
     "POST preemption-policies/",
     "POST price-book-assignments/",
+    "POST price-book-assignments/pk/withdraw/",
     "POST price-books/",
     "POST prices/",
+    "POST prices/pk/withdraw/",
     "POST protected-windows/",
     "POST quota-grants/",
     "POST quota-limits/",
@@ -83,6 +85,8 @@ BY_KEY_IF_GIVEN = {
 }
 ENTRIES = {
     "POST preemption-plans/pk/execute/": 2,
+    "POST price-book-assignments/pk/withdraw/": 2,
+    "POST prices/pk/withdraw/": 2,
     "POST quota-loans/pk/approve/": 3,
     "POST quota-requests/pk/approve/": 2,
 }

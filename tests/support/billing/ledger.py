@@ -98,7 +98,7 @@ def make_price(
         price_group=price_group,
         unit_price=Decimal(unit_price),
         valid=DateTimeTZRange(begin_at, end_at),
-        created_at=AT,
+        published_at=AT,
     )
 
 
@@ -114,7 +114,7 @@ def assign(
         organization=organization,
         price_book=book,
         valid=DateTimeTZRange(begin_at, end_at),
-        created_at=AT,
+        published_at=AT,
     )
 
 

@@ -5,7 +5,8 @@ word of the one in an answer to the other is a leak, wherever it stands.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,10 +16,10 @@ from billing.models import (
     AccrualException,
     BillingPeriod,
     Charge,
-    Price,
     PriceBookAssignment,
 )
 from billing.services.invoicing import draft_invoice
+from billing.services.pricing import assign_price_book, set_price
 from metering.domain.corrections.correction import CorrectionState
 from metering.models import (
     DeviceUsage,
@@ -79,6 +80,8 @@ from tests.support.quotas.preempting import make_plan, protect
 SEED = system_actor("seed")
 DRAFTER = Actor(kind=ActorKind.PERSON, id="999999", label="drafter")
 FAR = AT.replace(year=2100)
+IN_FORCE_FROM: Final = datetime(2100, 1, 1, tzinfo=UTC)
+"""Of the price and the assignment of each place that are not in force yet."""
 """When plans and windows end that are still good whenever the tests run."""
 WORDS_OF_ACME: Final = ("acme", "llm", "alice", "bob", "carol", "robot")
 WORDS_OF_UMBRELLA: Final = ("umbrella", "virus", "mallory", "hive")
@@ -169,11 +172,22 @@ def _rows(
         "preemption-policies": PreemptionPolicy.objects.create(organization=organization).pk,
         "quota-loans": make_loan(organization, project),
         "price-books": assignment.price_book_id,
-        "prices": Price.objects.get(price_book=assignment.price_book_id).pk,
-        "price-book-assignments": assignment.pk,
+        **_prices_to_come(assignment),
         "billing-periods": period.pk,
         "invoices": drafted.pk,
     }
+
+
+def _prices_to_come(assignment: PriceBookAssignment) -> dict[str, Any]:
+    """Make a price and an assignment that are not in force yet, and return their keys."""
+    given: dict[str, Any] = {"valid_from": IN_FORCE_FROM, "actor": SEED, "at": AT}
+    price = set_price(
+        price_book=assignment.price_book, size="small", unit_price=Decimal(4), **given
+    )
+    later = assign_price_book(
+        organization=assignment.organization, price_book=assignment.price_book, **given
+    )
+    return {"prices": price.pk, "price-book-assignments": later.pk}
 
 
 def _rows_of_project(

@@ -217,8 +217,10 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST price-book-assignments/": {
         "organization": "{organizations}",
         "price_book": "{price-books}",
-        "valid_from": HOUR_TEXT,
+        "valid_from": "2101-01-01T00:00:00Z",
     },
+    "POST prices/pk/withdraw/": {"reason": "Wrong."},
+    "POST price-book-assignments/pk/withdraw/": {"reason": "Wrong."},
     "POST billing-periods/": {"organization": "{organizations}", "label": "2027-03"},
     "POST invoices/": {"period": "{billing-periods}"},
 }

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from billing.models import BillingPeriod, Invoice, PriceBook
-from billing.services import finalizing, invoicing, periods, pricing
+from billing.services import finalizing, invoicing, periods, price_history, pricing
 from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
 from metering.services import catalogue as catalogue_editing
@@ -24,8 +24,8 @@ from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tenants.domain.actors import Actor
 from tenants.models import Cluster
 from tenants.selectors.actors import actor_of_user
-from tests.support.builders import AT, MONTH_END
-from tests.support.flows.estate import Estate
+from tests.support.builders import MONTH_END
+from tests.support.flows.estate import IN_FORCE_FROM, Estate
 from tests.support.flows.fair_use import LOAN_DEEDS
 from tests.support.flows.isolation_calls import ISOLATION_DEEDS
 from tests.support.flows.preemption_calls import PREEMPTION_DEEDS
@@ -33,7 +33,6 @@ from tests.support.flows.request_calls import REQUEST_DEEDS
 from tests.support.flows.tenants_calls import TENANTS_DEEDS
 
 Does = Callable[[Estate, Any], object]
-SOON = AT.replace(minute=0) + timedelta(days=40)
 
 
 def frank(estate: Estate) -> Actor:
@@ -70,7 +69,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
             price_book=PriceBook.objects.earliest("pk"),
             size="small",
             unit_price=Decimal(3),
-            valid_from=SOON,
+            valid_from=IN_FORCE_FROM + timedelta(days=1),
             **who,
         ),
         [("billing:price:set", None)],
@@ -80,10 +79,24 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         lambda e, who: pricing.assign_price_book(
             organization=e.cast.acme,
             price_book=PriceBook.objects.latest("pk"),
-            valid_from=SOON,
+            valid_from=IN_FORCE_FROM + timedelta(days=1),
             **who,
         ),
         [("billing:price_book:assign", "acme")],
+    ),
+    "billing.price_history.withdraw_price": (
+        dora,
+        lambda e, who: price_history.withdraw_price(
+            price_id=e.places["own"]["prices"], reason="Wrong.", **who
+        ),
+        [("billing:price:set", None), ("billing:price:withdraw", None)],
+    ),
+    "billing.price_history.withdraw_assignment": (
+        dora,
+        lambda e, who: price_history.withdraw_assignment(
+            assignment_id=e.places["own"]["price-book-assignments"], reason="Wrong.", **who
+        ),
+        [("billing:price_book:assign", "acme"), ("billing:price_book:withdraw", "acme")],
     ),
     "billing.periods.open_period": (
         dora,

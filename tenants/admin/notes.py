@@ -1,4 +1,4 @@
-"""The reason beside a button: a person's decision about usage is never without one."""
+"""The reason beside a button, on pages of every app: no decision goes without one."""
 
 from django import forms
 from django.http import HttpRequest
