@@ -16,6 +16,7 @@ from billing.models import (
     Price,
     PriceBook,
     PriceBookAssignment,
+    Repricing,
 )
 from metering.access import waste_visible_to
 from tenants.access import (
@@ -82,6 +83,12 @@ def periods_visible_to(actor: Actor, capability: str = READ_PERIOD) -> QuerySet[
     return scope_to_organizations(rows, actor, capability)
 
 
+def repricings_visible_to(actor: Actor, capability: str = READ_PERIOD) -> QuerySet[Repricing]:
+    """Return the repricings of the organizations over which an actor holds a capability."""
+    rows = Repricing.objects.select_related("organization", "period")
+    return scope_to_organizations(rows, actor, capability)
+
+
 def charges_visible_to(actor: Actor) -> QuerySet[Charge]:
     """Return the charges of the projects an actor reaches."""
     rows = Charge.objects.select_related("organization", "project", "period", "line")
@@ -109,6 +116,7 @@ access_price_book: Final = build_read_access(price_books_visible_to)
 access_price: Final = build_read_access(prices_visible_to)
 access_assignment: Final = build_read_access(assignments_visible_to)
 access_period: Final = build_access(periods_visible_to)
+access_repricing: Final = build_access(repricings_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)

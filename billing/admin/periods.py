@@ -19,7 +19,9 @@ from billing.models import BillingPeriod
 from billing.selectors.closing import clusters_of, readiness_of, reasons_against
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
+from billing.services.repricing import reprice_period
 from tenants.admin.base import ServiceAdmin
+from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 from tenants.domain.errors import FieldProblem
 from tenants.domain.hours import hours_text
@@ -124,7 +126,8 @@ class BillingPeriodAdmin(ServiceAdmin):
     search_fields = ("label", "organization__name", "organization__slug")
     autocomplete_fields = ("organization",)
     change_form_before_template = "admin/billing/billingperiod/readiness.html"
-    actions = ("draft_invoices",)
+    action_form = NoteActionForm
+    actions = ("draft_invoices", "reprice_periods")
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
         """Return the form's fields, or a month's with its hours as text."""
@@ -178,4 +181,21 @@ class BillingPeriodAdmin(ServiceAdmin):
             rows,
             lambda row, actor, at: draft_invoice(period_id=row.pk, actor=actor, at=at, terms=terms),
             done="is drafted",
+        )
+
+    @admin.action(description="Reprice", permissions=["write"])
+    def reprice_periods(self, request: HttpRequest, rows: QuerySet[BillingPeriod]) -> None:
+        """Preview the chosen months at their published prices, for another person to approve."""
+        reason = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: reprice_period(
+                period_id=row.pk,
+                reason=reason,
+                is_four_eyes=settings.FOUR_EYES,
+                actor=actor,
+                at=at,
+            ),
+            done="is repriced",
         )

@@ -114,6 +114,7 @@ class ChargeSerializer(serializers.ModelSerializer[Charge]):
     price = serializers.UUIDField(source="price_id", read_only=True)
     line = serializers.UUIDField(source="line_id", read_only=True, allow_null=True)
     correction = serializers.UUIDField(source="correction_id", read_only=True, allow_null=True)
+    repricing = serializers.UUIDField(source="repricing_id", read_only=True, allow_null=True)
     unit_price = UnitPriceField()
     unit_hours = serializers.SerializerMethodField()
 
@@ -129,6 +130,7 @@ class ChargeSerializer(serializers.ModelSerializer[Charge]):
             "size",
             "price_group",
             "correction",
+            "repricing",
             "unit_seconds",
             "unit_hours",
             "unit_price",
@@ -154,6 +156,7 @@ class ChargeFilter(StrictFilterSet):
     invoice = filters.UUIDFilter(field_name="line__invoice_id")
     line = filters.UUIDFilter(field_name="line_id")
     correction = filters.UUIDFilter(field_name="correction_id")
+    repricing = filters.UUIDFilter(field_name="repricing_id")
     owner = filters.CharFilter()
     size = filters.CharFilter()
     price_group = filters.CharFilter()

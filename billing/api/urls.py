@@ -14,6 +14,7 @@ from billing.api.price_books import (
     PriceBookViewSet,
     PriceViewSet,
 )
+from billing.api.repricings import RepricingViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("price-books", PriceBookViewSet, basename="price-book")
@@ -25,6 +26,7 @@ router.register("billing-periods", BillingPeriodViewSet, basename="billing-perio
 router.register("charges", ChargeViewSet, basename="charge")
 router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
 router.register("invoices", InvoiceViewSet, basename="invoice")
+router.register("repricings", RepricingViewSet, basename="repricing")
 router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 
 urlpatterns = router.urls

@@ -111,6 +111,41 @@ def required_reason(reason: str, *, field: str = "reason") -> str:
     return reason.strip()
 
 
+class NothingToRepriceError(ConflictError):
+    """Everything in the month is charged at the published prices."""
+
+    code = "nothing_to_reprice"
+    remedy = "Replace the wrong price or assignment first, then reprice the month."
+
+
+class RepricingUnpricedError(ConflictError):
+    """Charged usage of the month has no published price now."""
+
+    code = "repricing_unpriced"
+    remedy = "Set a price for the size, group and hour under facts, then reprice the month."
+
+
+class RepricingStaleError(ConflictError):
+    """Charges or prices have changed since the preview of the repricing."""
+
+    code = "repricing_is_stale"
+    remedy = "Reject it and reprice the month again."
+
+
+class RepricingDecidedError(ConflictError):
+    """The repricing is posted or rejected."""
+
+    code = "repricing_decided"
+    remedy = "Reprice the month again if its charges are still wrong."
+
+
+class RepricingFourEyesError(ForbiddenError):
+    """The requester of a repricing may not approve it."""
+
+    code = "repricing_needs_four_eyes"
+    remedy = "Ask another person with the role to approve it."
+
+
 class AssignmentOverlapError(ConflictError):
     """The organization has a price book assigned from that hour or later."""
 

@@ -96,13 +96,18 @@ def require_amounts(lines: Iterable[Line], *, currency: str) -> Money:
     """
     every = tuple(lines)
     for line in every:
-        _require_amount(line.amount, what=f"Line {line.position} of {line.project}", field="amount")
+        require_amount(line.amount, what=f"Line {line.position} of {line.project}", field="amount")
     total = total_of(every, currency=currency)
-    _require_amount(total, what="The total", field="total")
+    require_amount(total, what="The total", field="total")
     return total
 
 
-def _require_amount(amount: Money, *, what: str, field: str) -> None:
+def require_amount(amount: Money, *, what: str, field: str) -> None:
+    """Refuse an amount that the ledger cannot keep.
+
+    Raises:
+        AmountTooLargeError: It is not below AMOUNT_LIMIT.
+    """
     if abs(amount.amount) >= AMOUNT_LIMIT:
         raise AmountTooLargeError(
             f"{what} has more than 16 digits before the point.",

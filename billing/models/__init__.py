@@ -11,6 +11,7 @@ from billing.models.charge import (
 from billing.models.invoice import Invoice, InvoiceLine, InvoiceSeries
 from billing.models.period import BillingPeriod, PeriodState
 from billing.models.price import Price, PriceBook, PriceBookAssignment
+from billing.models.repricing import Repricing, RepricingState
 
 __all__ = [
     "AccrualException",
@@ -27,4 +28,6 @@ __all__ = [
     "Price",
     "PriceBook",
     "PriceBookAssignment",
+    "Repricing",
+    "RepricingState",
 ]

@@ -151,6 +151,8 @@ class Charge(models.Model):
     currency = models.CharField(max_length=3)
     correction_id = models.UUIDField(null=True, blank=True)
     """The usage correction it charges, whose unit-seconds may be negative; None for metered use."""
+    repricing_id = models.UUIDField(null=True, blank=True)
+    """The repricing that made it: it reverses a charge, or charges its use at another price."""
     unit_seconds = models.BigIntegerField()
     period = models.ForeignKey(BillingPeriod, on_delete=models.PROTECT, related_name="charges")
     line = models.ForeignKey(
@@ -171,6 +173,7 @@ class Charge(models.Model):
                     "tier",
                     "price",
                     "correction_id",
+                    "repricing_id",
                     "window_start",
                     "organization",
                 ],
@@ -178,7 +181,9 @@ class Charge(models.Model):
                 name="charge_unique",
             ),
             models.CheckConstraint(
-                condition=Q(unit_seconds__gte=0) | Q(correction_id__isnull=False),
+                condition=Q(unit_seconds__gte=0)
+                | Q(correction_id__isnull=False)
+                | Q(repricing_id__isnull=False),
                 name="charge_only_a_correction_is_negative",
             ),
             models.CheckConstraint(
@@ -196,6 +201,11 @@ class Charge(models.Model):
                 fields=["correction_id"],
                 condition=Q(correction_id__isnull=False),
                 name="charge_by_correction",
+            ),
+            models.Index(
+                fields=["repricing_id"],
+                condition=Q(repricing_id__isnull=False),
+                name="charge_by_repricing",
             ),
         ]
 

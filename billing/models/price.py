@@ -69,7 +69,7 @@ class PriceBookAssignment(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return who is billed by what from when."""
+        """Return the organization, its book and from when."""
         return f"{self.organization}: {self.price_book} from {self.valid.lower:%Y-%m-%dT%H}Z"
 
 

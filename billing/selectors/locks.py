@@ -113,6 +113,18 @@ def share_for_accrual(extents: Mapping[UUID, tuple[datetime, datetime]]) -> Shar
     return Shared(organization_ids=ids, period_ids=shared)
 
 
+def lock_for_repricing(period: BillingPeriod) -> None:
+    """Lock a month with the open ones of its organization, and share its assignments and books.
+
+    No month closes and no price is published before the transaction ends.
+    """
+    organization = period.organization_id
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_PERIODS, [period.pk, organization])
+        cursor.execute(_SHARE_ASSIGNMENTS, [[organization]])
+        cursor.execute(_SHARE_PRICE_BOOKS, [[organization]])
+
+
 _LEASE_WINDOWS = f"""
 SELECT window_id FROM {AccruedWindow._meta.db_table}
  WHERE window_id = ANY(%s) AND NOT is_complete ORDER BY window_id
@@ -131,6 +143,10 @@ SELECT p.id, p.organization_id, upper(p.hours) > e.last_at
    SELECT FROM {BillingPeriod._meta.db_table} q
     WHERE q.organization_id = e.organization_id AND q.state = 'open'
       AND upper(q.hours) > e.last_at AND lower(q.hours) < lower(p.hours))
+"""  # noqa: S608, SLF001 - As above.
+_LOCK_PERIODS = f"""
+SELECT id FROM {BillingPeriod._meta.db_table}
+ WHERE id = %s OR (organization_id = %s AND state = 'open') ORDER BY id FOR NO KEY UPDATE
 """  # noqa: S608, SLF001 - As above.
 _SHARE_PERIODS = f"""
 SELECT id FROM {BillingPeriod._meta.db_table}

@@ -157,7 +157,7 @@ def assign_price_book(  # noqa: PLR0913 - A repair names what it replaces; all a
     over its hours from `valid_from`; what is charged already stays until its month is repriced.
 
     Args:
-        organization: Who is billed.
+        organization: The payer.
         price_book: The book, in the organization's currency.
         valid_from: A whole UTC hour.
         actor: The account that assigns.

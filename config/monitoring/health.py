@@ -44,7 +44,9 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_billingperiod": ("refuses_update",),
     "billing_charge": (
         "comes_unbilled",
+        "is_repriced",
         "keeps_billed",
+        "keeps_repricing",
         "refuses_delete",
         "refuses_truncate",
         "refuses_update",
@@ -68,6 +70,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_truncate",
         "refuses_update",
     ),
+    "billing_repricing": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_invoiceseries": (
         "number_is_used",
         "refuses_delete",

@@ -301,6 +301,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "LifecycleStateEnum": "tenants.models.organization.LifecycleState",
         "InvoiceStateEnum": [("draft", "Draft"), ("final", "Final")],
+        "RepricingStateEnum": "billing.models.repricing.RepricingState",
         "SizeEnum": "quotas.models.limit.SIZE_CHOICES",
         "WorkKindEnum": "quotas.models.isolation.WORK_KIND_CHOICES",
         "ServingModeEnum": "quotas.models.isolation.SERVING_MODE_CHOICES",

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from billing.models import BillingPeriod, Invoice
+from billing.models import BillingPeriod, Invoice, Repricing
 from billing.services.accrual import accrue_windows
 from metering.domain.catalogue.sizing import DEFAULT_RULES, rule_to_json, rules_digest
 from metering.domain.corrections.correction import CorrectionState
@@ -52,6 +52,7 @@ def make_set(number: int) -> None:
     _make_device(window)
     _make_quotas(ledger, number)
     _make_invoice(ledger)
+    _make_repricing(ledger)
 
 
 def _make_people(ledger: Ledger, number: int) -> None:
@@ -165,4 +166,18 @@ def _make_invoice(ledger: Ledger) -> None:
         drafted_by="dora",
         drafted_by_id="7",
         drafted_at=AT,
+    )
+
+
+def _make_repricing(ledger: Ledger) -> None:
+    period = BillingPeriod.objects.filter(organization=ledger.organization).earliest("label")
+    Repricing.objects.create(
+        organization=ledger.organization,
+        period=period,
+        reason="Wrong.",
+        changes=[],
+        currency="EUR",
+        before=0,
+        after=0,
+        requested_at=AT,
     )

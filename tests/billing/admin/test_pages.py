@@ -23,6 +23,7 @@ TABLES = (
     "pricebook",
     "price",
     "pricebookassignment",
+    "repricing",
     "charge",
     "accrualexception",
     "accruedwindow",

@@ -16,10 +16,12 @@ from billing.models import (
     AccrualException,
     BillingPeriod,
     Charge,
+    PriceBook,
     PriceBookAssignment,
 )
 from billing.services.invoicing import draft_invoice
 from billing.services.pricing import assign_price_book, set_price
+from billing.services.repricing import reprice_period
 from metering.domain.corrections.correction import CorrectionState
 from metering.models import (
     DeviceUsage,
@@ -44,6 +46,7 @@ from tests.support.billing.late import correct
 from tests.support.billing.ledger import (
     BOUND_HOURS,
     HOUR,
+    SMALL_GROUP,
     Use,
     accrue_everything,
     assign,
@@ -174,6 +177,7 @@ def _rows(
         "price-books": assignment.price_book_id,
         **_prices_to_come(assignment),
         "billing-periods": period.pk,
+        "repricings": _repricing(period, book=assignment.price_book),
         "invoices": drafted.pk,
     }
 
@@ -188,6 +192,23 @@ def _prices_to_come(assignment: PriceBookAssignment) -> dict[str, Any]:
         organization=assignment.organization, price_book=assignment.price_book, **given
     )
     return {"prices": price.pk, "price-book-assignments": later.pk}
+
+
+def _repricing(period: BillingPeriod, *, book: PriceBook) -> UUID:
+    """Publish an exact price over a charged hour, ask for a repricing, and return its key."""
+    set_price(
+        price_book=book,
+        size="small",
+        price_group=SMALL_GROUP,
+        unit_price=Decimal(3),
+        valid_from=MONTH_START,
+        reason="It was left out.",
+        actor=SEED,
+        at=AT,
+    )
+    return reprice_period(
+        period_id=period.pk, reason="Left out.", is_four_eyes=True, actor=SEED, at=AT
+    ).pk
 
 
 def _rows_of_project(

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from billing.models import BillingPeriod, Invoice, PriceBook
-from billing.services import finalizing, invoicing, periods, price_history, pricing
+from billing.services import finalizing, invoicing, periods, price_history, pricing, repricing
 from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
 from metering.services import catalogue as catalogue_editing
@@ -97,6 +97,27 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
             assignment_id=e.places["own"]["price-book-assignments"], reason="Wrong.", **who
         ),
         [("billing:price_book:assign", "acme"), ("billing:price_book:withdraw", "acme")],
+    ),
+    "billing.repricing.reprice_period": (
+        dora,
+        lambda e, who: repricing.reprice_period(
+            period_id=e.places["own"]["billing-periods"], reason="Wrong.", is_four_eyes=True, **who
+        ),
+        [("billing:repricing:propose", "acme")],
+    ),
+    "billing.repricing.approve_repricing": (
+        dora,
+        lambda e, who: repricing.approve_repricing(
+            repricing_id=e.places["own"]["repricings"], is_four_eyes=True, **who
+        ),
+        [("billing:repricing:post", "acme")],
+    ),
+    "billing.repricing.reject_repricing": (
+        dora,
+        lambda e, who: repricing.reject_repricing(
+            repricing_id=e.places["own"]["repricings"], note="No.", **who
+        ),
+        [("billing:repricing:reject", "acme")],
     ),
     "billing.periods.open_period": (
         dora,
