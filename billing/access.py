@@ -21,6 +21,7 @@ from billing.models import (
 from metering.access import waste_visible_to
 from tenants.access import (
     access_organization,
+    access_seen,
     build_access,
     build_read_access,
     is_platform_wide,
@@ -75,6 +76,20 @@ def assignments_visible_to(actor: Actor) -> QuerySet[PriceBookAssignment]:
             .values("organization")
         )
     )
+
+
+def access_priced_organization(actor: Actor, organization_id: UUID) -> Organization:
+    """Return an organization of which, or of a project of which, an actor may read the prices.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+    """
+    projects = projects_visible_to(actor, READ_PRICE).order_by()
+    readable = Organization.objects.filter(
+        Q(pk__in=organizations_visible_to(actor, READ_PRICE).order_by().values("pk"))
+        | Q(pk__in=projects.values("organization"))
+    )
+    return access_seen(readable, organization_id)
 
 
 def periods_visible_to(actor: Actor, capability: str = READ_PERIOD) -> QuerySet[BillingPeriod]:

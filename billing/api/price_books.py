@@ -96,6 +96,9 @@ class PriceSerializer(serializers.ModelSerializer[Price]):
     """
 
     price_book = serializers.UUIDField(source="price_book_id", read_only=True)
+    sku_price_id = serializers.UUIDField(
+        read_only=True, help_text="Of the key: book, size and group. The same for each price of it."
+    )
     unit_price = UnitPriceField(currency_source="price_book.currency")
     valid_from = serializers.DateTimeField(source="valid.lower", read_only=True)
     valid_until = serializers.DateTimeField(source="valid.upper", read_only=True, allow_null=True)
@@ -105,6 +108,7 @@ class PriceSerializer(serializers.ModelSerializer[Price]):
         model = Price
         fields = (
             "id",
+            "sku_price_id",
             "price_book",
             "size",
             "price_group",

@@ -1,5 +1,6 @@
 """The REST routes of billing under /api/v1/."""
 
+from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from billing.api.charges import (
@@ -15,6 +16,7 @@ from billing.api.price_books import (
     PriceViewSet,
 )
 from billing.api.repricings import RepricingViewSet
+from billing.api.which_price import WhichPriceViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("price-books", PriceBookViewSet, basename="price-book")
@@ -29,4 +31,7 @@ router.register("invoices", InvoiceViewSet, basename="invoice")
 router.register("repricings", RepricingViewSet, basename="repricing")
 router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 
-urlpatterns = router.urls
+urlpatterns = [
+    *router.urls,
+    path("which-price/", WhichPriceViewSet.as_view({"get": "ask"})),
+]

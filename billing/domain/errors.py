@@ -28,7 +28,7 @@ class PriceKeyInvalidError(InvalidInputError):
     """The size or the price group cannot be priced."""
 
     code = "price_key_invalid"
-    remedy = 'Use small, medium or large, and a group such as "H100/1g.10gb" or "*".'
+    remedy = 'Use small, medium or large, and a group such as "H100/1g.10gb", "H100/*" or "*".'
 
 
 class NotOnTheHourError(InvalidInputError):

@@ -7,6 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from itertools import groupby, pairwise
 from typing import Final
+from uuid import UUID, uuid5
 
 from billing.domain.errors import PriceInvalidError, PriceKeyInvalidError
 from metering.domain.catalogue.units import BURST_ENDING, GPUSize, is_burst, without_burst
@@ -17,6 +18,8 @@ ANY_BURST_GROUP: Final = f"{ANY_GROUP}{BURST_ENDING}"
 PRICE_DECIMALS: Final = 10
 PRICE_MAX: Final = 10**10
 GROUP_LENGTH_MAX: Final = 96
+KEYS: Final = UUID("1a0f7a9e-6c53-5b53-9d0c-0f6f0c4a6c11")
+"""The namespace of price keys; it never changes."""
 
 
 @dataclass(frozen=True)
@@ -81,26 +84,37 @@ def find_problems(spans: Iterable[PriceSpan]) -> tuple[PriceProblem, ...]:
 def find_price(
     spans: Iterable[PriceSpan], *, book: str, size: str, price_group: str, at: datetime
 ) -> PriceSpan | None:
-    """Return the price in force; the exact group takes precedence over any group.
+    """Return the price in force whose group is the most specific of those that apply.
 
-    What preemptible pods hold is priced apart: the price of any group is not theirs unless it is
-    that of any preemptible one. Without either there is no price, and a person decides.
+    Without one there is no price, and a person decides.
     """
-    wide = any_group_for(price_group)
     in_force = {
         span.price_group: span
         for span in spans
-        if span.book == book
-        and span.size == size
-        and span.price_group in {price_group, wide}
-        and span.covers(at)
+        if span.book == book and span.size == size and span.covers(at)
     }
-    return in_force.get(price_group) or in_force.get(wide)
+    groups = groups_for(price_group)
+    return next((in_force[group] for group in groups if group in in_force), None)
 
 
-def any_group_for(price_group: str) -> str:
-    """Return the group that prices a group when it has no price of its own."""
-    return ANY_BURST_GROUP if is_burst(price_group) else ANY_GROUP
+def groups_for(price_group: str) -> tuple[str, ...]:
+    """Return the groups of prices that apply to a device share, the most specific first.
+
+    They are the share itself, any share of its model, and any device: no two are equally specific.
+    What preemptible pods hold is priced apart, so all or none of them end in "/burst".
+    """
+    ending = BURST_ENDING if is_burst(price_group) else ""
+    model = price_group.partition("/")[0]
+    every = (price_group, f"{model}/{ANY_GROUP}{ending}", f"{ANY_GROUP}{ending}")
+    return tuple(dict.fromkeys(every)) if model != ANY_GROUP else (f"{ANY_GROUP}{ending}",)
+
+
+def key_id(*, price_book_id: UUID, size: str, price_group: str) -> UUID:
+    """Return the id of what prices follow each other by: the same for each price of the key.
+
+    FOCUS calls it SkuPriceId. It is computed, so that it is the same in every export.
+    """
+    return uuid5(KEYS, f"{price_book_id}/{size}/{price_group}")
 
 
 def require_unit_price(unit_price: Decimal) -> Decimal:
@@ -129,8 +143,8 @@ def require_key(*, size: str, price_group: str) -> None:
     """Refuse a size or group that no usage record can have.
 
     Raises:
-        PriceKeyInvalidError: The size is unknown, or the group is neither "*" nor MODEL/share, each
-            with or without "/burst" behind it.
+        PriceKeyInvalidError: The size is unknown, or the group is neither "*", nor MODEL/*, nor
+            MODEL/share, each with or without "/burst" behind it.
     """
     if size not in {known.value for known in GPUSize}:
         raise PriceKeyInvalidError("The size is not known.", field="size", facts={"size": size})
@@ -145,9 +159,10 @@ def require_key(*, size: str, price_group: str) -> None:
 
 def _is_device_share(price_group: str) -> bool:
     model, slash, share = price_group.partition("/")
+    named = model if share == ANY_GROUP else price_group
     return (
         len(price_group) <= GROUP_LENGTH_MAX
         and price_group.isprintable()
-        and ANY_GROUP not in price_group
+        and ANY_GROUP not in named
         and bool(model.strip() and slash and share.strip())
     )

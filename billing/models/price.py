@@ -1,11 +1,13 @@
 """Price books and prices: what one unit-hour costs, from when to when."""
 
+from uuid import UUID
+
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
 from django.db.models import Q
 
-from billing.domain.price_book import ANY_GROUP
+from billing.domain.price_book import ANY_GROUP, key_id
 from metering.domain.catalogue.units import GPUSize
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization
@@ -117,3 +119,10 @@ class Price(models.Model):
         """Return what costs how much from when."""
         begin = f"{self.valid.lower:%Y-%m-%dT%H}Z"
         return f"{self.size}/{self.price_group}: {self.unit_price.normalize():f} from {begin}"
+
+    @property
+    def sku_price_id(self) -> UUID:
+        """The id of its key, the same for each price of it; FOCUS' name."""
+        return key_id(
+            price_book_id=self.price_book_id, size=self.size, price_group=self.price_group
+        )

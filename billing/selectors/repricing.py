@@ -9,8 +9,15 @@ from django.db import connection
 
 from billing.domain.repricing import PriceChange
 from billing.models import BillingPeriod
+from billing.selectors.price_lookup import best_price
 
-MISPRICED: Final = """
+_BEST_PRICE: Final = best_price(
+    book="a.price_book_id",
+    size="q.size",
+    price_group="q.price_group",
+    hour="q.window_start",
+)
+MISPRICED: Final = f"""
 net AS MATERIALIZED (
   SELECT c.window_id, c.window_start, c.cluster_id, c.project_id, c.owner, c.size, c.price_group,
          c.correction_id, c.price_id, c.unit_price, c.currency,
@@ -21,33 +28,23 @@ net AS MATERIALIZED (
    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
   HAVING sum(c.unit_seconds) <> 0
 ),
-asked AS MATERIALIZED (
-  SELECT DISTINCT n.window_start, n.size, n.price_group,
-         CASE WHEN right(n.price_group, 6) = '/burst' THEN '*/burst' ELSE '*' END AS wide
-    FROM net n
-),
+asked AS MATERIALIZED (SELECT DISTINCT window_start, size, price_group FROM net),
 priced AS MATERIALIZED (
   SELECT q.window_start, q.size, q.price_group, published.price_id, published.unit_price,
-         published.currency
+         b.currency
     FROM asked q
-    LEFT JOIN LATERAL (
-      SELECT p.id AS price_id, p.unit_price, b.currency
-        FROM billing_pricebookassignment a
-        JOIN billing_pricebook b ON b.id = a.price_book_id
-        JOIN billing_price p
-          ON p.price_book_id = a.price_book_id AND p.size = q.size
-         AND p.price_group IN (q.price_group, q.wide) AND p.valid @> q.window_start
-         AND p.superseded_at IS NULL
-       WHERE a.organization_id = %(organization)s AND a.valid @> q.window_start
-         AND a.superseded_at IS NULL
-       ORDER BY p.price_group = q.wide LIMIT 1) published ON true
+    LEFT JOIN billing_pricebookassignment a
+      ON a.organization_id = %(organization)s AND a.valid @> q.window_start
+     AND a.superseded_at IS NULL
+    LEFT JOIN LATERAL ({_BEST_PRICE}) published ON true
+    LEFT JOIN billing_pricebook b ON b.id = a.price_book_id AND published.price_id IS NOT NULL
 ),
 mispriced AS MATERIALIZED (
   SELECT n.*, p.price_id AS right_price_id, p.unit_price AS right_price,
          p.currency AS right_currency
     FROM net n JOIN priced p USING (window_start, size, price_group)
    WHERE (n.unit_price, n.currency) IS DISTINCT FROM (p.unit_price, p.currency)
-)"""
+)"""  # noqa: S608 - Put together from constants only.
 """What is charged net of reversals at another price than the published one, as `mispriced`; its
 right price is NULL where none is published."""
 

@@ -95,7 +95,9 @@ SELECT DISTINCT c.window_id, 'at the prices of its hour'
  WHERE c.window_id = ANY(%(windows)s)
    AND ((c.unit_price, c.size, c.currency, c.window_start)
         IS DISTINCT FROM (p.unit_price, p.size, b.currency, w.start_at)
-     OR (p.valid @> c.window_start AND p.price_group IN (c.price_group, '*', '*/burst'))
+     OR (p.valid @> c.window_start AND p.price_group IN
+            (c.price_group, split_part(c.price_group, '/', 1) || '/*',
+             split_part(c.price_group, '/', 1) || '/*/burst', '*', '*/burst'))
         IS NOT TRUE
      OR NOT EXISTS (
           SELECT FROM billing_pricebookassignment a

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from django.db.models import (
     Case,
+    CharField,
     Count,
     DecimalField,
     ExpressionWrapper,
     F,
+    Func,
     OuterRef,
     Q,
     QuerySet,
@@ -23,11 +25,11 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Coalesce, Right
+from django.db.models.functions import Coalesce, Concat, Right
 from django.db.models.lookups import Exact
 
 from billing.domain.money import SECONDS_PER_HOUR, Money, cost_of
-from billing.domain.price_book import ANY_BURST_GROUP, ANY_GROUP
+from billing.domain.price_book import ANY_GROUP
 from billing.models import Price
 from metering.domain.catalogue.units import BURST_ENDING
 from metering.selectors.efficiency import SAVING_UNKNOWN
@@ -150,8 +152,20 @@ def _known(product: Any) -> Any:  # noqa: ANN401 - Any arithmetic.
 def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[Price]:
     """Return the price of a finding's size and group in its organization's book, best first."""
     is_burst = Exact(Right(OuterRef(price_group), len(BURST_ENDING)), Value(BURST_ENDING))
-    wide = Case(When(is_burst, then=Value(ANY_BURST_GROUP)), default=Value(ANY_GROUP))
-    is_wide = Case(When(price_group__startswith=ANY_GROUP, then=Value(1)), default=Value(0))
+    ending = Case(When(is_burst, then=Value(BURST_ENDING)), default=Value(""))
+    model = Func(
+        OuterRef(price_group),
+        Value("/"),
+        Value(1),
+        function="split_part",
+        output_field=CharField(),
+    )
+    of_model = Concat(model, Value(f"/{ANY_GROUP}"), ending)
+    rank = Case(
+        When(price_group__startswith=ANY_GROUP, then=Value(2)),
+        When(price_group__contains=f"/{ANY_GROUP}", then=Value(1)),
+        default=Value(0),
+    )
     return (
         Price.objects.filter(
             price_book__assignments__organization=OuterRef("organization_id"),
@@ -161,6 +175,10 @@ def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[Price]:
             valid__contains=at,
             superseded_at__isnull=True,
         )
-        .filter(Q(price_group=OuterRef(price_group)) | Q(price_group=wide))
-        .order_by(is_wide)[:1]
+        .filter(
+            Q(price_group=OuterRef(price_group))
+            | Q(price_group=of_model)
+            | Q(price_group=Concat(Value(ANY_GROUP), ending))
+        )
+        .order_by(rank)[:1]
     )

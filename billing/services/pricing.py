@@ -19,7 +19,7 @@ from billing.domain.errors import (
 )
 from billing.domain.money import minor_digits
 from billing.domain.period import require_hour
-from billing.domain.price_book import ANY_BURST_GROUP, ANY_GROUP, require_key, require_unit_price
+from billing.domain.price_book import ANY_GROUP, groups_for, require_key, require_unit_price
 from billing.models import Charge, Price, PriceBook, PriceBookAssignment
 from billing.selectors.locks import (
     lock_organization,
@@ -37,6 +37,7 @@ from billing.services.price_history import (
     supersede_assignment,
     supersede_price,
 )
+from metering.domain.catalogue.units import without_burst
 from tenants.domain.actors import Actor
 from tenants.models import Organization
 from tenants.selectors.validation import refuse_invalid
@@ -223,10 +224,14 @@ def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> N
     if previous is None and is_repair:
         return
     charged = Charge.objects.filter(price__price_book=price.price_book_id, size=price.size)
-    if price.price_group in {ANY_GROUP, ANY_BURST_GROUP}:
-        charged = charged.filter(price__price_group=price.price_group)
+    wider = groups_for(price.price_group)
+    if without_burst(price.price_group).endswith(ANY_GROUP):
+        charged = charged.filter(price__price_group__in=wider)
     else:
         charged = charged.filter(price_group=price.price_group)
+    if len(wider) > 1:
+        model = price.price_group.partition("/")[0]
+        charged = charged.filter(price_group__startswith=f"{model}/")
     last = _last_charged_in(charged, price.valid)
     if last is not None:
         raise PriceInUseError(

@@ -7,6 +7,8 @@ number of pods, prices and projects. `billing.domain.rating` is the equivalent i
 from dataclasses import dataclass
 from typing import Final
 
+from billing.selectors.price_lookup import best_price
+
 
 @dataclass(frozen=True)
 class Accrued:
@@ -128,11 +130,15 @@ def _columns(row: str) -> str:
 # What usage lacks is found first: used less charged, whatever the price, repriced charges included.
 # Books, prices and periods are then looked up once per distinct hour, size and group, and joined
 # back by equality: the planner is never asked to range-join usage.
-_PRICED: Final = """
+_BEST_PRICE: Final = best_price(
+    book="q.price_book_id",
+    size="q.size",
+    price_group="q.price_group",
+    hour="q.window_start",
+)
+_PRICED: Final = f"""
 keys AS MATERIALIZED (
-  SELECT DISTINCT organization_id, window_start, size, price_group,
-         CASE WHEN right(price_group, 6) = '/burst' THEN '*/burst' ELSE '*' END AS wide
-    FROM lacking
+  SELECT DISTINCT organization_id, window_start, size, price_group FROM lacking
 ),
 terms AS MATERIALIZED (
   SELECT h.organization_id, h.window_start, a.price_book_id, posting.period_id
@@ -148,15 +154,10 @@ terms AS MATERIALIZED (
 ),
 priced AS MATERIALIZED (
   SELECT q.*, found.price_id, found.unit_price, b.currency
-    FROM (SELECT DISTINCT t.price_book_id, k.window_start, k.size, k.price_group, k.wide
+    FROM (SELECT DISTINCT t.price_book_id, k.window_start, k.size, k.price_group
             FROM keys k JOIN terms t USING (organization_id, window_start)) q
     JOIN billing_pricebook b ON b.id = q.price_book_id
-   CROSS JOIN LATERAL (
-     SELECT p.id AS price_id, p.unit_price FROM billing_price p
-      WHERE p.price_book_id = q.price_book_id AND p.size = q.size
-        AND p.price_group IN (q.price_group, q.wide) AND p.valid @> q.window_start
-        AND p.superseded_at IS NULL
-      ORDER BY p.price_group = q.wide LIMIT 1) found
+   CROSS JOIN LATERAL ({_BEST_PRICE}) found
 ),
 found AS MATERIALIZED (
   SELECT k.organization_id, k.window_start, k.size, k.price_group, t.period_id, t.price_book_id,
@@ -168,7 +169,7 @@ found AS MATERIALIZED (
 rated AS MATERIALIZED (
   SELECT l.*, f.period_id, f.price_book_id, f.price_id, f.unit_price, f.currency
     FROM lacking l JOIN found f USING (organization_id, window_start, size, price_group)
-)"""
+)"""  # noqa: S608 - Put together from constants only.
 _CHARGE: Final = """
   INSERT INTO billing_charge
     (window_id, window_start, cluster_id, organization_id, project_id, owner, size, price_group,

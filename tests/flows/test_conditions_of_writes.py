@@ -121,7 +121,9 @@ def clients(estate: Estate) -> dict[str, APIClient]:
         "invoices",
         "price-book-assignments",
         "price-books",
+        "price-drafts",
         "prices",
+        "repricings",
     )
     return {
         operation: bob

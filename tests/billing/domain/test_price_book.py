@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,8 @@ from billing.domain.price_book import (
     PriceSpan,
     find_price,
     find_problems,
+    groups_for,
+    key_id,
     require_key,
     require_unit_price,
 )
@@ -50,6 +53,38 @@ def test_the_price_of_the_exact_group_goes_first() -> None:
     assert find(prices, 4) == "small * 0"
     assert find(prices, 5) == "small H100/whole 5"
     assert find(prices, 5, group="A100/1of4") == "small * 0"
+
+
+def test_the_price_of_a_model_goes_between_that_of_the_share_and_that_of_any() -> None:
+    prices = [span(0, None), span(1, None, group="H100/*"), span(2, None, group="H100/whole")]
+
+    assert [find(prices, hour) for hour in (0, 1, 2)] == [
+        "small * 0",
+        "small H100/* 1",
+        "small H100/whole 2",
+    ]
+    assert find(prices, 2, group="H100/1g.10gb") == "small H100/* 1"
+    assert find(prices, 2, group="H1/whole") == "small * 0"
+    assert find(prices, 2, group="H100/whole/burst") is None
+
+
+@given(share=st.sampled_from(["A/b", "A/b/burst", "A/b/1of2", "B/c/burst"]))
+def test_no_two_groups_that_apply_are_equally_specific(share: str) -> None:
+    groups = groups_for(share)
+
+    assert len(set(groups)) == len(groups) == 3
+    assert [groups_for(group) for group in groups] == [groups[n:] for n in range(3)]
+
+
+def test_each_key_has_an_id_that_stays() -> None:
+    book = UUID(int=1)
+    keys = [(size, group) for size in ("small", "large") for group in ("*", "H100/*", "A/b")]
+
+    found = {key_id(price_book_id=book, size=size, price_group=group) for size, group in keys}
+
+    assert len(found) == 6
+    fixed = key_id(price_book_id=book, size="small", price_group="*")
+    assert fixed == UUID("9bb7989c-b3a5-5e7d-837a-dd386494974f")
 
 
 def test_what_is_preemptible_has_prices_of_its_own() -> None:
@@ -137,7 +172,17 @@ def test_a_price_the_ledger_cannot_keep_is_refused(price: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "group", ["*", "H100/whole", "H100/1g.10gb/1of2", "A100/1of4", "*/burst", "H100/whole/burst"]
+    "group",
+    [
+        "*",
+        "H100/*",
+        "H100/*/burst",
+        "H100/whole",
+        "H100/1g.10gb/1of2",
+        "A100/1of4",
+        "*/burst",
+        "H100/whole/burst",
+    ],
 )
 def test_groups_of_devices_and_any_are_taken(group: str) -> None:
     require_key(size="large", price_group=group)
@@ -151,7 +196,9 @@ def test_groups_of_devices_and_any_are_taken(group: str) -> None:
         ("small", "H100", "price_group"),
         ("small", "H100/", "price_group"),
         ("small", " /whole", "price_group"),
-        ("small", "H100/*", "price_group"),
+        ("small", "*/*", "price_group"),
+        ("small", "H100/1g*", "price_group"),
+        ("small", "H*/whole", "price_group"),
         ("small", "H100/burst", "price_group"),
         ("small", "/burst", "price_group"),
         ("small", "*/spot", "price_group"),

@@ -51,7 +51,9 @@ uses = st.lists(
     max_size=10,
 )
 price_starts = st.dictionaries(
-    st.tuples(st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*", "*/burst"])),
+    st.tuples(
+        st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*", "*/burst", "H100/*"])
+    ),
     st.lists(hours, unique=True, min_size=1, max_size=3).map(sorted),
     max_size=5,
 )

@@ -63,6 +63,7 @@ FILTERS: Final = {
     "reports/device-sharing/csv": f"{SPAN}&organization={{organizations}}",
     "reports/unbilled-devices": SPAN,
     "reports/unbilled-devices/csv": SPAN,
+    "which-price": "organization={organizations}&size=small&price_group=H100/whole",
     "headroom": "project={projects}&size=large&units=1",
     "api-tokens": "service_account={service-accounts}",
     "invitations": "project={projects}",

@@ -117,6 +117,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET usage-summary/": ("yyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET waste-findings/": ("yyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET waste-findings/pk/": ("yyynnyyy", "nnnnyyyy", "nnnnnnnn"),
+    "GET which-price/": ("nyynnyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET waste-savings/": ("eyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "PATCH clusters/pk/": ("nnnnnffy", "nnnnnffy", "nnnnnnnn"),
     "PATCH isolation-policies/pk/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),

@@ -1,0 +1,83 @@
+"""Which price applies: the one lookup of accrual, repricing and questions.
+
+`billing.domain.price_book.find_price` says the same in plain Python.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from billing.domain.price_book import groups_for
+from billing.models import Price, PriceBookAssignment
+
+
+def best_price(*, book: str, size: str, price_group: str, hour: str) -> str:
+    """Return SQL of the price in force as `p`: the most specific group first, at most one row.
+
+    Args:
+        book: SQL of the key of the price book.
+        size: SQL of the size.
+        price_group: SQL of the device share, as used.
+        hour: SQL of the begin of the hour.
+    """
+    ending = f"CASE WHEN right({price_group}, 6) = '/burst' THEN '/burst' ELSE '' END"
+    of_model = f"split_part({price_group}, '/', 1) || '/*' || {ending}"
+    return f"""
+      SELECT p.id AS price_id, p.unit_price FROM billing_price p
+       WHERE p.price_book_id = {book} AND p.size = {size}
+         AND p.price_group IN ({price_group}, {of_model}, '*' || {ending})
+         AND p.valid @> {hour} AND p.superseded_at IS NULL
+       ORDER BY left(p.price_group, 1) = '*', p.price_group <> {price_group} LIMIT 1"""  # noqa: S608 - Constants.
+
+
+@dataclass(frozen=True)
+class AppliedPrice:
+    """The price of a device share in an hour, and what was considered for it.
+
+    Attributes:
+        assignment: By which book the organization is billed then; None when by none.
+        price: The price; None when the book has none that applies.
+        groups: The groups of prices that apply, the most specific first.
+    """
+
+    assignment: PriceBookAssignment | None
+    price: Price | None
+    groups: tuple[str, ...]
+
+
+def which_price(
+    *, organization_id: UUID, size: str, price_group: str, hour: datetime
+) -> AppliedPrice:
+    """Return which price an organization's use of a device share has in an hour."""
+    groups = groups_for(price_group)
+    assignment = (
+        PriceBookAssignment.objects.filter(
+            organization_id=organization_id, valid__contains=hour, superseded_at__isnull=True
+        )
+        .select_related("price_book")
+        .first()
+    )
+    if assignment is None:
+        return AppliedPrice(None, None, groups)
+    given: dict[str, Any] = {
+        "book": assignment.price_book_id,
+        "size": size,
+        "price_group": price_group,
+        "hour": hour,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_WHICH, given)
+        row = cursor.fetchone()
+    price = Price.objects.select_related("price_book").get(pk=row[0]) if row else None
+    return AppliedPrice(assignment, price, groups)
+
+
+_WHICH = best_price(
+    book="%(book)s",
+    size="%(size)s",
+    price_group="%(price_group)s::text",
+    hour="%(hour)s::timestamptz",
+)
