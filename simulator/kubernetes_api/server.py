@@ -1,8 +1,11 @@
 """The server: HTTPS on 127.0.0.1, bearer tokens, and one thread per connection."""
 
+import contextlib
 import json
+import socket
 import ssl
 import threading
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from http import HTTPStatus
@@ -75,17 +78,26 @@ class KubernetesAPI:
             str(self.identity.client_key_path),
         )
         self._token = next(iter(tokens))
-        self._is_stopping = threading.Event()
+        self._tokens = Tokens(tokens)
+        self._bookmark_seconds = bookmark_seconds
+        self._faults: list[Fault] = []
         self._controllers = ControllerThread(
             self.store, delay_seconds=delay_seconds, more=[run_pods] if runs_pods else []
         )
-        self._responder = Responder(
+        self._bind(port)
+
+    def _bind(self, port: int) -> None:
+        """Bind a port for a new process of the server; nothing is answered yet."""
+        is_stopping = threading.Event()
+        responder = Responder(
             self.store,
-            Reader(self.store, bookmark_seconds=bookmark_seconds),
-            Tokens(tokens),
-            is_open=lambda: not self._is_stopping.is_set(),
+            Reader(self.store, bookmark_seconds=self._bookmark_seconds),
+            self._tokens,
+            is_open=lambda: not is_stopping.is_set(),
         )
-        self._server = _HTTPServer((HOST, port), self._responder)
+        responder.faults = self._faults
+        self._is_stopping = is_stopping
+        self._server = _HTTPServer((HOST, port), responder)
         # The handshake happens in the connection's own thread: a silent client blocks no other.
         self._server.socket = self.identity.server_context().wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
@@ -125,6 +137,24 @@ class KubernetesAPI:
         """Stop answering and give the port back; watches end."""
         self._is_stopping.set()
         self._controllers.stop()
+        self._close()
+
+    def restart(self, *, down_seconds: float = 0) -> None:
+        """Break every connection and answer again: the same objects, but no history of them.
+
+        Args:
+            down_seconds: How long nobody listens on the port.
+        """
+        port = self._server.server_address[1]
+        self._is_stopping.set()
+        self._close()
+        self._server.break_connections()
+        self.store.compact()
+        time.sleep(down_seconds)
+        self._bind(port)
+        self._thread.start()
+
+    def _close(self) -> None:
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -177,11 +207,11 @@ class KubernetesAPI:
         seconds = retry_after_seconds
         reason = status.phrase.title().replace(" ", "")
         error = StatusError(code, reason, message, retry_after_seconds=seconds)
-        self._responder.faults.append(Fault(error, verb, resource, times))
+        self._faults.append(Fault(error, verb, resource, times))
 
     def reset_faults(self) -> None:
         """Drop every error that no request has got."""
-        self._responder.faults.clear()
+        self._faults.clear()
 
 
 class _HTTPServer(ThreadingHTTPServer):
@@ -194,6 +224,29 @@ class _HTTPServer(ThreadingHTTPServer):
         """Bind the port."""
         super().__init__(address, _Handler)
         self.responder = responder
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        """Accept a connection and remember it."""
+        connection, address = super().get_request()
+        with self._lock:
+            self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def break_connections(self) -> None:
+        """End every open connection, as a process that is killed does."""
+        with self._lock:
+            for connection in self._connections:
+                with contextlib.suppress(OSError):
+                    # Not TLS' own, which would take the socket away from the thread that reads it.
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from tests.support.kubernetes.wire import Wire
 
 WEBHOOKS = "webhooks that reach this machine (set CONTRACT_WEBHOOK_HOST)"
+RESTARTS = "a restart of the API server (set CONTRACT_RESTART)"
 
 
 @dataclass(frozen=True)
@@ -19,16 +20,18 @@ class Server:
         minor: 20 for Kubernetes 1.20.
         group_versions: "v1", "policy/v1" and so on, and the resources of v1, as in "pods/status".
         webhook_host: Where it reaches this machine; "" when that is not known.
+        may_restart: Whether the suite can start it again.
     """
 
     minor: int
     group_versions: frozenset[str]
     webhook_host: str
+    may_restart: bool = False
 
     def has(self, what: str) -> bool:
-        """Whether it has a group version, is of a version such as 1.24, or reaches us."""
-        if what == WEBHOOKS:
-            return bool(self.webhook_host)
+        """Whether it has a group version, is of a version such as 1.24, reaches us, or restarts."""
+        if what in {WEBHOOKS, RESTARTS}:
+            return bool(self.webhook_host) if what == WEBHOOKS else self.may_restart
         if re.fullmatch(r"1\.\d+", what):
             return self.minor >= int(what.partition(".")[2])
         return what in self.group_versions
@@ -49,7 +52,13 @@ def discover(wire: Wire) -> Server:
         minor=int(re.sub(r"\D", "", version["minor"])),
         group_versions=frozenset({"v1", *served, *(one["name"] for one in core)}),
         webhook_host=os.environ.get("CONTRACT_WEBHOOK_HOST", "") or _loopback(wire.url),
+        may_restart=bool(os.environ.get("CONTRACT_RESTART")) or not is_real(),
     )
+
+
+def is_real() -> bool:
+    """Whether a server is given, and not simulated."""
+    return bool(os.environ.get("CONTRACT_KUBECONFIG"))
 
 
 def _loopback(url: str) -> str:
