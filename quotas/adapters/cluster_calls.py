@@ -6,7 +6,7 @@ response, `SourceUnavailableError` is raised.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from http import HTTPStatus
 from threading import Lock
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 FIELD_MANAGER: Final = "gpu-ledger"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 """Without it the same call silently becomes a strategic merge patch."""
+JSON_PATCH: Final = "application/json-patch+json"
+"""The client turns it into a strategic merge patch as well, unless the body is a list."""
 PLAIN: Final = "application/json"
 METADATA_LIST: Final = f"{PLAIN};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{PLAIN}"
 TIMEOUT_SECONDS: Final = (5, 10)
 """To connect, and to read."""
-WEBHOOKS_PATH: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 CONNECTIONS_MAX: Final = 32
 """Per cluster; more than the parallel calls of one worker."""
 STALL_SECONDS: Final = 90
@@ -130,6 +131,21 @@ class ClusterCalls:
         query = urlencode({"fieldManager": FIELD_MANAGER, "force": force})
         return self._ask(endpoint, "PATCH", f"{path}?{query}", body)
 
+    def patch(self, endpoint: EnforcementEndpoint, path: str, operations: Sequence[JSON]) -> JSON:
+        """Change parts of an object that others own as well; return what it became.
+
+        Args:
+            endpoint: The cluster.
+            path: Of the object.
+            operations: A JSON patch.
+
+        Raises:
+            ClusterRefusalError: The server refused, or a test among the operations failed.
+            SourceUnavailableError: It did not answer.
+        """
+        query = urlencode({"fieldManager": FIELD_MANAGER})
+        return self._ask(endpoint, "PATCH", f"{path}?{query}", list(operations))
+
     def watch(self, endpoint: EnforcementEndpoint, path: str) -> Iterator[JSON]:
         """Yield the events of a watch until the server ends it.
 
@@ -154,7 +170,7 @@ class ClusterCalls:
         endpoint: EnforcementEndpoint,
         method: str,
         path: str,
-        body: JSON | None,
+        body: JSON | list[JSON] | None,
         *,
         accept: str = PLAIN,
     ) -> JSON:
@@ -171,7 +187,7 @@ class ClusterCalls:
         endpoint: EnforcementEndpoint,
         method: str,
         path: str,
-        body: JSON | None,
+        body: JSON | list[JSON] | None,
         *,
         timeout: tuple[float, ...],
         accept: str = PLAIN,
@@ -181,13 +197,14 @@ class ClusterCalls:
         headers = {"Accept": accept}
         made.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         if body is not None:
-            headers["Content-Type"] = APPLY_PATCH
+            headers["Content-Type"] = JSON_PATCH if isinstance(body, list) else APPLY_PATCH
+        sent = json.dumps(body) if isinstance(body, dict) else body
         try:
             return made.rest_client.request(  # type: ignore[no-untyped-call]
                 method,
                 f"{made.configuration.host}{path}",
                 headers=headers,
-                body=None if body is None else json.dumps(body),
+                body=sent,
                 _request_timeout=timeout,
             )
         except urllib3.exceptions.HTTPError as error:
@@ -226,23 +243,6 @@ class ClusterCalls:
     def _discard(self, endpoint: EnforcementEndpoint) -> None:
         with self._lock:
             self._clients.pop(endpoint, None)
-
-
-def webhooks_of(
-    calls: ClusterCalls, endpoint: EnforcementEndpoint
-) -> tuple[Mapping[str, Any], ...]:
-    """Return the validating webhooks that a cluster has of this service; none is empty.
-
-    Raises:
-        SourceUnavailableError: The cluster did not answer, or refused us.
-    """
-    path = f"{WEBHOOKS_PATH}/gpu-ledger-{endpoint.slug}"
-    try:
-        return tuple(calls.get(endpoint, path).get("webhooks") or ())
-    except ClusterRefusalError as error:
-        if error.status == HTTPStatus.NOT_FOUND and error.document.get("details"):
-            return ()
-        raise unavailable(error, path) from error
 
 
 def unavailable(error: ClusterRefusalError, what: str) -> SourceUnavailableError:

@@ -7,7 +7,7 @@ and taken over only by request.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -17,7 +17,6 @@ from quotas.adapters.cluster_calls import (
     ClusterRefusalError,
     conflict_of,
     unavailable,
-    webhooks_of,
 )
 from quotas.adapters.quota_objects import (
     DesiredQuotaObject,
@@ -28,8 +27,9 @@ from quotas.adapters.quota_objects import (
     whole_quota,
 )
 from quotas.adapters.refused_pods import find_refused
+from quotas.adapters.webhook_configurations import follow_bound, webhooks_of
 from quotas.domain.enforcement.refused_pods import RefusedWorkload
-from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota
+from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota, SelectorChange
 from tenants.domain.errors import SourceUnavailableError
 
 BURST_CLASSES: Final = ("gpu-ledger-burst",)
@@ -87,6 +87,10 @@ class KubernetesQuotaEnforcer:
     def read_webhooks(self, endpoint: EnforcementEndpoint) -> tuple[Mapping[str, Any], ...]:
         """Return the cluster's webhooks of this service; see `QuotaEnforcer.read_webhooks`."""
         return webhooks_of(self._reads, endpoint)
+
+    def follow_bound(self, endpoint: EnforcementEndpoint, bound: Collection[str]) -> SelectorChange:
+        """Make our webhooks name these namespaces; see `QuotaEnforcer.follow_bound`."""
+        return follow_bound(self._reads, endpoint, bound)
 
     def read_refused(
         self, endpoint: EnforcementEndpoint, *, since: datetime

@@ -6,7 +6,7 @@ configuration is read with it: it may exclude a resource from every quota.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
@@ -21,9 +21,9 @@ from quotas.adapters.cluster_calls import (
     conflict_of,
     other_managers,
     unavailable,
-    webhooks_of,
 )
 from quotas.adapters.quota_objects import GENERATION, MANAGED_BY, generation_in, refuse_newer
+from quotas.adapters.webhook_configurations import follow_bound, webhooks_of
 from quotas.domain.enforcement.kueue import (
     QUEUE_NAME,
     UNREADABLE,
@@ -45,6 +45,7 @@ from quotas.protocols import (
     EnforcementEndpoint,
     LiveQuota,
     QuotaConflictError,
+    SelectorChange,
 )
 from tenants.domain.errors import SourceUnavailableError
 
@@ -107,6 +108,10 @@ class KueueQuotaEnforcer:
     def read_webhooks(self, endpoint: EnforcementEndpoint) -> tuple[Mapping[str, Any], ...]:
         """Return the cluster's webhooks of this service; see `QuotaEnforcer.read_webhooks`."""
         return webhooks_of(self._calls, endpoint)
+
+    def follow_bound(self, endpoint: EnforcementEndpoint, bound: Collection[str]) -> SelectorChange:
+        """Make our webhooks name these namespaces; see `QuotaEnforcer.follow_bound`."""
+        return follow_bound(self._calls, endpoint, bound)
 
     def read_refused(
         self,

@@ -1,6 +1,6 @@
 """The routed enforcer: it writes each cluster's quotas by its `quota_target`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +8,13 @@ from quotas.adapters.kubernetes import BURST_CLASSES, KubernetesQuotaEnforcer
 from quotas.adapters.kueue import KueueQuotaEnforcer
 from quotas.adapters.resource_quota_watch import KubernetesQuotaWatch
 from quotas.domain.enforcement.refused_pods import RefusedWorkload
-from quotas.protocols import DesiredQuota, EnforcementEndpoint, LiveQuota, QuotaEnforcer
+from quotas.protocols import (
+    DesiredQuota,
+    EnforcementEndpoint,
+    LiveQuota,
+    QuotaEnforcer,
+    SelectorChange,
+)
 from quotas.protocols.drift import QuotaEvent, QuotaList
 
 
@@ -44,6 +50,10 @@ class RoutedQuotaEnforcer:
     def read_webhooks(self, endpoint: EnforcementEndpoint) -> tuple[Mapping[str, Any], ...]:
         """Return the cluster's webhooks of this service; see `QuotaEnforcer.read_webhooks`."""
         return self._by_target[endpoint.quota_target].read_webhooks(endpoint)
+
+    def follow_bound(self, endpoint: EnforcementEndpoint, bound: Collection[str]) -> SelectorChange:
+        """Make our webhooks name these namespaces; see `QuotaEnforcer.follow_bound`."""
+        return self._by_target[endpoint.quota_target].follow_bound(endpoint, bound)
 
     def read_refused(
         self, endpoint: EnforcementEndpoint, *, since: datetime

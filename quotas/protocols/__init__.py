@@ -1,6 +1,6 @@
 """Protocol of quota enforcers: they apply a namespace's GPU quota in a cluster."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -75,6 +75,20 @@ class LiveQuota:
     notice: str = ""
 
 
+@dataclass(frozen=True)
+class SelectorChange:
+    """What was changed in the selectors of a cluster's webhooks, if anything.
+
+    Attributes:
+        added: Namespaces that are asked about since.
+        removed: Those that are not any more.
+    """
+
+    is_changed: bool = False
+    added: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+
+
 class QuotaConflictError(Exception):
     """Another manager owns the object's fields; they are taken over only by request.
 
@@ -137,6 +151,21 @@ class QuotaEnforcer(Protocol):
 
         Raises:
             SourceUnavailableError: The cluster did not answer, or refused us.
+        """
+        ...
+
+    def follow_bound(self, endpoint: EnforcementEndpoint, bound: Collection[str]) -> SelectorChange:
+        """Make the webhooks of this service that name namespaces name these, and no other.
+
+        Webhooks that ask about all namespaces stay as they are.
+
+        Args:
+            endpoint: Which cluster.
+            bound: Namespaces of projects.
+
+        Raises:
+            SourceUnavailableError: The cluster did not answer, or refused us: `forbidden` where it
+                allows us only to read them.
         """
         ...
 

@@ -18,6 +18,7 @@ from quotas.services.enforcement import applying as enforcement
 from quotas.services.enforcement import targets as target_plans
 from quotas.services.enforcement.coverage import refresh_coverage
 from quotas.services.enforcement.refused_pods import refresh_refused_pods
+from quotas.services.enforcement.selectors import follow_bindings
 from quotas.services.limits.changes import ENFORCEMENT
 from quotas.tasks.ticking import ACTOR
 from tenants.domain.actors import Actor
@@ -42,6 +43,7 @@ def tick(at: datetime, actor: Actor = ACTOR) -> int:
         actor: The account that ticks.
     """
     enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
+    follow_bindings(enforcer=enforcer, actor=actor, at=at)
     refresh_coverage(enforcer=enforcer, actor=actor, at=at)
     refresh_refused_pods(enforcer=enforcer, actor=actor, at=at)
     refresh_targets(at=at, actor=actor)
@@ -69,6 +71,7 @@ def tick_enforcement() -> Iterator[int]:
     """
     enforcer = quota_enforcer(settings.QUOTA_ENFORCER)
     unread = _batches(unread_target_ids(at=database_now(), limit=TARGETS_PER_TICK))
+    follow_bindings(enforcer=enforcer, actor=ACTOR, at=database_now())
     refresh_coverage(enforcer=enforcer, actor=ACTOR, at=database_now())
     refresh_refused_pods(enforcer=enforcer, actor=ACTOR, at=database_now())
     for _ in range(ROUNDS_MAX):

@@ -1,7 +1,8 @@
 """Check of the applied namespaceSelector: are namespaces bound to projects that it leaves out.
 
-A configuration that reviews only bound namespaces names them, and does not follow bindings. Pods of
-a namespace that is missing there are counted only once they run, so this is logged and counted.
+A configuration that reviews only bound namespaces names them. Enforcement brings it up to the
+bindings where the cluster allows it. Pods of a namespace that is missing are counted only once they
+run, so this is logged and counted.
 """
 
 from datetime import datetime, timedelta

@@ -5,12 +5,13 @@ uses no network and does not admit or refuse pods.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Condition, RLock
 from typing import Any, ClassVar, Final
 
+from quotas.domain.admission.webhook_configuration import selected_namespaces, selector_patch
 from quotas.domain.enforcement.refused_pods import RefusedWorkload
 from quotas.domain.enforcement.resource_quota import total_of
 from quotas.protocols import (
@@ -18,9 +19,11 @@ from quotas.protocols import (
     EnforcementEndpoint,
     LiveQuota,
     QuotaConflictError,
+    SelectorChange,
     StaleGenerationError,
 )
 from quotas.protocols.drift import QuotaEvent, QuotaList, QuotaVersionExpiredError
+from simulator.kubernetes_api.patches import json_patch
 from tenants.domain.errors import SourceUnavailableError
 
 OBJECT_NAME: Final = "gpu-ledger"
@@ -59,6 +62,7 @@ class ReceivingCluster:
         oldest_version: The oldest version from which a watch may begin.
         watches: How many streams were opened.
         webhooks: Validating webhooks of this service, as an API server returns them.
+        may_follow: Whether this service may change the selectors of its webhooks.
         refused: Workloads that lack pods because of our quotas, and when they were last refused.
     """
 
@@ -75,6 +79,7 @@ class ReceivingCluster:
         self.failure = ""
         self.is_status_late = False
         self.webhooks: tuple[Mapping[str, Any], ...] = ()
+        self.may_follow = True
         self.refused: list[tuple[RefusedWorkload, datetime]] = []
 
     def edit_by_hand(self, namespace: str, hard: Mapping[str, int], *, manager: str) -> None:
@@ -216,6 +221,25 @@ class SimulatedQuotaEnforcer:
         with cluster.lock:
             _require_reachable(cluster)
             return cluster.webhooks
+
+    def follow_bound(self, endpoint: EnforcementEndpoint, bound: Collection[str]) -> SelectorChange:
+        """Make the webhooks name these namespaces; see `QuotaEnforcer.follow_bound`."""
+        cluster = self.cluster(endpoint.slug)
+        with cluster.lock:
+            _require_reachable(cluster)
+            configuration = {
+                "metadata": {"resourceVersion": ""},
+                "webhooks": [dict(one) for one in cluster.webhooks],
+            }
+            operations = selector_patch(configuration, bound)
+            if operations and not cluster.may_follow:
+                raise SourceUnavailableError("It may not be patched.", reason="forbidden")
+            cluster.webhooks = tuple(json_patch(configuration, operations)["webhooks"])
+            before = selected_namespaces(configuration) or frozenset()
+            after = frozenset(bound) if operations else before
+            return SelectorChange(
+                is_changed=bool(operations), added=after - before, removed=before - after
+            )
 
     def read_refused(
         self, endpoint: EnforcementEndpoint, *, since: datetime

@@ -83,7 +83,9 @@ def json_patch(target: JSON, operations: object) -> JSON:
         for operation in operations:  # type: ignore[attr-defined] # A TypeError is caught.
             _operate(patched, operation)
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise bad_request(f"the JSON patch does not fit: {error}") from error
+        # Whatever does not fit, a failed test too.
+        message = f"the server rejected our request due to an error in our request: {error}"
+        raise StatusError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message) from error
     return patched
 
 

@@ -8,6 +8,7 @@ from django.conf import settings
 
 from quotas.adapters.cluster_calls import ClusterCalls
 from quotas.adapters.kueue import API_VERSION, CONFIGURATION_NAME, CONFIGURATION_PATH
+from quotas.domain.admission.webhook_configuration import configuration_name
 from tests.deploy.files import ROOT
 
 MANIFEST = ROOT / "deploy" / "kubernetes" / "enforcer-rbac.yaml"
@@ -63,10 +64,28 @@ def test_the_role_for_kueue_allows_reading_its_configuration_and_nothing_else() 
     assert found["RoleBinding"]["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
 
 
-def test_the_adapters_only_read_watch_and_apply() -> None:
+def test_the_adapters_only_read_watch_apply_and_patch() -> None:
     asked = {name for name in vars(ClusterCalls) if not name.startswith("_")}
 
-    assert asked == {"get", "watch", "apply"}
+    assert asked == {"get", "watch", "apply", "patch"}
+
+
+def test_the_role_for_selectors_allows_our_own_configurations_and_no_others() -> None:
+    file = MANIFEST.with_name("selector-rbac.yaml")
+    found = {one["kind"]: one for one in yaml.safe_load_all(file.read_text("utf-8"))}
+    role, binding = found["ClusterRole"], found["ClusterRoleBinding"]
+
+    assert role["rules"] == [
+        {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
+            "resourceNames": [configuration_name("hopper")],
+            "verbs": ["get", "patch"],
+        }
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    account = documents()["ServiceAccount"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
 
 
 def test_the_burst_class_is_the_settings_default_and_pushes_nobody_out() -> None:

@@ -111,6 +111,7 @@ SWEEPS = {
     "quotas.admission.unseen.release_unseen",
     "quotas.lending.proposals.refresh_loans",
     "quotas.enforcement.coverage.refresh_coverage",
+    "quotas.enforcement.selectors.follow_bindings",
     "quotas.enforcement.refused_pods.refresh_refused_pods",
     "quotas.enforcement.targets.refresh_targets",
     "metering.catalogue.ensure_catalogue",

@@ -5,7 +5,7 @@ Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admis
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -176,27 +176,68 @@ def _client(registration: Registration, path: str) -> JSON:
 def _namespaces(registration: Registration) -> JSON:
     """Return a selector without the namespaces that the webhook and the cluster depend on."""
     excluded = sorted({*CONTROL_PLANE, *registration.own_namespaces, _own_namespace(registration)})
-    selected = [{"key": NAME_LABEL, "operator": "NotIn", "values": excluded}]
-    if registration.bound:
-        bound = sorted(set(registration.bound))
-        selected.append({"key": NAME_LABEL, "operator": "In", "values": bound})
-    elif registration.bound is not None:
-        # Every namespace has the label, so this selects none; `In` takes no empty list.
-        selected.append({"key": NAME_LABEL, "operator": "DoesNotExist"})
+    selected: list[JSON] = [{"key": NAME_LABEL, "operator": "NotIn", "values": excluded}]
+    if registration.bound is not None:
+        selected.append(_only(registration.bound))
     return {"matchExpressions": selected}
+
+
+def _only(bound: Iterable[str]) -> JSON:
+    """Return an expression that selects these namespaces and no other."""
+    if names := sorted(set(bound)):
+        return {"key": NAME_LABEL, "operator": "In", "values": names}
+    # Every namespace has the label, so this selects none; `In` takes no empty list.
+    return {"key": NAME_LABEL, "operator": "DoesNotExist"}
 
 
 def selected_namespaces(configuration: JSON) -> frozenset[str] | None:
     """Return the namespaces that an applied configuration reviews; None where it names none."""
     selected: frozenset[str] | None = None
     for webhook in configuration.get("webhooks") or ():
-        for one in (webhook.get("namespaceSelector") or {}).get("matchExpressions") or ():
-            if (one["key"], one["operator"]) == (NAME_LABEL, "In"):
-                named = frozenset(one["values"])
-                selected = named if selected is None else selected & named
-            elif (one["key"], one["operator"]) == (NAME_LABEL, "DoesNotExist"):
-                return frozenset()
+        for one in filter(_names_namespaces, _expressions(webhook)):
+            named = frozenset(one.get("values") or ())
+            selected = named if selected is None else selected & named
     return selected
+
+
+def selector_patch(configuration: JSON, bound: Iterable[str]) -> tuple[JSON, ...]:
+    """Return a JSON patch by which an applied configuration names these namespaces alone.
+
+    It fails on any other version of the configuration. It is empty where nothing is to be changed,
+    as in a configuration that names no namespace.
+
+    Args:
+        configuration: As the API server returned it.
+        bound: Namespaces of projects.
+    """
+    wanted = _only(bound)
+    replaced = tuple(
+        {
+            "op": "replace",
+            "path": f"/webhooks/{index}/namespaceSelector/matchExpressions/{position}",
+            "value": wanted,
+        }
+        for index, webhook in enumerate(configuration.get("webhooks") or ())
+        for position, one in enumerate(_expressions(webhook))
+        if _names_namespaces(one) and _only_of(one) != wanted
+    )
+    version = configuration["metadata"]["resourceVersion"] if replaced else ""
+    guard = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+    return (guard, *replaced) if replaced else ()
+
+
+def _expressions(webhook: JSON) -> list[JSON]:
+    found: list[JSON] = (webhook.get("namespaceSelector") or {}).get("matchExpressions") or []
+    return found
+
+
+def _names_namespaces(expression: JSON) -> bool:
+    return expression["key"] == NAME_LABEL and expression["operator"] in {"In", "DoesNotExist"}
+
+
+def _only_of(expression: JSON) -> JSON:
+    """Return an expression that names namespaces as it is printed."""
+    return _only(expression.get("values") or ())
 
 
 def _own_namespace(registration: Registration) -> str:

@@ -48,7 +48,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--only-bound-namespaces",
             action="store_true",
-            help="review no other namespace; print again after each new binding",
+            help="review no other; follows new bindings where the cluster allows it",
         )
         parser.add_argument(
             "--secret-file", default="", help="of webhook_secret, for --secret-bind of the server"

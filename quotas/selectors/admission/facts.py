@@ -5,7 +5,7 @@ against limits is not here: it is queried for every pod, under locks.
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -184,10 +184,25 @@ def bound_namespaces(cluster_id: UUID, *, at: datetime) -> tuple[str, ...]:
         cluster_id: Of the cluster.
         at: When, UTC: bindings that have ended by then are left out.
     """
+    return bound_by_cluster([cluster_id], at=at)[cluster_id]
+
+
+def bound_by_cluster(cluster_ids: Collection[UUID], *, at: datetime) -> dict[UUID, tuple[str, ...]]:
+    """Return for each cluster the namespaces that a project has or will have; one statement.
+
+    Args:
+        cluster_ids: Which clusters.
+        at: When, UTC: bindings that have ended by then are left out.
+    """
     rows = NamespaceBinding.objects.filter(
-        cluster_id=cluster_id, valid__overlap=DateTimeTZRange(at, None)
+        cluster_id__in=cluster_ids, valid__overlap=DateTimeTZRange(at, None)
     )
-    return tuple(rows.order_by("namespace").values_list("namespace", flat=True).distinct())
+    found: dict[UUID, list[str]] = {cluster_id: [] for cluster_id in cluster_ids}
+    for cluster_id, namespace in (
+        rows.order_by("namespace").values_list("cluster_id", "namespace").distinct()
+    ):
+        found[cluster_id].append(namespace)
+    return {cluster_id: tuple(namespaces) for cluster_id, namespaces in found.items()}
 
 
 def _offers(nodes: Iterable[OfferingNode], catalogue: Catalogue) -> tuple[NodeOffer, ...]:

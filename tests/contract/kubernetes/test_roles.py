@@ -31,12 +31,14 @@ class Account:
     Attributes:
         wire: Requests with its token.
         documents: The manifest, under names of this run.
+        token: The account's.
     """
 
     name: str
     namespace: str
     wire: Wire
     documents: list[Body]
+    token: str
 
     @property
     def user(self) -> str:
@@ -62,7 +64,7 @@ def deploy(wire: Wire, namespace: str, manifest: str) -> Account:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
     token = wire.post(account, body).body["status"]["token"]
-    return Account(name, namespace, wire.as_token(token), documents)
+    return Account(name, namespace, wire.as_token(token), documents, token)
 
 
 @pytest.fixture

@@ -11,8 +11,10 @@ from quotas.domain.admission.match_conditions import gpu_expression
 from quotas.domain.admission.webhook_configuration import (
     Registration,
     configurations,
+    selector_patch,
     yaml_of,
 )
+from simulator.kubernetes_api.patches import json_patch
 
 JSON = dict[str, Any]
 PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -202,3 +204,39 @@ def test_the_yaml_of_odd_values_is_read_back() -> None:
     odd = {"a": [], "b": {}, "c": ["x: y", "#", "-", "yes", [1, [2]], {"d": None}], "e": True}
 
     assert tuple(yaml.safe_load_all(yaml_of((odd,)))) == (odd,)
+
+
+def live(**fields: object) -> JSON:
+    """Return the printed validating configuration as an API server returns it."""
+    configuration = registered(**fields)[1]
+    return {**configuration, "metadata": {**configuration["metadata"], "resourceVersion": "7"}}
+
+
+@pytest.mark.parametrize(
+    ("applied", "bound"),
+    [(("a",), ("b", "a")), ((), ("a",)), (("b", "a"), ()), (("c",), ("a",))],
+)
+def test_a_selector_that_names_namespaces_is_brought_up_to_the_bound_ones(
+    applied: tuple[str, ...], bound: tuple[str, ...]
+) -> None:
+    configuration = live(bound=applied)
+
+    guard, *replaced = selector_patch(configuration, bound)
+
+    assert guard == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    assert json_patch(configuration, [guard, *replaced]) == live(bound=bound)
+    assert len(replaced) == len(configuration["webhooks"])
+    assert selector_patch(live(bound=bound), reversed(bound)) == ()
+
+
+def test_a_selector_that_names_none_is_left_as_it_is() -> None:
+    assert selector_patch(live(), ("a",)) == ()
+    assert selector_patch({}, ("a",)) == ()
+
+
+def test_a_selector_by_other_labels_is_left_as_it_is() -> None:
+    configuration = live()
+    expressions = configuration["webhooks"][0]["namespaceSelector"]["matchExpressions"]
+    expressions.append({"key": "team", "operator": "In", "values": ["a"]})
+
+    assert selector_patch(configuration, ("b",)) == ()
