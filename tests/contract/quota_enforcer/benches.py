@@ -211,7 +211,9 @@ class KueueBench(KubernetesBench):
     def _make_kueue_namespace(self) -> None:
         """Make Kueue's own namespace where no test before has; it stays."""
         try:
-            self.api.create_namespace({"metadata": {"name": KUEUE_NAMESPACE}})
+            self.api.create_namespace(
+                {"metadata": {"name": KUEUE_NAMESPACE, "labels": {LABEL: "true"}}}
+            )
         except ApiException as error:
             if error.status != 409:
                 raise

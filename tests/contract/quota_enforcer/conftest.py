@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from kubernetes import config
 
 from simulator.kubernetes_api import KubernetesAPI
 from tests.contract.quota_enforcer.benches import (
@@ -16,9 +17,12 @@ from tests.contract.quota_enforcer.benches import (
     KueueBench,
     SimulatedBench,
 )
+from tests.support.kubernetes.kueue import has_kueue, installed
+from tests.support.kubernetes.wire import Wire
 
+NO_KUEUE = "a cluster without Kueue"
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
-BENCHES = ["cluster"] if KUBECONFIG else ["simulated", "fake-api", "kueue"]
+BENCHES = ["cluster", "kueue"] if KUBECONFIG else ["simulated", "fake-api", "kueue"]
 
 
 @pytest.fixture(params=BENCHES)
@@ -38,19 +42,42 @@ def _opened(request: pytest.FixtureRequest) -> Iterator[Bench]:
         made = SimulatedBench()
     elif request.param == "cluster":
         made = KubernetesBench(KUBECONFIG)
+    elif request.param == "kueue":
+        made = KueueBench(request.getfixturevalue("kueue_kubeconfig"))
     else:
-        kind = KueueBench if request.param == "kueue" else KubernetesBench
-        made = kind(request.getfixturevalue("fake_kubeconfig"))
+        made = KubernetesBench(request.getfixturevalue("fake_kubeconfig"))
     yield made
     made.close()
 
 
 @pytest.fixture
-def kueue(fake_kubeconfig: str) -> Iterator[KueueBench]:
-    """Return a bench with Kueue's queues; only the simulated API has them."""
-    made = KueueBench(fake_kubeconfig)
+def kueue(kueue_kubeconfig: str) -> Iterator[KueueBench]:
+    """Return a bench with Kueue's queues."""
+    made = KueueBench(kueue_kubeconfig)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def kueue_kubeconfig(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Return the kubeconfig of an API server with Kueue's queues.
+
+    The simulated one has them; a real one gets definitions of ours while a module runs.
+    """
+    if not KUBECONFIG:
+        yield request.getfixturevalue("fake_kubeconfig")
+        return
+    wire = real_wire()
+    if has_kueue(wire):
+        pytest.skip(f"Left out: {NO_KUEUE}")
+    with installed(wire):
+        yield KUBECONFIG
+
+
+def real_wire() -> Wire:
+    """Return requests to the cluster of CONTRACT_KUBECONFIG."""
+    found = config.new_client_from_config(KUBECONFIG)  # type: ignore[no-untyped-call]
+    return Wire(found.configuration)
 
 
 @pytest.fixture(scope="session")

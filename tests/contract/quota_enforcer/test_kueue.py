@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiException
 
-from quotas.adapters.kueue import READ_EVERY_SECONDS, READ_TRIES, KueueQuotaEnforcer
+from quotas.adapters.kueue import READ_EVERY_SECONDS, READ_TRIES
 from quotas.adapters.routed import RoutedQuotaEnforcer
 from quotas.domain.enforcement.kueue import (
     UNREADABLE,
@@ -15,9 +15,7 @@ from quotas.domain.enforcement.kueue import (
     cluster_queue_name,
 )
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, QuotaConflictError
-from tenants.domain.errors import SourceUnavailableError
-from tests.contract.quota_enforcer.benches import KubernetesBench, KueueBench
-from tests.contract.quota_enforcer.conftest import KUBECONFIG
+from tests.contract.quota_enforcer.benches import KueueBench
 
 GPU = "requests.nvidia.com/gpu"
 
@@ -163,22 +161,7 @@ def test_the_namespace_has_one_queue_that_leads_there(kueue: KueueBench, namespa
 
     kind = {**kueue.kind, "plural": "localqueues", "namespace": namespace, "name": "gpu-ledger"}
     local = kueue.queues.get_namespaced_custom_object(**kind)
-    assert local["spec"] == {"clusterQueue": cluster_queue_name(namespace)}
-
-
-if KUBECONFIG:  # Anyone who names a cluster is shown it; without one there is nothing to leave out.
-
-    def test_a_cluster_without_kueue_says_so() -> None:
-        """A real API server, on which nobody has installed Kueue."""
-        bare = KubernetesBench(KUBECONFIG)
-        desired = DesiredQuota(bare.make_namespace(), {GPU: 8}, 1, cohort="acme")
-        try:
-            with pytest.raises(SourceUnavailableError) as refusal:
-                KueueQuotaEnforcer().apply(bare.endpoint, desired)
-        finally:
-            bare.close()
-
-        assert refusal.value.reason == "kueue_missing"
+    assert local["spec"]["clusterQueue"] == cluster_queue_name(namespace)
 
 
 def test_each_cluster_is_written_as_its_target_says(kueue: KueueBench, namespace: str) -> None:
