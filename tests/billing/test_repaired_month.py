@@ -24,6 +24,7 @@ from billing.services.pricing import set_price
 from billing.services.repricing import approve_repricing, reprice_period
 from billing.tasks import tick
 from metering.models import MeteringWindow
+from metering.selectors.corrections.ledger import ledger_of_window
 from tests.support.billing.late import correct
 from tests.support.billing.ledger import (
     BOUND_HOURS,
@@ -129,11 +130,19 @@ def publish(ledger: Ledger, oracle: Oracle, group: str, hour: int, number: int) 
 
 
 def add(ledger: Ledger, oracle: Oracle, window: MeteringWindow, hour: int, delta: int) -> None:
-    """Correct an hour by unit-seconds, never below nothing."""
-    wanted = max(delta, -oracle.seconds[hour])
-    if wanted:
-        correct(window, ledger.llm, wanted)
-        oracle.seconds[hour] += wanted
+    """Correct an hour by unit-seconds: add a pod, or take from pods, never below nothing."""
+    deltas = [delta]
+    if delta < 0:
+        facts = ledger_of_window(window.pk, start_at=window.start_at).values()
+        left, deltas = -delta, []
+        for used_by_pod in (fact.unit_seconds for fact in facts if fact.unit_seconds > 0):
+            deltas.append(-min(left, used_by_pod))
+            left += deltas[-1]
+            if not left:
+                break
+    if deltas:
+        correct(window, ledger.llm, *deltas)
+        oracle.seconds[hour] += sum(deltas)
 
 
 def reprice(ledger: Ledger) -> None:
