@@ -16,6 +16,7 @@ from billing.models import (
     Price,
     PriceBook,
     PriceBookAssignment,
+    PriceDraft,
     Repricing,
 )
 from metering.access import waste_visible_to
@@ -98,6 +99,12 @@ def periods_visible_to(actor: Actor, capability: str = READ_PERIOD) -> QuerySet[
     return scope_to_organizations(rows, actor, capability)
 
 
+def drafts_visible_to(actor: Actor) -> QuerySet[PriceDraft]:
+    """Return the drafts of prices to the platform, which sees every payer; to others none."""
+    rows = PriceDraft.objects.select_related("price_book")
+    return rows if is_platform_wide(actor, READ_PRICE) else rows.none()
+
+
 def repricings_visible_to(actor: Actor, capability: str = READ_PERIOD) -> QuerySet[Repricing]:
     """Return the repricings of the organizations over which an actor holds a capability."""
     rows = Repricing.objects.select_related("organization", "period")
@@ -131,6 +138,7 @@ access_price_book: Final = build_read_access(price_books_visible_to)
 access_price: Final = build_read_access(prices_visible_to)
 access_assignment: Final = build_read_access(assignments_visible_to)
 access_period: Final = build_access(periods_visible_to)
+access_draft: Final = build_read_access(drafts_visible_to)
 access_repricing: Final = build_access(repricings_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
@@ -159,6 +167,18 @@ def access_price_to_write(actor: Actor, price_id: UUID) -> Price:
     price = access_price(actor, price_id)
     require_capability(actor, WRITE_PRICE)
     return price
+
+
+def access_draft_to_write(actor: Actor, draft_id: UUID) -> PriceDraft:
+    """Return a draft of prices that an actor may publish or reject.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it but does not set prices.
+    """
+    draft = access_draft(actor, draft_id)
+    require_capability(actor, WRITE_PRICE)
+    return draft
 
 
 def access_assignment_to_write(actor: Actor, assignment_id: UUID) -> PriceBookAssignment:

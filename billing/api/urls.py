@@ -15,6 +15,7 @@ from billing.api.price_books import (
     PriceBookViewSet,
     PriceViewSet,
 )
+from billing.api.price_drafts import PriceDraftViewSet
 from billing.api.repricings import RepricingViewSet
 from billing.api.which_price import WhichPriceViewSet
 
@@ -28,6 +29,7 @@ router.register("billing-periods", BillingPeriodViewSet, basename="billing-perio
 router.register("charges", ChargeViewSet, basename="charge")
 router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
 router.register("invoices", InvoiceViewSet, basename="invoice")
+router.register("price-drafts", PriceDraftViewSet, basename="price-draft")
 router.register("repricings", RepricingViewSet, basename="repricing")
 router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 

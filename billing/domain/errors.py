@@ -111,6 +111,27 @@ def required_reason(reason: str, *, field: str = "reason") -> str:
     return reason.strip()
 
 
+class PriceDraftInvalidError(InvalidInputError):
+    """A draft has no prices, too many, or two of one size and group."""
+
+    code = "price_draft_invalid"
+    remedy = "Give one price for each size and group, at most 500."
+
+
+class PriceDraftDecidedError(ConflictError):
+    """The draft of prices is published or rejected."""
+
+    code = "price_draft_decided"
+    remedy = "Make another draft."
+
+
+class PriceDraftFourEyesError(ForbiddenError):
+    """The proposer of a draft of prices may not publish it."""
+
+    code = "price_draft_needs_four_eyes"
+    remedy = "Ask another person with the role to publish it."
+
+
 class NothingToRepriceError(ConflictError):
     """Everything in the month is charged at the published prices."""
 

@@ -11,6 +11,7 @@ from billing.models.charge import (
 from billing.models.invoice import Invoice, InvoiceLine, InvoiceSeries
 from billing.models.period import BillingPeriod, PeriodState
 from billing.models.price import Price, PriceBook, PriceBookAssignment
+from billing.models.price_draft import PriceDraft, PriceDraftState
 from billing.models.repricing import Repricing, RepricingState
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "Price",
     "PriceBook",
     "PriceBookAssignment",
+    "PriceDraft",
+    "PriceDraftState",
     "Repricing",
     "RepricingState",
 ]

@@ -23,6 +23,7 @@ from billing.models import (
     Price,
     PriceBook,
     PriceBookAssignment,
+    PriceDraft,
 )
 from tenants.models import Organization
 
@@ -67,6 +68,16 @@ def lock_invoice_of(period: BillingPeriod) -> Invoice | None:
     """Return a period's invoice, locked; take the period and organization first."""
     rows = Invoice.objects.select_for_update(of=("self",), no_key=True)
     return rows.filter(period=period).first()
+
+
+def lock_price_draft(draft_id: UUID) -> PriceDraft:
+    """Return a draft of prices, locked; take its book first.
+
+    Raises:
+        PriceDraft.DoesNotExist: There is none.
+    """
+    rows = PriceDraft.objects.select_for_update(of=("self",), no_key=True)
+    return rows.select_related("price_book").get(pk=draft_id)
 
 
 def lease_windows(window_ids: list[int]) -> list[int]:

@@ -70,6 +70,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_truncate",
         "refuses_update",
     ),
+    "billing_pricedraft": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_repricing": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_invoiceseries": (
         "number_is_used",

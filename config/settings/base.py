@@ -301,6 +301,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "LifecycleStateEnum": "tenants.models.organization.LifecycleState",
         "InvoiceStateEnum": [("draft", "Draft"), ("final", "Final")],
+        "PriceDraftStateEnum": "billing.models.price_draft.PriceDraftState",
         "RepricingStateEnum": "billing.models.repricing.RepricingState",
         "SizeEnum": "quotas.models.limit.SIZE_CHOICES",
         "WorkKindEnum": "quotas.models.isolation.WORK_KIND_CHOICES",

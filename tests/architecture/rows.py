@@ -3,7 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from billing.models import BillingPeriod, Invoice, Repricing
+from billing.models import BillingPeriod, Invoice, PriceDraft, Repricing
 from billing.services.accrual import accrue_windows
 from metering.domain.catalogue.sizing import DEFAULT_RULES, rule_to_json, rules_digest
 from metering.domain.corrections.correction import CorrectionState
@@ -170,6 +170,15 @@ def _make_invoice(ledger: Ledger) -> None:
 
 
 def _make_repricing(ledger: Ledger) -> None:
+    PriceDraft.objects.create(
+        price_book=ledger.book,
+        valid_from=AT,
+        prices=[],
+        month="2026-10",
+        effects=[],
+        reason="New.",
+        requested_at=AT,
+    )
     period = BillingPeriod.objects.filter(organization=ledger.organization).earliest("label")
     Repricing.objects.create(
         organization=ledger.organization,

@@ -28,6 +28,7 @@ PAGES = {
     "billing.price": "yyy y--",
     "billing.pricebook": "yyy y--",
     "billing.pricebookassignment": "yyy y--",
+    "billing.pricedraft": "yyy y--",
     "billing.repricing": "yyy y--",
     "metering.capacityrecord": "yyy ---",
     "metering.catalogueversion": "yyy ---",

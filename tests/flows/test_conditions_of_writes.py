@@ -55,6 +55,9 @@ BY_KEY = {
     "POST price-books/",
     "POST prices/",
     "POST prices/pk/withdraw/",
+    "POST price-drafts/",
+    "POST price-drafts/pk/publish/",
+    "POST price-drafts/pk/reject/",
     "POST repricings/",
     "POST repricings/pk/approve/",
     "POST repricings/pk/reject/",
@@ -89,6 +92,7 @@ BY_KEY_IF_GIVEN = {
 ENTRIES = {
     "POST preemption-plans/pk/execute/": 2,
     "POST price-book-assignments/pk/withdraw/": 2,
+    "POST price-drafts/pk/publish/": 2,
     "POST prices/pk/withdraw/": 2,
     "POST quota-loans/pk/approve/": 3,
     "POST quota-requests/pk/approve/": 2,

@@ -23,6 +23,7 @@ TABLES = (
     "pricebook",
     "price",
     "pricebookassignment",
+    "pricedraft",
     "repricing",
     "charge",
     "accrualexception",

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 
+from billing.domain.price_draft import DraftedPrice
 from billing.models import (
     AccrualException,
     BillingPeriod,
@@ -20,6 +21,7 @@ from billing.models import (
     PriceBookAssignment,
 )
 from billing.services.invoicing import draft_invoice
+from billing.services.price_drafts import draft_prices
 from billing.services.pricing import assign_price_book, set_price
 from billing.services.repricing import reprice_period
 from metering.domain.corrections.correction import CorrectionState
@@ -191,7 +193,17 @@ def _prices_to_come(assignment: PriceBookAssignment) -> dict[str, Any]:
     later = assign_price_book(
         organization=assignment.organization, price_book=assignment.price_book, **given
     )
-    return {"prices": price.pk, "price-book-assignments": later.pk}
+    draft = draft_prices(
+        price_book=assignment.price_book,
+        prices=[DraftedPrice("medium", "*", Decimal(5))],
+        reason="A new year.",
+        **given,
+    )
+    return {
+        "prices": price.pk,
+        "price-book-assignments": later.pk,
+        "price-drafts": draft.pk,
+    }
 
 
 def _repricing(period: BillingPeriod, *, book: PriceBook) -> UUID:

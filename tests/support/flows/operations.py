@@ -69,6 +69,7 @@ FILTERS: Final = {
     "invitations": "project={projects}",
     "namespace-bindings": "project={projects}",
     "enforcement-targets": "project={projects}",
+    "price-drafts": "price_book={price-books}",
     "prices": "price_book={price-books}",
     "metering-exceptions": "namespace={namespace}",
 }
@@ -221,6 +222,14 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "price_book": "{price-books}",
         "valid_from": "2101-01-01T00:00:00Z",
     },
+    "POST price-drafts/": {
+        "price_book": "{price-books}",
+        "prices": [{"size": "medium", "unit_price": "3.5"}],
+        "valid_from": HOUR_TEXT,
+        "reason": "A new year.",
+    },
+    "POST price-drafts/pk/publish/": {"note": "Checked."},
+    "POST price-drafts/pk/reject/": {"note": "Not yet."},
     "POST repricings/": {"period": "{billing-periods}", "reason": "Typed wrong."},
     "POST repricings/pk/approve/": {"note": "Checked."},
     "POST repricings/pk/reject/": {"note": "Not yet."},

@@ -5,8 +5,17 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+from billing.domain.price_draft import DraftedPrice
 from billing.models import BillingPeriod, Invoice, PriceBook
-from billing.services import finalizing, invoicing, periods, price_history, pricing, repricing
+from billing.services import (
+    finalizing,
+    invoicing,
+    periods,
+    price_drafts,
+    price_history,
+    pricing,
+    repricing,
+)
 from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
 from metering.services import catalogue as catalogue_editing
@@ -97,6 +106,31 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
             assignment_id=e.places["own"]["price-book-assignments"], reason="Wrong.", **who
         ),
         [("billing:price_book:assign", "acme"), ("billing:price_book:withdraw", "acme")],
+    ),
+    "billing.price_drafts.draft_prices": (
+        dora,
+        lambda _, who: price_drafts.draft_prices(
+            price_book=PriceBook.objects.earliest("pk"),
+            prices=[DraftedPrice("large", "*", Decimal(9))],
+            valid_from=IN_FORCE_FROM,
+            reason="New.",
+            **who,
+        ),
+        [("billing:price_draft:propose", None)],
+    ),
+    "billing.price_drafts.publish_draft": (
+        dora,
+        lambda e, who: price_drafts.publish_draft(
+            draft_id=e.places["own"]["price-drafts"], is_four_eyes=True, **who
+        ),
+        [("billing:price:set", None), ("billing:price_draft:publish", None)],
+    ),
+    "billing.price_drafts.reject_draft": (
+        dora,
+        lambda e, who: price_drafts.reject_draft(
+            draft_id=e.places["own"]["price-drafts"], note="No.", **who
+        ),
+        [("billing:price_draft:reject", None)],
     ),
     "billing.repricing.reprice_period": (
         dora,

@@ -1,0 +1,71 @@
+"""A draft of prices is proposed and published in the admin, and withdrawn where it was wrong."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from billing.domain.price_draft import DraftedPrice
+from billing.models import Price, PriceDraft
+from billing.services.price_drafts import draft_prices
+from tests.support.billing.ledger import ERIC
+from tests.support.billing.office import Office
+from tests.support.builders import AT
+
+LIST = "/admin/billing/pricedraft/"
+
+
+@pytest.fixture
+def client(office: Office) -> Client:
+    User.objects.update(is_staff=True)
+    made = Client()
+    made.force_login(office.cast.dora)
+    return made
+
+
+def test_prices_are_proposed_by_lines_and_shown_with_their_effects(
+    office: Office, client: Client
+) -> None:
+    body = {
+        "price_book": str(office.book.pk),
+        "valid_from_0": "2100-01-01",
+        "valid_from_1": "00:00:00",
+        "lines": "small * 3.00\nlarge H100/* 8\n",
+        "reason": "A new year.",
+    }
+
+    made = client.post(f"{LIST}add/", body)
+    refused = client.post(f"{LIST}add/", {**body, "lines": "small 3.00"})
+
+    assert made.status_code == 302
+    row = PriceDraft.objects.get()
+    page = client.get(f"{LIST}{row.pk}/change/").content.decode()
+    assert "large H100/* 8" in page
+    assert "Not size, group and price" in refused.content.decode()
+
+
+def test_a_draft_is_published_and_its_price_withdrawn(office: Office, client: Client) -> None:
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0) + timedelta(days=400)
+    row = draft_prices(
+        price_book=office.book,
+        prices=[DraftedPrice("small", "*", Decimal(2000))],
+        valid_from=hour,
+        reason="New.",
+        actor=ERIC,
+        at=AT,
+    )
+
+    client.post(LIST, {"action": "publish_drafts", "_selected_action": [str(row.pk)], "note": "Y"})
+
+    row.refresh_from_db()
+    price = Price.objects.get(valid__startswith=hour)
+    assert (row.state, price.unit_price) == ("published", Decimal(2000))
+    client.post(
+        "/admin/billing/price/",
+        {"action": "withdraw_prices", "_selected_action": [str(price.pk)], "note": "Typed wrong."},
+    )
+    price.refresh_from_db()
+    assert price.superseded_at is not None
