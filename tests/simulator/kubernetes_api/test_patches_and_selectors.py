@@ -105,11 +105,13 @@ def test_json_patches_follow_the_standard(operations: object, expected: object) 
         [{"path": "/a"}],
     ],
 )
-def test_a_json_patch_that_does_not_fit_is_a_bad_request(operations: object) -> None:
+def test_a_json_patch_that_does_not_fit_is_refused_as_a_real_server_does(
+    operations: object,
+) -> None:
     with pytest.raises(StatusError) as caught:
         json_patch({"a": [1, 2]}, operations)
 
-    assert caught.value.code == 400
+    assert caught.value.code == 422
 
 
 def pod(name: str = "p", **labels: str) -> dict[str, Any]:
