@@ -46,7 +46,10 @@ NOTES: Final = (
         "Only sealed hours are compared. Those without sealed device figures are counted by "
         "cluster: their devices are unknown, not unused."
     ),
-    "A row that an open exception holds waits for a decision; a row without one is in no queue.",
+    (
+        "A row that an open exception holds waits for a decision. Nothing waits for a row without "
+        "one: find its pod, bind the namespace to a project, or correct the hour's usage."
+    ),
     (
         f"A name that an exporter keeps for up to {NAMING_LAG.seconds // 60} minutes beside a "
         "record of the hour before or after is left out."
