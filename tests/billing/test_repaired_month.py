@@ -199,7 +199,7 @@ def test_a_repaired_month_costs_what_was_used_at_the_prices_published_last(
 @pytest.mark.soak
 @pytest.mark.django_db
 @settings(
-    max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(seconds=used, script=steps)
 def test_many_repaired_months_cost_what_was_used(seconds: list[int], script: list[Step]) -> None:
