@@ -236,7 +236,7 @@ class DraftStaleError(ConflictError):
 
 
 class FourEyesError(ForbiddenError):
-    """Two people draft and finalize an invoice; what the service drafted counts for nobody."""
+    """Two people draft and finalize an invoice; the service is neither of them."""
 
     code = "invoice_needs_four_eyes"
     remedy = "Let one person draft it again and check it, and another one with the role finalize."

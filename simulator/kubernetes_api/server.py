@@ -143,7 +143,7 @@ class KubernetesAPI:
         """Break every connection and answer again: the same objects, but no history of them.
 
         Args:
-            down_seconds: How long nobody listens on the port.
+            down_seconds: How long the port is closed.
         """
         port = self._server.server_address[1]
         self._is_stopping.set()
