@@ -113,7 +113,7 @@ def repricings_visible_to(actor: Actor, capability: str = READ_PERIOD) -> QueryS
 
 def charges_visible_to(actor: Actor) -> QuerySet[Charge]:
     """Return the charges of the projects an actor reaches."""
-    rows = Charge.objects.select_related("organization", "project", "period", "line")
+    rows = Charge.objects.select_related("organization", "project", "period")
     return scope_to_projects(rows, actor, READ_CHARGE)
 
 

@@ -22,6 +22,7 @@ from billing.models import (
     AccruedWindow,
     Charge,
     InvoiceSeries,
+    PeriodState,
 )
 from billing.selectors.waste import SavingTotal, WasteMoney, money_of, saving_totals, with_money
 from metering.domain.efficiency.rules import WasteRule, thresholds_of
@@ -160,9 +161,9 @@ class ChargeAdmin(LedgerAdmin):
         "size",
         "period__label",
         ("correction_id", admin.EmptyFieldListFilter),
-        ("line", admin.EmptyFieldListFilter),
+        "period__state",
     )
-    list_select_related = ("organization", "project")
+    list_select_related = ("organization", "project", "period")
     search_fields = ("owner", "project__slug", "price_group")
     date_hierarchy = "window_start"
     actions_list = ("waste",)
@@ -192,7 +193,7 @@ class ChargeAdmin(LedgerAdmin):
     @admin.display(description="billed", boolean=True)
     def is_billed(self, charge: Charge) -> bool:
         """Whether it is on a final invoice."""
-        return charge.line_id is not None
+        return charge.period.state == PeriodState.CLOSED
 
 
 @admin.register(AccrualException)

@@ -27,6 +27,13 @@ from billing.api.money import MoneySerializer, UnitPriceField
 from billing.domain.document import amount_text, unit_hours_text
 from billing.domain.money import Money
 from billing.models import AccrualException, BillingPeriod, Charge, PeriodState
+from billing.selectors.membership import (
+    billed_charges,
+    charges_of_invoice,
+    charges_of_line,
+    unbilled_charges,
+    with_line,
+)
 from billing.selectors.waste import money_of, with_money
 from billing.services.periods import open_period
 from metering.domain.catalogue.units import GPUSize
@@ -153,16 +160,28 @@ class ChargeFilter(StrictFilterSet):
     project = filters.UUIDFilter(field_name="project_id")
     cluster = filters.UUIDFilter(field_name="cluster_id")
     period = filters.UUIDFilter(field_name="period_id")
-    invoice = filters.UUIDFilter(field_name="line__invoice_id")
-    line = filters.UUIDFilter(field_name="line_id")
+    invoice = filters.UUIDFilter(method="filter_invoice")
+    line = filters.UUIDFilter(method="filter_line")
     correction = filters.UUIDFilter(field_name="correction_id")
     repricing = filters.UUIDFilter(field_name="repricing_id")
     owner = filters.CharFilter()
     size = filters.CharFilter()
     price_group = filters.CharFilter()
-    is_billed = filters.BooleanFilter(field_name="line", lookup_expr="isnull", exclude=True)
+    is_billed = filters.BooleanFilter(method="filter_billed")
     hour_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
     hour_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
+
+    def filter_invoice(self, rows: QuerySet[Charge], name: str, value: UUID) -> QuerySet[Charge]:  # noqa: ARG002 - As django-filter calls it.
+        """Return the charges of a final invoice."""
+        return charges_of_invoice(rows, value)
+
+    def filter_line(self, rows: QuerySet[Charge], name: str, value: UUID) -> QuerySet[Charge]:  # noqa: ARG002 - As above.
+        """Return the charges of a line of a final invoice."""
+        return charges_of_line(rows, value)
+
+    def filter_billed(self, rows: QuerySet[Charge], name: str, value: bool) -> QuerySet[Charge]:  # noqa: ARG002, FBT001 - As above.
+        """Return the charges that are on final invoices, or those that are not."""
+        return billed_charges(rows) if value else unbilled_charges(rows)
 
 
 class ChargeViewSet(ReadingViewSet):
@@ -174,11 +193,13 @@ class ChargeViewSet(ReadingViewSet):
 
     def get_queryset(self) -> QuerySet[Charge]:
         """Return the charges of the projects the caller reaches."""
-        return charges_visible_to(self.actor)
+        return with_line(charges_visible_to(self.actor))
 
     def get_one(self, pk: int) -> Charge:
         """Return one charge."""
-        return access_charge(self.actor, pk)
+        seen = access_charge(self.actor, pk)
+        charge: Charge = with_line(charges_visible_to(self.actor)).get(pk=seen.pk)
+        return charge
 
 
 class AccrualExceptionSerializer(serializers.ModelSerializer[AccrualException]):

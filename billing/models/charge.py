@@ -3,7 +3,6 @@
 from django.db import models
 from django.db.models import Q
 
-from billing.models.invoice import InvoiceLine
 from billing.models.period import BillingPeriod
 from billing.models.price import Price
 from tenants.models import Cluster, Organization, Project
@@ -127,7 +126,8 @@ class AccruedCorrection(models.Model):
 class Charge(models.Model):
     """Unit-seconds of one window, project, owner, size and price group at one pinned price.
 
-    A charge without a line is not yet billed: the link is the state. Only the link ever changes.
+    It is billed once its period is closed, and belongs to the line of that invoice with its key: it
+    never changes.
     A correction of the window's usage makes charges of its own, at the price of the same hour.
     The table is written in bulk, so it carries only the indexes that something asks for.
     """
@@ -155,9 +155,6 @@ class Charge(models.Model):
     """The repricing that made it: it reverses a charge, or charges its use at another price."""
     unit_seconds = models.BigIntegerField()
     period = models.ForeignKey(BillingPeriod, on_delete=models.PROTECT, related_name="charges")
-    line = models.ForeignKey(
-        InvoiceLine, on_delete=models.SET_NULL, related_name="charges", null=True, blank=True
-    )
     created_at = models.DateTimeField()
 
     class Meta:
@@ -191,11 +188,6 @@ class Charge(models.Model):
             ),
         ]
         indexes = [
-            models.Index(
-                fields=["organization", "period"],
-                condition=Q(line__isnull=True),
-                name="charge_unbilled",
-            ),
             models.Index(fields=["organization", "window_start"], name="charge_by_organization"),
             models.Index(
                 fields=["correction_id"],

@@ -98,6 +98,8 @@ class Invoice(models.Model):
 class InvoiceLine(models.Model):
     """One project's use of one size and price group at one price: multiplied once, rounded once.
 
+    Its charges are those of the invoice's period with its key.
+
     A line about an earlier month is rounded together with what was billed for the same before, so
     that all lines of a month add up to one rounding of all of its use.
     """
@@ -127,6 +129,18 @@ class InvoiceLine(models.Model):
         ordering = ["invoice", "position"]
         constraints = [
             models.UniqueConstraint(fields=["invoice", "position"], name="invoice_line_position"),
+            models.UniqueConstraint(
+                fields=[
+                    "invoice",
+                    "project",
+                    "size",
+                    "price_group",
+                    "unit_price",
+                    "service_period",
+                ],
+                nulls_distinct=False,
+                name="invoice_line_key",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ from django.db.models.functions import Cast
 
 from billing.domain.money import Money, cost_of
 from billing.models import AccrualException, Charge
+from billing.selectors.membership import unbilled_charges
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def cost_by_day(
 
 def unbilled_cost(*, before: datetime) -> tuple[CostFact, ...]:
     """Return what is charged and on no final invoice, by organization, for hours before a time."""
-    return _facts(Charge.objects.filter(line__isnull=True, window_start__lt=before))
+    return _facts(unbilled_charges(Charge.objects.filter(window_start__lt=before)))
 
 
 def unpriced_use() -> tuple[UnpricedFact, ...]:

@@ -1,4 +1,4 @@
-"""Invoices as frozen facts, and the unbilled charges that lines are made from."""
+"""Invoices as frozen facts, and the sums of charges that lines are made from."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from billing.domain.invoicing import ChargeSum
 from billing.domain.money import Money
 from billing.models import BillingPeriod, Invoice
+from billing.selectors.membership import BILLED, KEYED
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,15 @@ def _fact(invoice: Invoice) -> InvoiceFact:
     )
 
 
-def unbilled_sums(period: BillingPeriod) -> tuple[ChargeSum, ...]:
-    """Return unbilled unit-seconds of a period by project, month of use, size, group and price.
+def charge_sums(period: BillingPeriod) -> tuple[ChargeSum, ...]:
+    """Return the unit-seconds charged to a period, by project, month, size, group and price.
 
     Charges of hours before the period are grouped by their month. Each sum has the unit-seconds
     that final invoices billed for the same key. One statement.
     """
     given = {"period": period.pk, "organization": period.organization_id}
     with connection.cursor() as cursor:
-        cursor.execute(_UNBILLED, given)
+        cursor.execute(_SUMS, given)
         rows = cursor.fetchall()
     return tuple(
         ChargeSum(
@@ -100,40 +101,15 @@ def unbilled_sums(period: BillingPeriod) -> tuple[ChargeSum, ...]:
     )
 
 
-# Only the hours of other months are looked up; a month of its own charges is not joined by range.
-_UNBILLED = """
-WITH due AS MATERIALIZED (
-  SELECT c.project_id, c.size, c.price_group, c.unit_price,
-         CASE WHEN p.hours @> c.window_start THEN NULL ELSE c.window_start END AS late_hour,
-         sum(c.unit_seconds) AS unit_seconds
-    FROM billing_charge c JOIN billing_billingperiod p ON p.id = c.period_id
-   WHERE c.period_id = %(period)s AND c.line_id IS NULL
-   GROUP BY 1, 2, 3, 4, 5
-),
-reported AS MATERIALIZED (
-  SELECT d.project_id, d.size, d.price_group, d.unit_price, s.id AS month_id,
-         coalesce(s.label, '') AS month, sum(d.unit_seconds) AS unit_seconds
-    FROM due d
-    LEFT JOIN billing_billingperiod s
-      ON s.organization_id = %(organization)s AND s.hours @> d.late_hour
-   GROUP BY 1, 2, 3, 4, 5, 6
-),
-billed AS MATERIALIZED (
-  SELECT l.project_id, l.size, l.price_group, l.unit_price,
-         coalesce(l.service_period_id, i.period_id) AS period_id,
-         sum(l.unit_seconds) AS unit_seconds
-    FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
-   WHERE i.organization_id = %(organization)s AND i.state = 'final'
-     AND coalesce(l.service_period_id, i.period_id)
-         IN (SELECT coalesce(month_id, %(period)s) FROM reported)
-   GROUP BY 1, 2, 3, 4, 5
-)
+_SUMS = f"""
+WITH {KEYED},
+{BILLED}
 SELECT t.project_id, p.slug, p.name, p.cost_center, t.size, t.price_group, t.unit_price,
        t.month_id, t.month, t.unit_seconds, coalesce(b.unit_seconds, 0)
-  FROM reported t
+  FROM keyed t
   JOIN tenants_project p ON p.id = t.project_id
   LEFT JOIN billed b
     ON (b.project_id, b.size, b.price_group, b.unit_price, b.period_id)
        = (t.project_id, t.size, t.price_group, t.unit_price, coalesce(t.month_id, %(period)s))
  ORDER BY p.slug, t.project_id, t.month, t.size, t.price_group, t.unit_price
-"""
+"""  # noqa: S608 - Put together from constants only.

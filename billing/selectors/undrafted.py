@@ -42,7 +42,7 @@ WITH due AS MATERIALIZED (
          upper(p.hours) AS end_at
     FROM billing_billingperiod p
    WHERE p.state = 'open' AND upper(p.hours) <= %(ended_before)s
-     AND EXISTS (SELECT FROM billing_charge c WHERE c.period_id = p.id AND c.line_id IS NULL)
+     AND EXISTS (SELECT FROM billing_charge c WHERE c.period_id = p.id)
      AND NOT EXISTS (SELECT FROM billing_invoice i WHERE i.period_id = p.id)
 ),
 unfinished AS MATERIALIZED (

@@ -9,14 +9,15 @@ from django.db import connection
 
 from billing.domain.document import canonical_text, digest_of
 from billing.models import Invoice, InvoiceLine
+from billing.selectors.membership import KEYED
 from tenants.domain.verification import CheckedBatch, Cursor, differences_of
 from tenants.models import AuditEntry
 from tenants.selectors.verification import check_frozen_by_entries
 
 INVOICES_PER_BATCH: Final = 100
 """A document has a line for each project, size and price."""
-LINES_PER_BATCH: Final = 20
-"""A line has up to some ten thousand charges: one an hour and owner."""
+LINED_PER_BATCH: Final = 5
+"""An invoice has up to some million charges, which are added up."""
 DRAFTED: Final = "billing:invoice:draft"
 FINALIZED: Final = "billing:invoice:finalize"
 WINDOWS_PER_BATCH: Final = 50
@@ -35,22 +36,23 @@ _IS_FINAL: Final = """EXISTS (
    WHERE i.id = CASE WHEN e.object_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
                      THEN e.object_id::uuid END
      AND i.state = 'final' AND i.content_sha256 = e.facts ->> 'content_sha256')"""
-_LINES: Final = """
-SELECT l.id, i.series, i.number, l.position, l.unit_seconds, coalesce(c.unit_seconds, 0),
-       coalesce(c.is_own, true)
-  FROM (SELECT l.* FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
-         WHERE i.state = 'final' AND (%(after)s::uuid IS NULL OR l.id > %(after)s::uuid)
-         ORDER BY l.id LIMIT %(most)s) l
-  JOIN billing_invoice i ON i.id = l.invoice_id
-  LEFT JOIN LATERAL (
-    SELECT sum(c.unit_seconds) AS unit_seconds,
-           bool_and((c.organization_id, c.period_id, c.project_id, c.size, c.price_group,
-                     c.unit_price, c.currency)
-                    = (i.organization_id, i.period_id, l.project_id, l.size, l.price_group,
-                       l.unit_price, i.currency)) AS is_own
-      FROM billing_charge c WHERE c.line_id = l.id) c ON true
- ORDER BY l.id
+_CLOSED: Final = """
+SELECT i.id, i.organization_id, i.period_id, i.series, i.number
+  FROM billing_invoice i
+ WHERE i.state = 'final' AND (%(after)s::uuid IS NULL OR i.id > %(after)s::uuid)
+ ORDER BY i.id LIMIT %(most)s
 """
+_LINES: Final = f"""
+WITH {KEYED}
+SELECT l.position, coalesce(l.unit_seconds, 0), coalesce(k.unit_seconds, 0)
+  FROM keyed k
+  FULL JOIN (SELECT * FROM billing_invoiceline WHERE invoice_id = %(invoice)s) l
+    ON (l.project_id, l.size, l.price_group, l.unit_price,
+        coalesce(l.service_period_id, %(period)s))
+       = (k.project_id, k.size, k.price_group, k.unit_price, coalesce(k.month_id, %(period)s))
+ WHERE k.unit_seconds IS DISTINCT FROM l.unit_seconds
+ ORDER BY 1, 3
+"""  # noqa: S608 - Put together from constants only.
 _PAGE: Final = "SELECT id FROM metering_sealed_window WHERE id > %s ORDER BY id LIMIT %s"
 _KEY: Final = "window_id, correction_id, organization_id, project_id, owner, size, price_group"
 _NO_CORRECTION: Final = "'00000000-0000-0000-0000-000000000000'::uuid"
@@ -211,19 +213,24 @@ def check_finalizations(cursor: Cursor) -> CheckedBatch:
 
 
 def check_lines(cursor: Cursor) -> CheckedBatch:
-    """Add up the charges of every line of a final invoice."""
+    """Add up the charges of every final invoice by key, and compare them with its lines."""
+    found: list[str] = []
     with connection.cursor() as database:
-        database.execute(_LINES, {"after": cursor.get("id"), "most": LINES_PER_BATCH})
-        rows = database.fetchall()
-    found = tuple(
-        f"Line {position} of invoice {series} {number} has {there} unit-seconds of its own charges,"
-        f" and not {kept}."
-        if is_own
-        else f"Line {position} of invoice {series} {number} has charges of something else."
-        for _, series, number, position, kept, there, is_own in rows
-        if kept != there or not is_own
-    )
-    return CheckedBatch(len(rows), found, {"id": str(rows[-1][0])} if rows else None)
+        database.execute(_CLOSED, {"after": cursor.get("id"), "most": LINED_PER_BATCH})
+        page = database.fetchall()
+        for invoice_id, organization_id, period_id, series, number in page:
+            database.execute(
+                _LINES,
+                {"invoice": invoice_id, "organization": organization_id, "period": period_id},
+            )
+            found += [
+                f"Invoice {series} {number} has no line for {there} unit-seconds of its charges."
+                if position is None
+                else f"Line {position} of invoice {series} {number} has {there} unit-seconds of its"
+                f" own charges, and not {kept}."
+                for position, kept, there in database.fetchall()
+            ]
+    return CheckedBatch(len(page), tuple(found), {"id": str(page[-1][0])} if page else None)
 
 
 def check_charges(cursor: Cursor) -> CheckedBatch:

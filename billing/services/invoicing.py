@@ -1,4 +1,4 @@
-"""Drafting invoices: lines composed from unbilled charges; a draft may be made again or discarded.
+"""Drafting invoices: composed from the charges of a period; made again or discarded at any time.
 
 A draft has no number and links no charge, so that looking at one costs and blocks nothing.
 """
@@ -28,7 +28,7 @@ from billing.domain.invoicing import (
 from billing.domain.period import HourSpan
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
-from billing.selectors.invoices import unbilled_sums
+from billing.selectors.invoices import charge_sums
 from billing.selectors.locks import (
     lock_invoice,
     lock_invoice_of,
@@ -69,7 +69,7 @@ def draft_invoice(
         if earlier is not None:
             require_move(earlier.state, InvoiceMove.REDRAFT, reference=earlier.reference)
         require_ready(period, at=at)
-        lines = compose_lines(unbilled_sums(period), currency=organization.billing_currency)
+        lines = compose_lines(charge_sums(period), currency=organization.billing_currency)
         if not lines:
             raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
         invoice = earlier or Invoice(organization=organization, period=period, version=0)

@@ -45,7 +45,6 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_charge": (
         "comes_unbilled",
         "is_repriced",
-        "keeps_billed",
         "keeps_repricing",
         "refuses_delete",
         "refuses_truncate",

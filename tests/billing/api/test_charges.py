@@ -4,9 +4,11 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from billing.models import AccrualException, BillingPeriod, Charge
-from tests.support.billing.ledger import HOUR, Use, accrue_everything, sealed_window
+from billing.services.finalizing import finalize_invoice
+from billing.services.invoicing import draft_invoice
+from tests.support.billing.ledger import DORA, ERIC, HOUR, Use, accrue_everything, sealed_window
 from tests.support.billing.office import Office
-from tests.support.builders import MONTH_END, make_cluster
+from tests.support.builders import AT, MONTH_END, make_cluster
 from tests.support.tenants.clients import api_client, problem
 
 PERIODS, CHARGES, EXCEPTIONS = (
@@ -119,3 +121,18 @@ def test_the_number_of_statements_of_a_list_is_constant(
     for size in (1, 3):
         with django_assert_num_queries(4):
             client.get(f"{CHARGES}?page_size={size}")
+
+
+def test_charges_are_filtered_by_the_line_and_the_invoice_they_belong_to(office: Office) -> None:
+    made = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT)
+    finance = api_client(office.cast.ann)
+    line = made.lines.get(project=office.cast.vision)
+    assert finance.get(f"{CHARGES}?line={line.pk}").json()["results"] == []
+    finalize_invoice(invoice_id=made.pk, actor=ERIC, at=AT)
+
+    (row,) = finance.get(f"{CHARGES}?line={line.pk}").json()["results"]
+
+    assert (row["unit_seconds"], row["line"]) == (1800, str(line.pk))
+    assert len(finance.get(f"{CHARGES}?invoice={made.pk}").json()["results"]) == 2
+    assert len(finance.get(f"{CHARGES}?is_billed=true").json()["results"]) == 2
+    assert finance.get(f"{CHARGES}{row['id']}/").json()["line"] == str(line.pk)

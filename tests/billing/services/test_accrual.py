@@ -67,7 +67,7 @@ class TestCharging:
         first = rows[0]
         assert (first.unit_price, first.currency, first.tier) == (Decimal(2), "EUR", 0)
         assert (first.organization, first.cluster) == (ledger.organization, ledger.cluster)
-        assert (first.window_start, first.created_at, first.line) == (MONTH_START, AT, None)
+        assert (first.window_start, first.created_at) == (MONTH_START, AT)
         assert first.period.label == "2026-10"
         done = AccruedWindow.objects.get()
         assert (done.usage_unit_seconds, done.charged_unit_seconds) == (12700, 12700)
