@@ -24,10 +24,11 @@ from billing.selectors.pending import (
     pending_windows,
     unpriced_extents,
 )
-from billing.selectors.undrafted import undrafted_periods
+from billing.selectors.undrafted import stale_drafts, undrafted_periods
 from billing.services.accrual import AccrualResult, accrue_corrections, accrue_windows
+from billing.services.closing import close_nil_period
 from billing.services.invoicing import draft_invoice
-from billing.services.periods import open_current_periods, postpone_draft
+from billing.services.periods import note_checked_draft, open_current_periods, postpone_draft
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
 from tenants.selectors.clock import database_now
@@ -39,6 +40,7 @@ BATCH_RECORDS_MAX: Final = 12_000
 BATCH_WINDOWS_MAX: Final = 50
 TICK_WINDOWS_MAX: Final = 2_000
 """A month of two clusters and more; the next run takes the rest."""
+REDRAFT_AFTER: Final = timedelta(days=1)
 NOTHING_ACCRUED: Final = AccrualResult(0, 0, 0, 0, 0)
 ACTOR: Final = system_actor("billing.tick")
 Key = TypeVar("Key", int, UUID)
@@ -76,10 +78,11 @@ def tick_accrual() -> Iterator[AccrualResult]:
 
 @shared_task(base=WakeUp, name="billing.tick_periods")
 def tick_periods() -> Iterator[int]:
-    """Open periods, then draft those that are over, one by one."""
+    """Open periods, then draft or close those that are over, and make stale drafts again."""
     at = database_now()
     yield open_current_periods(actor=ACTOR, at=at)
     yield from _draft_ended(at=at, actor=ACTOR)
+    yield from _redraft_stale(at=at, actor=ACTOR)
 
 
 def accrue_pending(*, at: datetime, actor: Actor) -> tuple[int, int, int]:
@@ -189,9 +192,10 @@ def _postponed_or_isolated(
 
 
 def settle_periods(*, at: datetime, actor: Actor) -> tuple[int, int]:
-    """Open this month's periods and draft what is over; return how many of each."""
+    """Open this month's periods and draft or close what is over; return how many came new."""
     opened = open_current_periods(actor=actor, at=at)
-    return opened, sum(_draft_ended(at=at, actor=actor))
+    drafts = sum(_draft_ended(at=at, actor=actor))
+    return opened, drafts + sum(_redraft_stale(at=at, actor=actor))
 
 
 def _draft_ended(*, at: datetime, actor: Actor) -> Iterator[int]:
@@ -206,16 +210,47 @@ def _draft_ended(*, at: datetime, actor: Actor) -> Iterator[int]:
     if due.parked:
         logger.info("billing.periods.parked", periods=due.parked)
     for period_id in due.ready_ids:
-        is_drafted = run_isolated(
-            partial(_draft, period_id, at=at, actor=actor),
-            otherwise=False,
-            event="billing.draft.failed",
-            key=period_id,
-            at=at,
-        )
+        is_drafted = _isolated(_draft, period_id, event="billing.draft.failed", at=at, actor=actor)
         if not is_drafted:
             postpone_draft(period_id=period_id, at=at)
         yield int(is_drafted)
+    for period_id in due.nil_ids:
+        if not _isolated(_close_nil, period_id, event="billing.nil.failed", at=at, actor=actor):
+            postpone_draft(period_id=period_id, at=at)
+
+
+def _redraft_stale(*, at: datetime, actor: Actor) -> Iterator[int]:
+    """Make again the drafts that charges have changed, and look at each other one once a day.
+
+    A draft that still shows the same is kept, with the person who drafted it.
+    """
+    for period_id in stale_drafts(checked_before=at - REDRAFT_AFTER):
+        _isolated(_draft, period_id, event="billing.redraft.failed", at=at, actor=actor)
+        note_checked_draft(period_id=period_id, at=at)
+        yield 0
+
+
+def _isolated(
+    call: Callable[..., bool], period_id: UUID, *, event: str, at: datetime, actor: Actor
+) -> bool:
+    return run_isolated(
+        partial(call, period_id, at=at, actor=actor),
+        otherwise=False,
+        event=event,
+        key=period_id,
+        at=at,
+    )
+
+
+def _close_nil(period_id: UUID, *, at: datetime, actor: Actor) -> bool:
+    """Close a period without use; return whether that succeeded."""
+    try:
+        close_nil_period(period_id=period_id, actor=actor, at=at)
+    except (DomainError, OperationalError) as error:
+        logger.warning("billing.nil.postponed", period=str(period_id), reason=str(error))
+        return False
+    logger.info("billing.period.closed_nil", period=str(period_id))
+    return True
 
 
 def _draft(period_id: UUID, *, at: datetime, actor: Actor) -> bool:
@@ -227,7 +262,9 @@ def _draft(period_id: UUID, *, at: datetime, actor: Actor) -> bool:
         is_four_eyes=settings.FOUR_EYES,
     )
     try:
-        invoice = draft_invoice(period_id=period_id, actor=actor, at=at, terms=terms)
+        invoice = draft_invoice(
+            period_id=period_id, actor=actor, at=at, terms=terms, is_kept_if_same=True
+        )
     except PeriodNotReadyError as error:
         reasons = [problem.code for problem in error.problems]
         logger.info("billing.period.not_ready", period=str(period_id), reasons=reasons)

@@ -17,6 +17,7 @@ from unfold.decorators import display
 from billing.domain.document import InvoiceTerms
 from billing.models import BillingPeriod
 from billing.selectors.closing import clusters_of, readiness_of, reasons_against
+from billing.services.closing import approve_period, reopen_period, review_period
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
 from billing.services.repricing import reprice_period
@@ -41,6 +42,12 @@ class Reason:
     url: str = ""
 
 
+STATE_LABELS: Final = {
+    "open": "info",
+    "review": "warning",
+    "approved": "primary",
+    "closed": "success",
+}
 UNSEALED: Final = "open,collecting,collected,reconciled,gap,quarantined"
 _HOURS = {"cluster__in": "{clusters}", "start_at__gte": "{begin}", "start_at__lt": "{end}"}
 _OF_ORGANIZATION = {"organization__id__exact": "{organization}"}
@@ -118,7 +125,10 @@ class BillingPeriodAdmin(ServiceAdmin):
 
     view_capability = "billing:period:read"
     write_capability = "billing:invoice:write"
-    hint = "A month opens by itself. Draft it here once it is over; finalizing closes it."
+    hint = (
+        "A month opens by itself. Once it is over, one person sends it to review, another one "
+        "approves it, and its invoice is finalized. A month without use closes by itself."
+    )
     add_fields = ("organization", "label")
     list_display = ("label", "organization", "hours_text", "state_label", "closed_at")
     list_filter = ("state", "label", "organization")
@@ -127,7 +137,13 @@ class BillingPeriodAdmin(ServiceAdmin):
     autocomplete_fields = ("organization",)
     change_form_before_template = "admin/billing/billingperiod/readiness.html"
     action_form = NoteActionForm
-    actions = ("draft_invoices", "reprice_periods")
+    actions = (
+        "draft_invoices",
+        "review_months",
+        "approve_months",
+        "reopen_months",
+        "reprice_periods",
+    )
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
         """Return the form's fields, or a month's with its hours as text."""
@@ -163,7 +179,7 @@ class BillingPeriodAdmin(ServiceAdmin):
         """Return the hours of the month in its organization's time zone."""
         return hours_text(period.hours.lower, period.hours.upper)
 
-    @display(description="state", ordering="state", label={"open": "info", "closed": "success"})
+    @display(description="state", ordering="state", label=STATE_LABELS)
     def state_label(self, period: BillingPeriod) -> str:
         """Return the state, coloured."""
         return str(period.state)
@@ -198,4 +214,41 @@ class BillingPeriodAdmin(ServiceAdmin):
                 at=at,
             ),
             done="is repriced",
+        )
+
+    @admin.action(description="Send to review", permissions=["write"])
+    def review_months(self, request: HttpRequest, rows: QuerySet[BillingPeriod]) -> None:
+        """Draft the chosen months and send them to review: they take no more charges."""
+        terms = invoice_terms()
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: review_period(period_id=row.pk, actor=actor, at=at, terms=terms),
+            done="is in review",
+        )
+
+    @admin.action(description="Approve", permissions=["write"])
+    def approve_months(self, request: HttpRequest, rows: QuerySet[BillingPeriod]) -> None:
+        """Approve the chosen months, which another person sent to review."""
+        terms = invoice_terms()
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: approve_period(
+                period_id=row.pk, actor=actor, at=at, terms=terms
+            ),
+            done="is approved",
+        )
+
+    @admin.action(description="Open again", permissions=["write"])
+    def reopen_months(self, request: HttpRequest, rows: QuerySet[BillingPeriod]) -> None:
+        """Open the chosen months again, for the reason in the note."""
+        reason = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: reopen_period(
+                period_id=row.pk, reason=reason, actor=actor, at=at
+            ),
+            done="is open again",
         )

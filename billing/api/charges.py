@@ -7,12 +7,14 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers, status
+from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.access import (
     READ_PERIOD,
+    WRITE_INVOICE,
     WRITE_PERIOD,
     access_charge,
     access_exception,
@@ -24,6 +26,7 @@ from billing.access import (
     savings_visible_to,
 )
 from billing.api.money import MoneySerializer, UnitPriceField
+from billing.api.terms import invoice_terms
 from billing.domain.document import amount_text, unit_hours_text
 from billing.domain.money import Money
 from billing.models import AccrualException, BillingPeriod, Charge, PeriodState
@@ -35,12 +38,13 @@ from billing.selectors.membership import (
     with_line,
 )
 from billing.selectors.waste import money_of, with_money
+from billing.services.closing import approve_period, reopen_period, review_period
 from billing.services.periods import open_period
 from metering.domain.catalogue.units import GPUSize
 from metering.domain.efficiency.rules import WasteRule
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
-from tenants.api.serializers import StrictSerializer
+from tenants.api.serializers import EmptySerializer, StrictSerializer
 from tenants.api.views import LedgerViewSet, ReadingViewSet
 
 
@@ -60,10 +64,20 @@ class PeriodSerializer(serializers.ModelSerializer[BillingPeriod]):
             "begin_at",
             "end_at",
             "state",
+            "reviewed_by",
+            "reviewed_at",
+            "approved_by",
+            "approved_at",
             "created_at",
             "closed_at",
         )
         read_only_fields = fields
+
+
+class ReopenInputSerializer(StrictSerializer):
+    """Why a month is opened again."""
+
+    reason = serializers.CharField(max_length=500)
 
 
 class PeriodInputSerializer(StrictSerializer):
@@ -109,6 +123,40 @@ class BillingPeriodViewSet(ReadingViewSet):
             at=self.at,
         )
         return self.answer(opened, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=EmptySerializer)
+    @action(detail=True, methods=["post"])
+    @idempotent()
+    def review(self, request: Request, pk: UUID) -> Response:
+        """Draft the month and send it to review: it takes no more charges."""
+        self.read(EmptySerializer, request)
+        period = access_period(self.actor, pk, WRITE_INVOICE)
+        reviewed = review_period(
+            period_id=period.pk, actor=self.actor, at=self.at, terms=invoice_terms()
+        )
+        return self.answer(reviewed)
+
+    @extend_schema(request=EmptySerializer)
+    @action(detail=True, methods=["post"])
+    def approve(self, request: Request, pk: UUID) -> Response:
+        """Approve a month in review, as another person than sent it there."""
+        self.read(EmptySerializer, request)
+        period = access_period(self.actor, pk, WRITE_INVOICE)
+        approved = approve_period(
+            period_id=period.pk, actor=self.actor, at=self.at, terms=invoice_terms()
+        )
+        return self.answer(approved)
+
+    @extend_schema(request=ReopenInputSerializer)
+    @action(detail=True, methods=["post"])
+    def reopen(self, request: Request, pk: UUID) -> Response:
+        """Open a month in review, or approved, again: review and approval are dropped."""
+        fields = self.read(ReopenInputSerializer, request)
+        period = access_period(self.actor, pk, WRITE_INVOICE)
+        opened = reopen_period(
+            period_id=period.pk, reason=fields["reason"], actor=self.actor, at=self.at
+        )
+        return self.answer(opened)
 
 
 class ChargeSerializer(serializers.ModelSerializer[Charge]):

@@ -3,7 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django_filters import rest_framework as filters
@@ -23,7 +22,8 @@ from billing.access import (
 )
 from billing.adapters.documents import render_csv, render_pdf
 from billing.api.money import MoneyField, UnitPriceField
-from billing.domain.document import InvoiceTerms, file_name_of, unit_hours_text
+from billing.api.terms import invoice_terms
+from billing.domain.document import file_name_of, unit_hours_text
 from billing.domain.invoicing import InvoiceState
 from billing.models import Invoice, InvoiceLine
 from billing.services.finalizing import finalize_invoice
@@ -194,16 +194,6 @@ class InvoiceViewSet(ReadingViewSet):
         return _attachment(
             render_csv(document), document, kind="text/csv; charset=utf-8", suffix="csv"
         )
-
-
-def invoice_terms() -> InvoiceTerms:
-    """Return what the site has settled about its invoices."""
-    return InvoiceTerms.read(
-        settings.ISSUER,
-        series=settings.INVOICE_SERIES,
-        first_number=settings.INVOICE_FIRST_NUMBER,
-        is_four_eyes=settings.FOUR_EYES,
-    )
 
 
 def _attachment(

@@ -197,11 +197,35 @@ class PeriodNotReadyError(ConflictError):
     )
 
 
+class PeriodStateError(ConflictError):
+    """The month is in another state."""
+
+    code = "period_state"
+    remedy = (
+        "A month is open, sent to review, approved and closed, in this order. One that is not "
+        "closed can be opened again with a reason."
+    )
+
+
+class PeriodHasChargesError(ConflictError):
+    """A month with charges is not closed as nil."""
+
+    code = "period_has_charges"
+    remedy = "Draft its invoice and finalize it."
+
+
+class ReasonMissingError(InvalidInputError):
+    """There is no reason, or one too long."""
+
+    code = "reason_missing"
+    remedy = "Give a reason of at most 500 characters; it is kept in the audit trail."
+
+
 class NothingToInvoiceError(ConflictError):
     """The period has no charges."""
 
     code = "nothing_to_invoice"
-    remedy = "Nothing has to be done: the period stays open for late charges."
+    remedy = "Nothing has to be done: the service closes a month without use by itself."
 
 
 class AmountTooLargeError(ConflictError):

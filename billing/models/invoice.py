@@ -60,6 +60,8 @@ class Invoice(models.Model):
     drafted_by_kind = models.CharField(max_length=16, blank=True, default="", db_default="")
     """"person" where a person drafted it: four eyes count people only."""
     drafted_at = models.DateTimeField()
+    checked_at = models.DateTimeField(null=True, blank=True)
+    """When the draft was last compared with the charges."""
     finalized_by = models.CharField(max_length=200, blank=True, default="")
     finalized_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=1)

@@ -9,9 +9,11 @@ from tenants.models import Organization
 
 
 class PeriodState(models.TextChoices):
-    """Whether charges may still be posted to it."""
+    """How far its closing has come; charges are posted to an open one only."""
 
     OPEN = "open"
+    REVIEW = "review"
+    APPROVED = "approved"
     CLOSED = "closed"
 
 
@@ -27,6 +29,13 @@ class BillingPeriod(models.Model):
     hours = DateTimeRangeField()
     state = models.CharField(max_length=16, choices=PeriodState.choices, default=PeriodState.OPEN)
     created_at = models.DateTimeField()
+    reviewed_by = models.CharField(max_length=200, blank=True, default="", db_default="")
+    """The account that sent it to review; "" while it is open."""
+    reviewed_by_id = models.CharField(max_length=64, blank=True, default="", db_default="")
+    reviewed_by_kind = models.CharField(max_length=16, blank=True, default="", db_default="")
+    reviewed_at = models.DateTimeField(null=True, blank=True)
+    approved_by = models.CharField(max_length=200, blank=True, default="", db_default="")
+    approved_at = models.DateTimeField(null=True, blank=True)
     closed_at = models.DateTimeField(null=True, blank=True)
     draft_refused_at = models.DateTimeField(null=True, blank=True, editable=False)
     """When the sweep last failed to draft it; such a month is tried after all others."""

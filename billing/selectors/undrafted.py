@@ -1,4 +1,4 @@
-"""Months that are over and have no invoice: which can be drafted now, and which are parked."""
+"""Months that are over: which can be drafted or closed now, and which drafts are stale."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,15 +9,17 @@ from django.db import connection
 
 @dataclass(frozen=True)
 class Undrafted:
-    """Open periods that are over, have charges and no invoice.
+    """Open periods that are over and have no invoice.
 
     Attributes:
-        ready_ids: Those that nothing is known to hold up: least recently refused first, then
-            oldest first.
+        ready_ids: Those with charges that nothing is known to hold up: least recently refused
+            first, then oldest first.
+        nil_ids: Those without charges, likewise.
         parked: How many others wait for windows, corrections or prices.
     """
 
     ready_ids: tuple[UUID, ...]
+    nil_ids: tuple[UUID, ...]
     parked: int
 
 
@@ -30,8 +32,9 @@ def undrafted_periods(*, ended_before: datetime) -> Undrafted:
     with connection.cursor() as cursor:
         cursor.execute(_UNDRAFTED, {"ended_before": ended_before})
         rows = cursor.fetchall()
-    ready = tuple(period_id for period_id, is_parked in rows if not is_parked)
-    return Undrafted(ready, parked=len(rows) - len(ready))
+    ready = tuple(key for key, is_parked, has_charges in rows if has_charges and not is_parked)
+    nil = tuple(key for key, is_parked, has_charges in rows if not has_charges and not is_parked)
+    return Undrafted(ready, nil, parked=len(rows) - len(ready) - len(nil))
 
 
 # The hours that are not accrued are few, so they are found once for each cluster, and not for each
@@ -42,7 +45,6 @@ WITH due AS MATERIALIZED (
          upper(p.hours) AS end_at
     FROM billing_billingperiod p
    WHERE p.state = 'open' AND upper(p.hours) <= %(ended_before)s
-     AND EXISTS (SELECT FROM billing_charge c WHERE c.period_id = p.id)
      AND NOT EXISTS (SELECT FROM billing_invoice i WHERE i.period_id = p.id)
 ),
 unfinished AS MATERIALIZED (
@@ -89,7 +91,32 @@ SELECT d.id,
        EXISTS (SELECT FROM unaccrued x WHERE x.id = d.id)
        OR EXISTS (SELECT FROM unrated x WHERE x.id = d.id)
        OR EXISTS (SELECT FROM uncorrected x WHERE x.id = d.id)
-       OR EXISTS (SELECT FROM unpriced x WHERE x.id = d.id)
+       OR EXISTS (SELECT FROM unpriced x WHERE x.id = d.id),
+       EXISTS (SELECT FROM billing_charge c WHERE c.period_id = d.id)
   FROM due d
  ORDER BY d.draft_refused_at NULLS FIRST, d.begin_at, d.id
+"""
+
+
+def stale_drafts(*, checked_before: datetime) -> list[UUID]:
+    """Return the periods whose drafts are to be made again; one statement.
+
+    Args:
+        checked_before: A draft compared with the charges before this is due, and one whose
+            organization had a correction charged since.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_STALE, {"checked_before": checked_before})
+        return [row[0] for row in cursor.fetchall()]
+
+
+_STALE = """
+SELECT p.id
+  FROM billing_invoice i JOIN billing_billingperiod p ON p.id = i.period_id
+ CROSS JOIN LATERAL (SELECT greatest(i.checked_at, i.drafted_at) AS at) looked
+ WHERE i.state = 'draft' AND p.state = 'open'
+   AND (looked.at < %(checked_before)s
+     OR EXISTS (SELECT FROM billing_accruedcorrection a
+                 WHERE a.organization_id = p.organization_id AND a.accrued_at > looked.at))
+ ORDER BY looked.at, p.id
 """

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import OperationalError, connection, transaction
 
+from billing.domain.closing import PeriodMove, require_period_move
 from billing.domain.document import (
     STANDARD_TERMS,
     InvoiceTerms,
@@ -21,6 +22,7 @@ from billing.domain.invoicing import InvoiceMove, InvoiceState, require_move
 from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
 from billing.selectors.membership import BILLED, KEYED
+from billing.services.closing import mark_approved, require_another_person
 from billing.services.invoicing import require_ready
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor, ActorKind
@@ -56,7 +58,8 @@ def finalize_invoice(
 
     Raises:
         StaleVersionError: It was drafted again since.
-        FourEyesError: The four-eyes rule applies, and not two people drafted and finalize it.
+        FourEyesError: The four-eyes rule applies, and not two people drafted, or sent to review,
+            and finalize it.
         PeriodNotReadyError: Something came up since the draft; every reason is under `problems`.
         InvoiceNegativeError: Its total is below zero.
         DraftStaleError: The period's charges are no longer those of the draft.
@@ -73,8 +76,7 @@ def finalize_invoice(
             return invoice
         require_move(invoice.state, InvoiceMove.FINALIZE, reference=invoice.reference)
         require_version(row=invoice, expected_version=expected_version, actor=actor)
-        _require_four_eyes(invoice, actor=actor, terms=terms)
-        require_ready(period, at=at)
+        _require_review(period, invoice, actor=actor, terms=terms, at=at)
         _require_amount(invoice)
         _require_fresh(invoice)
         _freeze(invoice, actor=actor, terms=terms)
@@ -99,6 +101,22 @@ def finalize_invoice(
 def _wait_longer() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_TIMEOUT_MS}ms"])
+
+
+def _require_review(
+    period: BillingPeriod, invoice: Invoice, *, actor: Actor, terms: InvoiceTerms, at: datetime
+) -> None:
+    """Refuse what two people have not settled; an open month is reviewed and approved in one go.
+
+    A month in review takes no charges, so that it stays as ready as it was.
+    """
+    require_period_move(period.state, PeriodMove.FINALIZE, label=period.label)
+    if period.state == PeriodState.OPEN:
+        _require_four_eyes(invoice, actor=actor, terms=terms)
+        require_ready(period, at=at)
+    elif period.state == PeriodState.REVIEW:
+        require_another_person(period, actor=actor, terms=terms)
+        mark_approved(period, actor=actor, at=at)
 
 
 def _require_four_eyes(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:

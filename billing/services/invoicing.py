@@ -9,8 +9,10 @@ from uuid import UUID
 
 from django.db import transaction
 
+from billing.domain.closing import PeriodMove, require_period_move
 from billing.domain.document import (
     STANDARD_TERMS,
+    Document,
     InvoiceTerms,
     Party,
     PeriodFacts,
@@ -43,7 +45,12 @@ from tenants.services.changing import require_version
 
 
 def draft_invoice(
-    *, period_id: UUID, actor: Actor, at: datetime, terms: InvoiceTerms = STANDARD_TERMS
+    *,
+    period_id: UUID,
+    actor: Actor,
+    at: datetime,
+    terms: InvoiceTerms = STANDARD_TERMS,
+    is_kept_if_same: bool = False,
 ) -> Invoice:
     """Return the draft of a period, made from its charges as they are now.
 
@@ -54,9 +61,11 @@ def draft_invoice(
         actor: The account that drafts; a person, for another one to finalize under four eyes.
         at: When.
         terms: Issuer and number series of the site.
+        is_kept_if_same: Whether an earlier draft that shows the same stays, with its drafter.
 
     Raises:
         InvoiceFinalError: The period is invoiced already.
+        PeriodStateError: The period is in review, approved or closed.
         PeriodNotReadyError: Something is missing; every reason is under `problems`.
         NothingToInvoiceError: The period has no charges.
         AmountTooLargeError: A line or the total has more digits than the ledger keeps.
@@ -68,12 +77,16 @@ def draft_invoice(
         earlier = lock_invoice_of(period)
         if earlier is not None:
             require_move(earlier.state, InvoiceMove.REDRAFT, reference=earlier.reference)
+        require_period_move(period.state, PeriodMove.DRAFT, label=period.label)
         require_ready(period, at=at)
         lines = compose_lines(charge_sums(period), currency=organization.billing_currency)
         if not lines:
             raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
+        document = _compose(period, organization, lines, terms=terms, at=at)
+        if is_kept_if_same and earlier is not None and _is_same(earlier.document, document):
+            return earlier
         invoice = earlier or Invoice(organization=organization, period=period, version=0)
-        _fill(invoice, organization, lines, terms=terms, actor=actor, at=at)
+        _fill(invoice, document, lines, terms=terms, actor=actor, at=at)
         record(
             actor=actor,
             at=at,
@@ -106,6 +119,7 @@ def discard_draft(
     Raises:
         StaleVersionError: It was drafted again since.
         InvoiceFinalError: The invoice is final.
+        PeriodStateError: Its period is in review or approved.
         Invoice.DoesNotExist: There is none.
     """
     with transaction.atomic():
@@ -113,6 +127,7 @@ def discard_draft(
         lock_organization(period.organization_id)
         invoice = lock_invoice(invoice_id)
         require_move(invoice.state, InvoiceMove.DISCARD, reference=invoice.reference)
+        require_period_move(period.state, PeriodMove.DRAFT, label=period.label)
         require_version(row=invoice, expected_version=expected_version, actor=actor)
         record(
             actor=actor,
@@ -139,29 +154,45 @@ def require_ready(period: BillingPeriod, *, at: datetime) -> None:
         )
 
 
+def _compose(
+    period: BillingPeriod,
+    organization: Organization,
+    lines: Sequence[Line],
+    *,
+    terms: InvoiceTerms,
+    at: datetime,
+) -> Document:
+    return compose_document(
+        issuer=terms.issuer,
+        customer=_customer(organization),
+        period=_period_facts(period, organization),
+        lines=lines,
+        currency=organization.billing_currency,
+        drafted_at=at,
+    )
+
+
+def _is_same(one: Document, other: Document) -> bool:
+    """Whether two drafts show the same, whenever they were made."""
+    return {**one, "drafted_at": None} == {**other, "drafted_at": None}
+
+
 def _fill(
     invoice: Invoice,
-    organization: Organization,
+    document: Document,
     lines: Sequence[Line],
     *,
     terms: InvoiceTerms,
     actor: Actor,
     at: datetime,
 ) -> None:
-    currency = organization.billing_currency
+    currency = document["currency"]
     invoice.state = InvoiceState.DRAFT.value
     invoice.series = terms.series
     invoice.currency = currency
     invoice.total = require_amounts(lines, currency=currency).amount
     invoice.unit_seconds = sum(line.unit_seconds for line in lines)
-    invoice.document = compose_document(
-        issuer=terms.issuer,
-        customer=_customer(organization),
-        period=_period_facts(invoice.period, organization),
-        lines=lines,
-        currency=currency,
-        drafted_at=at,
-    )
+    invoice.document = document
     invoice.drafted_by, invoice.drafted_by_id, invoice.drafted_at = actor.label, actor.id, at
     invoice.drafted_by_kind = actor.kind.value
     invoice.version += 1

@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
+from billing.domain.invoicing import InvoiceState
 from billing.domain.period import HourSpan, Month, fit_between, month_hours, month_of
-from billing.models import BillingPeriod, PeriodState
+from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_organization
 from tenants.domain.actors import Actor
 from tenants.models import Organization
@@ -98,6 +99,12 @@ def ensure_months(months: dict[UUID, tuple[Month, Month]], *, actor: Actor, at: 
 def postpone_draft(*, period_id: UUID, at: datetime) -> None:
     """Note that a month could not be drafted, so that the sweep tries all others before it."""
     BillingPeriod.objects.filter(pk=period_id, state=PeriodState.OPEN).update(draft_refused_at=at)
+
+
+def note_checked_draft(*, period_id: UUID, at: datetime) -> None:
+    """Note that a month's draft was compared with its charges."""
+    drafts = Invoice.objects.filter(period=period_id, state=InvoiceState.DRAFT.value)
+    drafts.update(checked_at=at)
 
 
 def _zones(organization_ids: Iterable[UUID]) -> dict[UUID, ZoneInfo]:

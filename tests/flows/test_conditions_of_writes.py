@@ -39,6 +39,7 @@ BY_IF_MATCH = {
 }
 BY_KEY = {
     "POST billing-periods/",
+    "POST billing-periods/pk/review/",
     "POST catalogue-versions/",
     "POST credit-proposals/pk/accept/",
     "POST credit-proposals/pk/dismiss/",
@@ -91,6 +92,7 @@ BY_KEY_IF_GIVEN = {
 }
 ENTRIES = {
     "POST preemption-plans/pk/execute/": 2,
+    "POST billing-periods/pk/review/": 2,
     "POST price-book-assignments/pk/withdraw/": 2,
     "POST price-drafts/pk/publish/": 2,
     "POST prices/pk/withdraw/": 2,

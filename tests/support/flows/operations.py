@@ -236,6 +236,7 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST prices/pk/withdraw/": {"reason": "Wrong."},
     "POST price-book-assignments/pk/withdraw/": {"reason": "Wrong."},
     "POST billing-periods/": {"organization": "{organizations}", "label": "2027-03"},
+    "POST billing-periods/pk/reopen/": {"reason": "A price is wrong."},
     "POST invoices/": {"period": "{billing-periods}"},
 }
 """What an operation is sent beside its address; the others are sent nothing."""

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from billing.domain.price_draft import DraftedPrice
 from billing.models import BillingPeriod, Invoice, PriceBook
 from billing.services import (
+    closing,
     finalizing,
     invoicing,
     periods,
@@ -42,6 +44,15 @@ from tests.support.flows.request_calls import REQUEST_DEEDS
 from tests.support.flows.tenants_calls import TENANTS_DEEDS
 
 Does = Callable[[Estate, Any], object]
+
+
+def _acmes_month(estate: Estate, **state: str) -> UUID:
+    months = BillingPeriod.objects.filter(organization=estate.cast.acme, label="2026-10")
+    months.update(**state)
+    return months.get().pk
+
+
+_IN_REVIEW = {"state": "review", "reviewed_by_id": "0", "reviewed_by_kind": "person"}
 
 
 def frank(estate: Estate) -> Actor:
@@ -172,6 +183,23 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
             invoice_id=Invoice.objects.get(organization=e.cast.umbrella).pk, **who
         ),
         [("billing:invoice:discard", "umbrella")],
+    ),
+    "billing.closing.review_period": (
+        dora,
+        lambda e, who: closing.review_period(period_id=_acmes_month(e, state="open"), **who),
+        [("billing:invoice:draft", "acme"), ("billing:period:review", "acme")],
+    ),
+    "billing.closing.approve_period": (
+        frank,
+        lambda e, who: closing.approve_period(period_id=_acmes_month(e, **_IN_REVIEW), **who),
+        [("billing:period:approve", "acme")],
+    ),
+    "billing.closing.reopen_period": (
+        dora,
+        lambda e, who: closing.reopen_period(
+            period_id=_acmes_month(e, **_IN_REVIEW), reason="No.", **who
+        ),
+        [("billing:period:reopen", "acme")],
     ),
     "billing.finalizing.finalize_invoice": (
         dora,

@@ -1,0 +1,181 @@
+"""Closing months: reviewed, approved and closed; back to open with a reason; nil without use.
+
+Only an open month takes charges, so sending one to review is the cut-off: what was reviewed is what
+closes. Whatever comes later is charged to the next open month.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from billing.domain.closing import PeriodMove, require_period_move
+from billing.domain.document import STANDARD_TERMS, InvoiceTerms
+from billing.domain.errors import FourEyesError, PeriodHasChargesError, ReasonMissingError
+from billing.models import BillingPeriod, Charge, Invoice, PeriodState
+from billing.selectors.locks import lock_organization, lock_period
+from billing.services.invoicing import draft_invoice, require_ready
+from tenants.domain.actors import Actor, ActorKind
+from tenants.services.audit import record
+
+REASON_LENGTH_MAX = 500
+
+
+def review_period(
+    *, period_id: UUID, actor: Actor, at: datetime, terms: InvoiceTerms = STANDARD_TERMS
+) -> BillingPeriod:
+    """Return the month, drafted anew and sent to review: it takes no more charges.
+
+    Args:
+        period_id: An open month that is over, sealed, accrued and free of exceptions.
+        actor: The account that sends it; under four eyes another person approves it.
+        at: When.
+        terms: Issuer and number series of the site.
+
+    Raises:
+        PeriodStateError: It is not open.
+        PeriodNotReadyError: Something is missing; every reason is under `problems`.
+        NothingToInvoiceError: It has no charges.
+    """
+    with transaction.atomic():
+        period = _locked(period_id, PeriodMove.REVIEW)
+        invoice = draft_invoice(period_id=period_id, actor=actor, at=at, terms=terms)
+        period.state = PeriodState.REVIEW.value
+        period.reviewed_by, period.reviewed_by_id = actor.label, actor.id
+        period.reviewed_by_kind, period.reviewed_at = actor.kind.value, at
+        period.save(update_fields=["state", *_REVIEW])
+        _record(
+            period,
+            "review",
+            {"total": invoice.document["total"]["amount"], "currency": invoice.currency},
+            actor=actor,
+            at=at,
+        )
+    return period
+
+
+def approve_period(
+    *, period_id: UUID, actor: Actor, at: datetime, terms: InvoiceTerms = STANDARD_TERMS
+) -> BillingPeriod:
+    """Return the month, approved: its invoice can be finalized.
+
+    Args:
+        period_id: A month in review.
+        actor: The account that approves it.
+        at: When.
+        terms: Whether the four-eyes rule applies.
+
+    Raises:
+        PeriodStateError: It is not in review.
+        FourEyesError: The four-eyes rule applies, and not two people review and approve it.
+    """
+    with transaction.atomic():
+        period = _locked(period_id, PeriodMove.APPROVE)
+        require_another_person(period, actor=actor, terms=terms)
+        mark_approved(period, actor=actor, at=at)
+        _record(period, "approve", {"reviewed_by": period.reviewed_by}, actor=actor, at=at)
+    return period
+
+
+def reopen_period(*, period_id: UUID, reason: str, actor: Actor, at: datetime) -> BillingPeriod:
+    """Return the month, open again: it takes charges, and its review and approval are dropped.
+
+    Args:
+        period_id: A month in review, or approved.
+        reason: Why; people read it in the audit trail.
+        actor: The account that opens it again.
+        at: When.
+
+    Raises:
+        PeriodStateError: It is open already, or closed for good.
+        ReasonMissingError: There is no reason, or one too long.
+    """
+    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX:
+        raise ReasonMissingError("The reason is missing or too long.", field="reason")
+    with transaction.atomic():
+        period = _locked(period_id, PeriodMove.REOPEN)
+        dropped = {
+            "reason": reason.strip(),
+            "was": period.state,
+            "reviewed_by": period.reviewed_by,
+            "approved_by": period.approved_by,
+        }
+        period.state = PeriodState.OPEN.value
+        period.reviewed_by = period.reviewed_by_id = period.reviewed_by_kind = ""
+        period.approved_by = ""
+        period.reviewed_at = period.approved_at = None
+        period.save(update_fields=["state", *_REVIEW, *_APPROVAL])
+        _record(period, "reopen", dropped, actor=actor, at=at)
+    return period
+
+
+def close_nil_period(*, period_id: UUID, actor: Actor, at: datetime) -> BillingPeriod:
+    """Return the month, closed without a document: it had no use, and takes none later.
+
+    Args:
+        period_id: An open month that is over, sealed and accrued.
+        actor: The account that closes it.
+        at: When.
+
+    Raises:
+        PeriodStateError: It is not open.
+        PeriodNotReadyError: Something is missing; every reason is under `problems`.
+        PeriodHasChargesError: It has charges.
+    """
+    with transaction.atomic():
+        period = _locked(period_id, PeriodMove.CLOSE_NIL)
+        require_ready(period, at=at)
+        has_draft = Invoice.objects.filter(period=period).exists()
+        if has_draft or Charge.objects.filter(period=period).exists():
+            raise PeriodHasChargesError("The month has charges.", field="period")
+        period.state, period.closed_at = PeriodState.CLOSED.value, at
+        period.save(update_fields=["state", "closed_at"])
+        _record(period, "close_nil", {}, actor=actor, at=at)
+    return period
+
+
+def require_another_person(period: BillingPeriod, *, actor: Actor, terms: InvoiceTerms) -> None:
+    """Refuse unless the month was sent to review by a person, and another one acts now."""
+    if not terms.is_four_eyes:
+        return
+    person = ActorKind.PERSON.value
+    if period.reviewed_by_kind == person == actor.kind.value and period.reviewed_by_id != actor.id:
+        return
+    raise FourEyesError(
+        "A month is sent to review by one person and approved by another.",
+        facts={"reviewed_by": period.reviewed_by, "approved_by": actor.label},
+    )
+
+
+def mark_approved(period: BillingPeriod, *, actor: Actor, at: datetime) -> None:
+    """Note the approval of a month, in the caller's transaction."""
+    period.state = PeriodState.APPROVED.value
+    period.approved_by, period.approved_at = actor.label, at
+    period.save(update_fields=["state", *_APPROVAL])
+
+
+def _locked(period_id: UUID, move: PeriodMove) -> BillingPeriod:
+    period = lock_period(period_id)
+    lock_organization(period.organization_id)
+    require_period_move(period.state, move, label=period.label)
+    return period
+
+
+def _record(
+    period: BillingPeriod, verb: str, facts: Mapping[str, Any], *, actor: Actor, at: datetime
+) -> None:
+    record(
+        actor=actor,
+        at=at,
+        action=f"billing:period:{verb}",
+        object_kind="billing_period",
+        object_id=period.pk,
+        organization_id=period.organization_id,
+        facts={"period": period.label, **facts},
+    )
+
+
+_REVIEW = ("reviewed_by", "reviewed_by_id", "reviewed_by_kind", "reviewed_at")
+_APPROVAL = ("approved_by", "approved_at")
