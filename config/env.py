@@ -146,8 +146,9 @@ class Environment(BaseSettings):
     ISSUER_ADDRESS: str = ""
     ISSUER_TAX_ID: str = ""
     INVOICE_SERIES: str = Field(default="GL", pattern=r"^[A-Z0-9-]{1,12}$")
+    CREDIT_NOTE_SERIES: str = Field(default="GL-CN", pattern=r"^[A-Z0-9-]{1,12}$")
     INVOICE_FIRST_NUMBER: int = Field(default=1, ge=1, le=900_000)
-    """The first invoice number of each year."""
+    """The first number of invoices, and of credit notes, of each year."""
     METRICS_PORT: int = Field(default=8001, ge=1, le=65_535)
     """Where `serve` answers /metrics, and nothing else."""
     TRUSTED_PROXIES: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()

@@ -79,7 +79,9 @@ _TEXT_OF_LINE: Final = (
     "service_month",
 )
 _NUMBERS_OF_LINE: Final = ("position", "unit_seconds", "unit_hours", "unit_price", "amount")
-COLUMNS: Final = (*_TEXT_OF_INVOICE, *_TEXT_OF_LINE, *_NUMBERS_OF_LINE)
+_BILLED_BEFORE: Final = ("billed_unit_seconds", "billed_amount")
+"""Of the same month and price, by earlier invoices: both quantities are rounded together."""
+COLUMNS: Final = (*_TEXT_OF_INVOICE, *_TEXT_OF_LINE, *_NUMBERS_OF_LINE, *_BILLED_BEFORE)
 
 
 def render_csv(document: Mapping[str, Any]) -> bytes:
@@ -104,6 +106,7 @@ def _record(own: Mapping[str, str], line: Mapping[str, Any]) -> list[str]:
         [_text(own[column]) for column in _TEXT_OF_INVOICE]
         + [_text(values[column]) for column in _TEXT_OF_LINE]
         + [str(line[column]) for column in _NUMBERS_OF_LINE]
+        + [str(line.get(column, 0)) for column in _BILLED_BEFORE]
     )
 
 

@@ -26,6 +26,7 @@ from billing.api.terms import invoice_terms
 from billing.domain.document import file_name_of, unit_hours_text
 from billing.domain.invoicing import InvoiceState
 from billing.models import Invoice, InvoiceLine
+from billing.services.crediting import draft_credit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from tenants.api.conditional import expected_version, if_match
@@ -71,6 +72,7 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
     period = serializers.UUIDField(source="period_id", read_only=True)
     period_label = serializers.CharField(source="period.label", read_only=True)
     reference = serializers.CharField(read_only=True)
+    corrects = serializers.UUIDField(source="corrects_id", read_only=True, allow_null=True)
     total = MoneyField()
 
     class Meta:
@@ -80,6 +82,10 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
             "organization",
             "period",
             "period_label",
+            "kind",
+            "run",
+            "run_reason",
+            "corrects",
             "state",
             "reference",
             "total",
@@ -103,6 +109,27 @@ class InvoiceDetailSerializer(InvoiceSerializer):
         model = Invoice
         fields = (*InvoiceSerializer.Meta.fields, "lines")
         read_only_fields = fields
+
+
+class VoidInputSerializer(StrictSerializer):
+    """Why an invoice is void."""
+
+    reason = serializers.CharField(max_length=500)
+
+
+class CreditedLineSerializer(StrictSerializer):
+    """What is given back of a line."""
+
+    line = serializers.UUIDField()
+    amount = serializers.DecimalField(
+        max_digits=20, decimal_places=4, help_text="Above zero, in the invoice's currency, as text."
+    )
+
+
+class CreditInputSerializer(VoidInputSerializer):
+    """Why and how much is given back."""
+
+    lines = serializers.ListField(child=CreditedLineSerializer(), min_length=1, max_length=1000)
 
 
 class DraftInputSerializer(StrictSerializer):
@@ -165,6 +192,37 @@ class InvoiceViewSet(ReadingViewSet):
             expected_version=expected_version(request),
         )
         return self.answer(finalized)
+
+    @extend_schema(request=VoidInputSerializer)
+    @action(detail=True, methods=["post"])
+    def void(self, request: Request, pk: UUID) -> Response:
+        """Draft the credit note in full, which is answered, and the invoice that replaces it."""
+        fields = self.read(VoidInputSerializer, request)
+        invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
+        note, _ = void_invoice(
+            invoice_id=invoice.pk,
+            reason=fields["reason"],
+            actor=self.actor,
+            at=self.at,
+            terms=invoice_terms(),
+        )
+        return self.answer(note, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=CreditInputSerializer)
+    @action(detail=True, methods=["post"])
+    def credit(self, request: Request, pk: UUID) -> Response:
+        """Draft a credit note that gives back part of some lines of a final invoice."""
+        fields = self.read(CreditInputSerializer, request)
+        invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
+        note = draft_credit(
+            invoice_id=invoice.pk,
+            amounts={part["line"]: part["amount"] for part in fields["lines"]},
+            reason=fields["reason"],
+            actor=self.actor,
+            at=self.at,
+            terms=invoice_terms(),
+        )
+        return self.answer(note, status_code=status.HTTP_201_CREATED)
 
     @extend_schema(responses={204: None})
     @if_match

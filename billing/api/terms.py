@@ -10,6 +10,7 @@ def invoice_terms() -> InvoiceTerms:
     return InvoiceTerms.read(
         settings.ISSUER,
         series=settings.INVOICE_SERIES,
+        credit_series=settings.CREDIT_NOTE_SERIES,
         first_number=settings.INVOICE_FIRST_NUMBER,
         is_four_eyes=settings.FOUR_EYES,
     )

@@ -16,8 +16,15 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any, Final, Self
 
-from billing.domain.invoicing import InvoiceState, Line, total_of
-from billing.domain.money import SECONDS_PER_HOUR, Money, decimal_of, minor_digits, round_half_up
+from billing.domain.invoicing import InvoiceKind, InvoiceState, Line, total_of
+from billing.domain.money import (
+    SECONDS_PER_HOUR,
+    Money,
+    decimal_of,
+    minor_digits,
+    price_of,
+    round_half_up,
+)
 from billing.domain.period import HourSpan
 
 SCHEMA: Final = "gpu-ledger/invoice/1"
@@ -45,26 +52,39 @@ class InvoiceTerms:
 
     Attributes:
         series: Prefix of every number; the year of issue follows.
-        first_number: The first number of each year.
+        credit_series: Prefix of the numbers of credit notes.
+        first_number: The first number of each year, of either.
         is_four_eyes: Whether two people have to draft and finalize an invoice.
     """
 
     issuer: Party = field(default_factory=lambda: Party(name="GPU Platform"))
     series: str = "GL"
+    credit_series: str = "GL-CN"
     first_number: int = 1
     is_four_eyes: bool = True
 
     @classmethod
     def read(
-        cls, issuer: Mapping[str, str], *, series: str, first_number: int, is_four_eyes: bool
+        cls,
+        issuer: Mapping[str, str],
+        *,
+        series: str,
+        credit_series: str,
+        first_number: int,
+        is_four_eyes: bool,
     ) -> Self:
         """Return the terms from plain settings."""
         return cls(
             issuer=Party(**issuer),
             series=series,
+            credit_series=credit_series,
             first_number=first_number,
             is_four_eyes=is_four_eyes,
         )
+
+    def series_of(self, kind: str) -> str:
+        """Return the prefix of the numbers of a kind of document."""
+        return self.credit_series if kind == InvoiceKind.CREDIT_NOTE else self.series
 
 
 STANDARD_TERMS: Final = InvoiceTerms()
@@ -88,9 +108,12 @@ def compose_document(
     currency: str,
     drafted_at: datetime,
 ) -> Document:
-    """Return the draft's document; it has no number yet."""
+    """Return the draft's document; it has no number yet. One below zero is a credit note."""
     composed = tuple(lines)
+    total = _totals(composed, currency=currency)
+    is_credit = total_of(composed, currency=currency).amount < 0
     return {
+        **({"kind": InvoiceKind.CREDIT_NOTE.value} if is_credit else {}),
         "schema": SCHEMA,
         "state": InvoiceState.DRAFT.value,
         "reference": "",
@@ -98,8 +121,7 @@ def compose_document(
         "drafted_at": utc_text(drafted_at),
         "currency": currency,
         "minor_digits": minor_digits(currency),
-        "issuer": _party(issuer),
-        "customer": _party(customer),
+        **parties_text(issuer=issuer, customer=customer),
         "period": {
             "label": period.label,
             "time_zone": period.time_zone,
@@ -108,6 +130,34 @@ def compose_document(
             "hours": period.span.hours,
         },
         "lines": [_line(line, own_month=period.label) for line in composed],
+        "subtotals": [
+            {"project": slug, **_totals(tuple(part), currency=currency)}
+            for slug, part in groupby(composed, key=lambda line: line.project)
+        ],
+        "total": total,
+    }
+
+
+def credit_document(
+    invoice: Mapping[str, Any], *, lines: Iterable[Line], drafted_at: datetime
+) -> Document:
+    """Return the draft of a credit note, for the parties and the month of a final invoice.
+
+    Args:
+        invoice: The document that is credited.
+        lines: What is given back; every amount is below zero, or zero.
+        drafted_at: When.
+    """
+    composed, currency = tuple(lines), invoice["currency"]
+    return {
+        **invoice,
+        "kind": InvoiceKind.CREDIT_NOTE.value,
+        "corrects": invoice["reference"],
+        "state": InvoiceState.DRAFT.value,
+        "reference": "",
+        "issued_at": None,
+        "drafted_at": utc_text(drafted_at),
+        "lines": [_line(line, own_month=invoice["period"]["label"]) for line in composed],
         "subtotals": [
             {"project": slug, **_totals(tuple(part), currency=currency)}
             for slug, part in groupby(composed, key=lambda line: line.project)
@@ -176,6 +226,11 @@ def clean_text(text: str) -> str:
     ).strip()
 
 
+def parties_text(*, issuer: Party, customer: Party) -> dict[str, dict[str, str]]:
+    """Return issuer and customer as a document shows them."""
+    return {"issuer": _party(issuer), "customer": _party(customer)}
+
+
 def _party(party: Party) -> dict[str, str]:
     return {key: clean_text(value) for key, value in asdict(party).items()}
 
@@ -195,6 +250,24 @@ def _line(line: Line, *, own_month: str) -> dict[str, Any]:
         "unit_hours": unit_hours_text(line.unit_seconds),
         "unit_price": price_text(line.unit_price, digits=digits),
         "amount": amount_text(line.amount),
+        **(_billed_before(line) if line.billed_unit_seconds else {}),
+    }
+
+
+def _billed_before(line: Line) -> dict[str, Any]:
+    """Return what shows how a line was rounded: the whole month's use less what was billed of it.
+
+    The amount is that of both quantities together, less that of the first alone.
+    """
+    before = price_of(
+        line.billed_unit_seconds, unit_price=line.unit_price, currency=line.amount.currency
+    )
+    return {
+        "billed_unit_seconds": line.billed_unit_seconds,
+        "billed_unit_hours": unit_hours_text(line.billed_unit_seconds),
+        "billed_amount": amount_text(before),
+        "whole_unit_hours": unit_hours_text(line.billed_unit_seconds + line.unit_seconds),
+        "whole_amount": amount_text(before + line.amount),
     }
 
 

@@ -214,13 +214,6 @@ class PeriodHasChargesError(ConflictError):
     remedy = "Draft its invoice and finalize it."
 
 
-class ReasonMissingError(InvalidInputError):
-    """There is no reason, or one too long."""
-
-    code = "reason_missing"
-    remedy = "Give a reason of at most 500 characters; it is kept in the audit trail."
-
-
 class NothingToInvoiceError(ConflictError):
     """The period has no charges."""
 
@@ -239,24 +232,35 @@ class InvoiceFinalError(ConflictError):
     """The invoice is final and is never changed."""
 
     code = "invoice_is_final"
-    remedy = "Correct a final invoice by a credit note."
+    remedy = "Credit it, or void and replace it: POST /api/v1/invoices/{id}/credit/ or /void/."
 
 
-class InvoiceNegativeError(ConflictError):
-    """Corrections give back more than the month has used; an invoice asks for money."""
+class NotCreditableError(ConflictError):
+    """Only a final invoice of the latest run is credited, and none twice."""
 
-    code = "invoice_total_negative"
-    remedy = (
-        "Keep the draft: the month stays open and takes later corrections. What is left is paid "
-        "back by a credit note."
-    )
+    code = "invoice_not_creditable"
+    remedy = "Choose the final invoice that is in force; finalize or discard its drafted run first."
+
+
+class CreditTooLargeError(ConflictError):
+    """More would be given back than is left of a line."""
+
+    code = "credit_too_large"
+    remedy = "Give back at most what is left of the line after earlier credit notes."
+
+
+class CreditInvalidError(InvalidInputError):
+    """The credit names no line, a line of another invoice, or no amount above zero."""
+
+    code = "credit_invalid"
+    remedy = "Name lines of this invoice, each once, with an amount in its currency above zero."
 
 
 class DraftStaleError(ConflictError):
-    """Charges or lines have changed since the draft was made."""
+    """Charges, lines, issuer or customer have changed since the draft was made."""
 
     code = "invoice_draft_is_stale"
-    remedy = "Draft the period again and review it."
+    remedy = "Draft the period again and review it; a month in review is opened again first."
 
 
 class FourEyesError(ForbiddenError):

@@ -209,6 +209,13 @@ class InvoiceState(StrEnum):
     FINAL = "final"
 
 
+class InvoiceKind(StrEnum):
+    """Which sort of document it is: one asks for money, the other gives it back."""
+
+    INVOICE = "invoice"
+    CREDIT_NOTE = "credit_note"
+
+
 class InvoiceMove(StrEnum):
     """What can be done to an invoice."""
 

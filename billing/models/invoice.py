@@ -3,11 +3,12 @@
 from django.db import models
 from django.db.models import Q
 
-from billing.domain.invoicing import InvoiceState, reference_of
+from billing.domain.invoicing import InvoiceKind, InvoiceState, reference_of
 from billing.models.period import BillingPeriod
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization, Project
 
+KIND_CHOICES = [(kind.value, kind.value.replace("_", " ").capitalize()) for kind in InvoiceKind]
 STATE_CHOICES = [(state.value, state.value.capitalize()) for state in InvoiceState]
 
 
@@ -33,13 +34,26 @@ class InvoiceSeries(models.Model):
 
 
 class Invoice(models.Model):
-    """What an organization owes for a period."""
+    """What an organization owes for a period, or is given back: one document of a billing run.
+
+    Run 1 is the month; each later one credits a final invoice, and may replace it.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     organization = models.ForeignKey(
         Organization, on_delete=models.PROTECT, related_name="invoices"
     )
     period = models.ForeignKey(BillingPeriod, on_delete=models.PROTECT, related_name="invoices")
+    kind = models.CharField(
+        max_length=16, choices=KIND_CHOICES, default=InvoiceKind.INVOICE.value, db_default="invoice"
+    )
+    run = models.PositiveSmallIntegerField(default=1, db_default=1)
+    run_reason = models.CharField(max_length=500, blank=True, default="", db_default="")
+    """Why there is a later run."""
+    corrects = models.ForeignKey(
+        "self", on_delete=models.PROTECT, related_name="credit_notes", null=True, blank=True
+    )
+    """The final invoice that a credit note of a later run gives money back for."""
     state = models.CharField(max_length=16, choices=STATE_CHOICES, default=InvoiceState.DRAFT.value)
     series = models.CharField(max_length=20)
     """The prefix of a draft; with the year of issue, such as "GL-2026", once it is final."""
@@ -69,7 +83,16 @@ class Invoice(models.Model):
     class Meta:
         ordering = ["-period__label", "organization__slug"]
         constraints = [
-            models.UniqueConstraint(fields=["organization", "period"], name="invoice_unique"),
+            models.UniqueConstraint(
+                fields=["organization", "period", "run"],
+                condition=Q(corrects__isnull=True),
+                name="invoice_unique",
+            ),
+            models.UniqueConstraint(
+                fields=["organization", "period", "run"],
+                condition=Q(corrects__isnull=False),
+                name="invoice_credit_unique",
+            ),
             models.UniqueConstraint(fields=["series", "number"], name="invoice_number_unique"),
             models.CheckConstraint(
                 condition=Q(state=InvoiceState.DRAFT.value, number__isnull=True)

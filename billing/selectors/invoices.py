@@ -61,13 +61,21 @@ def _fact(invoice: Invoice) -> InvoiceFact:
     )
 
 
-def charge_sums(period: BillingPeriod) -> tuple[ChargeSum, ...]:
+def charge_sums(period: BillingPeriod, *, replaced_id: UUID | None = None) -> tuple[ChargeSum, ...]:
     """Return the unit-seconds charged to a period, by project, month, size, group and price.
 
     Charges of hours before the period are grouped by their month. Each sum has the unit-seconds
-    that final invoices billed for the same key. One statement.
+    that final documents billed for the same key. One statement.
+
+    Args:
+        period: The period.
+        replaced_id: A final invoice that counts for nothing: it is credited in full.
     """
-    given = {"period": period.pk, "organization": period.organization_id}
+    given = {
+        "period": period.pk,
+        "organization": period.organization_id,
+        "replaced": replaced_id,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_SUMS, given)
         rows = cursor.fetchall()

@@ -65,9 +65,9 @@ def lock_invoice(invoice_id: UUID) -> Invoice:
 
 
 def lock_invoice_of(period: BillingPeriod) -> Invoice | None:
-    """Return a period's invoice, locked; take the period and organization first."""
+    """Return the invoice of a period's first run, locked; take the organization first."""
     rows = Invoice.objects.select_for_update(of=("self",), no_key=True)
-    return rows.filter(period=period).first()
+    return rows.filter(period=period, run=1).first()
 
 
 def lock_price_draft(draft_id: UUID) -> PriceDraft:

@@ -1,7 +1,8 @@
 """Which charges a line is about: those of its invoice's period that have its key.
 
 A line has the whole key: project, size, price group, price and month of service. A charge belongs
-to the line of its period's final invoice with its key, so that no charge is ever written again.
+to the line with its key on the last final invoice of its period, so that no charge is ever written
+again.
 """
 
 from typing import Any, Final
@@ -38,11 +39,12 @@ billed AS MATERIALIZED (
          sum(l.unit_seconds) AS unit_seconds
     FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
    WHERE i.organization_id = %(organization)s AND i.state = 'final'
+     AND i.id IS DISTINCT FROM %(replaced)s
      AND coalesce(l.service_period_id, i.period_id)
          IN (SELECT coalesce(month_id, %(period)s) FROM keyed)
    GROUP BY 1, 2, 3, 4, 5
 )"""
-"""What final invoices billed of the months in `keyed`, by key."""
+"""What final documents billed of the months in `keyed`, by key, but for one that is replaced."""
 
 
 def with_line(charges: QuerySet[Charge]) -> QuerySet[Any]:
@@ -51,19 +53,22 @@ def with_line(charges: QuerySet[Charge]) -> QuerySet[Any]:
         Q(service_period__isnull=True, invoice__period__hours__contains=OuterRef("window_start"))
         | Q(service_period__hours__contains=OuterRef("window_start")),
         invoice__period=OuterRef("period"),
+        invoice__corrects__isnull=True,
         invoice__state=InvoiceState.FINAL.value,
         project=OuterRef("project"),
         size=OuterRef("size"),
         price_group=OuterRef("price_group"),
         unit_price=OuterRef("unit_price"),
     )
-    return charges.annotate(line_id=Subquery(lines.order_by().values("pk")[:1]))
+    return charges.annotate(line_id=Subquery(lines.order_by("-invoice__run").values("pk")[:1]))
 
 
 def charges_of_line(charges: QuerySet[Charge], line_id: UUID) -> QuerySet[Charge]:
     """Return the charges that belong to a line of a final invoice; none of any other."""
     line = (
-        InvoiceLine.objects.filter(pk=line_id, invoice__state=InvoiceState.FINAL.value)
+        InvoiceLine.objects.filter(
+            pk=line_id, invoice__state=InvoiceState.FINAL.value, invoice__corrects=None
+        )
         .select_related("service_period", "invoice__period")
         .first()
     )
@@ -83,7 +88,9 @@ def charges_of_line(charges: QuerySet[Charge], line_id: UUID) -> QuerySet[Charge
 
 def charges_of_invoice(charges: QuerySet[Charge], invoice_id: UUID) -> QuerySet[Charge]:
     """Return the charges of a final invoice; none of a draft."""
-    final = Invoice.objects.filter(pk=invoice_id, state=InvoiceState.FINAL.value).order_by()
+    final = Invoice.objects.filter(
+        pk=invoice_id, state=InvoiceState.FINAL.value, corrects=None
+    ).order_by()
     return charges.filter(period__in=final.values("period"))
 
 

@@ -39,7 +39,8 @@ _IS_FINAL: Final = """EXISTS (
 _CLOSED: Final = """
 SELECT i.id, i.organization_id, i.period_id, i.series, i.number
   FROM billing_invoice i
- WHERE i.state = 'final' AND (%(after)s::uuid IS NULL OR i.id > %(after)s::uuid)
+ WHERE i.state = 'final' AND i.corrects_id IS NULL
+   AND (%(after)s::uuid IS NULL OR i.id > %(after)s::uuid)
  ORDER BY i.id LIMIT %(most)s
 """
 _LINES: Final = f"""

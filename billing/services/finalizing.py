@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import OperationalError, connection, transaction
+from django.db.models import F
 
 from billing.domain.closing import PeriodMove, require_period_move
 from billing.domain.document import (
@@ -16,16 +17,18 @@ from billing.domain.document import (
     canonical_text,
     digest_of,
     issue_document,
+    parties_text,
 )
-from billing.domain.errors import DraftStaleError, FourEyesError, InvoiceNegativeError
+from billing.domain.errors import DraftStaleError, FourEyesError
 from billing.domain.invoicing import InvoiceMove, InvoiceState, require_move
 from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
 from billing.selectors.membership import BILLED, KEYED
 from billing.services.closing import mark_approved, require_another_person
-from billing.services.invoicing import require_ready
+from billing.services.invoicing import customer_of, require_ready
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor, ActorKind
+from tenants.models import Organization
 from tenants.services.audit import record
 from tenants.services.changing import require_version
 
@@ -61,8 +64,8 @@ def finalize_invoice(
         FourEyesError: The four-eyes rule applies, and not two people drafted, or sent to review,
             and finalize it.
         PeriodNotReadyError: Something came up since the draft; every reason is under `problems`.
-        InvoiceNegativeError: Its total is below zero.
-        DraftStaleError: The period's charges are no longer those of the draft.
+        DraftStaleError: The period's charges, or issuer or customer, are no longer those of the
+            draft.
         Invoice.DoesNotExist: There is none.
     """
     period_id = Invoice.objects.values_list("period", flat=True).get(pk=invoice_id)
@@ -70,32 +73,48 @@ def finalize_invoice(
         _wait_longer()
         prefer_hash_joins()
         period = lock_period(period_id)
-        lock_organization(period.organization_id)
+        organization = lock_organization(period.organization_id)
         invoice = lock_invoice(invoice_id)
         if invoice.state == InvoiceState.FINAL.value:
             return invoice
         require_move(invoice.state, InvoiceMove.FINALIZE, reference=invoice.reference)
         require_version(row=invoice, expected_version=expected_version, actor=actor)
         _require_review(period, invoice, actor=actor, terms=terms, at=at)
-        _require_amount(invoice)
-        _require_fresh(invoice)
-        _freeze(invoice, actor=actor, terms=terms)
-        _close(period, at=invoice.finalized_at)
-        record(
-            actor=actor,
-            at=at,
-            action="billing:invoice:finalize",
-            object_kind="invoice",
-            object_id=invoice.pk,
-            organization_id=invoice.organization_id,
-            facts={
-                "reference": invoice.reference,
-                "total": invoice.document["total"]["amount"],
-                "currency": invoice.currency,
-                "content_sha256": invoice.content_sha256,
-            },
-        )
-    return invoice
+        documents = _documents_of_run(invoice)
+        for document in documents:
+            if document.corrects_id is None:
+                _require_fresh(document)
+                _require_parties(document, organization, terms=terms)
+            _finalize(document, actor=actor, terms=terms, at=at)
+            if period.state != PeriodState.CLOSED:
+                _close(period, at=document.finalized_at)
+        return next(document for document in documents if document.pk == invoice_id)
+
+
+def _documents_of_run(invoice: Invoice) -> list[Invoice]:
+    """Return the drafts that become final together: what gives money back first."""
+    drafts = Invoice.objects.select_for_update(of=("self",), no_key=True).filter(
+        period=invoice.period_id, run=invoice.run, state=InvoiceState.DRAFT.value
+    )
+    return list(drafts.order_by(F("corrects_id").asc(nulls_last=True)))
+
+
+def _finalize(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms, at: datetime) -> None:
+    _freeze(invoice, actor=actor, terms=terms)
+    record(
+        actor=actor,
+        at=at,
+        action="billing:invoice:finalize",
+        object_kind="invoice",
+        object_id=invoice.pk,
+        organization_id=invoice.organization_id,
+        facts={
+            "reference": invoice.reference,
+            "total": invoice.document["total"]["amount"],
+            "currency": invoice.currency,
+            "content_sha256": invoice.content_sha256,
+        },
+    )
 
 
 def _wait_longer() -> None:
@@ -110,6 +129,9 @@ def _require_review(
 
     A month in review takes no charges, so that it stays as ready as it was.
     """
+    if invoice.run > 1:
+        _require_four_eyes(invoice, actor=actor, terms=terms)
+        return
     require_period_move(period.state, PeriodMove.FINALIZE, label=period.label)
     if period.state == PeriodState.OPEN:
         _require_four_eyes(invoice, actor=actor, terms=terms)
@@ -136,20 +158,13 @@ def _require_four_eyes(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -
         )
 
 
-def _require_amount(invoice: Invoice) -> None:
-    if invoice.total < 0:
-        raise InvoiceNegativeError(
-            "Corrections give back more than the month has used.",
-            facts={"total": invoice.document["total"]["amount"], "currency": invoice.currency},
-        )
-
-
 def _require_fresh(invoice: Invoice) -> None:
     """Hold the lines equal to the charges of the period with their keys."""
     given = {
         "invoice": invoice.pk,
         "period": invoice.period_id,
         "organization": invoice.organization_id,
+        "replaced": None,
     }
     with connection.cursor() as cursor:
         cursor.execute(_DIFFERENCES, given)
@@ -158,6 +173,22 @@ def _require_fresh(invoice: Invoice) -> None:
         raise DraftStaleError(
             "The charges of the period have changed since the draft was made.",
             facts={"differences": differences},
+        )
+
+
+def _require_parties(invoice: Invoice, organization: Organization, *, terms: InvoiceTerms) -> None:
+    """Refuse a draft that shows another issuer or customer than they are now."""
+    printed = parties_text(issuer=terms.issuer, customer=customer_of(organization))
+    changed = sorted(
+        f"{party}.{name}"
+        for party, fields in printed.items()
+        for name, text in fields.items()
+        if invoice.document[party].get(name) != text
+    )
+    if changed:
+        raise DraftStaleError(
+            "What is printed of issuer or customer has changed since the draft was made.",
+            facts={"changed": ", ".join(changed)},
         )
 
 

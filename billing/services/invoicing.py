@@ -20,6 +20,7 @@ from billing.domain.document import (
 )
 from billing.domain.errors import NothingToInvoiceError, PeriodNotReadyError
 from billing.domain.invoicing import (
+    InvoiceKind,
     InvoiceMove,
     InvoiceState,
     Line,
@@ -82,33 +83,18 @@ def draft_invoice(
         lines = compose_lines(charge_sums(period), currency=organization.billing_currency)
         if not lines:
             raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
-        document = _compose(period, organization, lines, terms=terms, at=at)
+        document = compose_month(period, organization, lines, terms=terms, at=at)
         if is_kept_if_same and earlier is not None and _is_same(earlier.document, document):
             return earlier
         invoice = earlier or Invoice(organization=organization, period=period, version=0)
-        _fill(invoice, document, lines, terms=terms, actor=actor, at=at)
-        record(
-            actor=actor,
-            at=at,
-            action="billing:invoice:draft",
-            object_kind="invoice",
-            object_id=invoice.pk,
-            organization_id=organization.pk,
-            facts={
-                "period": period.label,
-                "total": invoice.document["total"]["amount"],
-                "currency": invoice.currency,
-                "lines": len(lines),
-                "version": invoice.version,
-            },
-        )
+        fill_draft(invoice, document, lines, terms=terms, actor=actor, at=at)
     return invoice
 
 
 def discard_draft(
     *, invoice_id: UUID, actor: Actor, at: datetime, expected_version: int | None = None
 ) -> None:
-    """Delete a draft; its charges stay unbilled.
+    """Delete a draft, with the others of its run; its charges stay unbilled.
 
     Args:
         invoice_id: The draft.
@@ -127,7 +113,8 @@ def discard_draft(
         lock_organization(period.organization_id)
         invoice = lock_invoice(invoice_id)
         require_move(invoice.state, InvoiceMove.DISCARD, reference=invoice.reference)
-        require_period_move(period.state, PeriodMove.DRAFT, label=period.label)
+        if invoice.run == 1:
+            require_period_move(period.state, PeriodMove.DRAFT, label=period.label)
         require_version(row=invoice, expected_version=expected_version, actor=actor)
         record(
             actor=actor,
@@ -138,7 +125,7 @@ def discard_draft(
             organization_id=period.organization_id,
             facts={"period": period.label, "version": invoice.version},
         )
-        invoice.delete()
+        Invoice.objects.filter(period=period, run=invoice.run).delete()
 
 
 def require_ready(period: BillingPeriod, *, at: datetime) -> None:
@@ -154,7 +141,7 @@ def require_ready(period: BillingPeriod, *, at: datetime) -> None:
         )
 
 
-def _compose(
+def compose_month(
     period: BillingPeriod,
     organization: Organization,
     lines: Sequence[Line],
@@ -162,9 +149,10 @@ def _compose(
     terms: InvoiceTerms,
     at: datetime,
 ) -> Document:
+    """Return the document of a month's lines."""
     return compose_document(
         issuer=terms.issuer,
-        customer=_customer(organization),
+        customer=customer_of(organization),
         period=_period_facts(period, organization),
         lines=lines,
         currency=organization.billing_currency,
@@ -177,7 +165,7 @@ def _is_same(one: Document, other: Document) -> bool:
     return {**one, "drafted_at": None} == {**other, "drafted_at": None}
 
 
-def _fill(
+def fill_draft(
     invoice: Invoice,
     document: Document,
     lines: Sequence[Line],
@@ -186,9 +174,11 @@ def _fill(
     actor: Actor,
     at: datetime,
 ) -> None:
+    """Write a draft and its lines, with the audit entry of it."""
     currency = document["currency"]
     invoice.state = InvoiceState.DRAFT.value
-    invoice.series = terms.series
+    invoice.kind = document.get("kind", InvoiceKind.INVOICE.value)
+    invoice.series = terms.series_of(invoice.kind)
     invoice.currency = currency
     invoice.total = require_amounts(lines, currency=currency).amount
     invoice.unit_seconds = sum(line.unit_seconds for line in lines)
@@ -199,9 +189,26 @@ def _fill(
     invoice.save()
     InvoiceLine.objects.filter(invoice=invoice).delete()
     InvoiceLine.objects.bulk_create([_row(invoice, line) for line in lines])
+    record(
+        actor=actor,
+        at=at,
+        action="billing:invoice:draft",
+        object_kind="invoice",
+        object_id=invoice.pk,
+        organization_id=invoice.organization_id,
+        facts={
+            "period": invoice.period.label,
+            "total": invoice.document["total"]["amount"],
+            "currency": invoice.currency,
+            "lines": len(lines),
+            "version": invoice.version,
+            **({"run": invoice.run, "reason": invoice.run_reason} if invoice.run > 1 else {}),
+        },
+    )
 
 
-def _customer(organization: Organization) -> Party:
+def customer_of(organization: Organization) -> Party:
+    """Return an organization as it is printed."""
     return Party(
         name=organization.name,
         address=organization.billing_address,

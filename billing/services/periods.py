@@ -103,7 +103,7 @@ def postpone_draft(*, period_id: UUID, at: datetime) -> None:
 
 def note_checked_draft(*, period_id: UUID, at: datetime) -> None:
     """Note that a month's draft was compared with its charges."""
-    drafts = Invoice.objects.filter(period=period_id, state=InvoiceState.DRAFT.value)
+    drafts = Invoice.objects.filter(period=period_id, run=1, state=InvoiceState.DRAFT.value)
     drafts.update(checked_at=at)
 
 

@@ -49,6 +49,7 @@ FOUR_EYES: bool
 ISSUER: dict[str, str]
 INVOICE_SERIES: str
 INVOICE_FIRST_NUMBER: int
+CREDIT_NOTE_SERIES: str
 METRICS_PORT: int
 TRUSTED_PROXIES: list[IPv4Network | IPv6Network]
 AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]]
@@ -150,6 +151,7 @@ def _invoice_settings(env: Environment) -> dict[str, Any]:
         },
         "INVOICE_SERIES": env.INVOICE_SERIES,
         "INVOICE_FIRST_NUMBER": env.INVOICE_FIRST_NUMBER,
+        "CREDIT_NOTE_SERIES": env.CREDIT_NOTE_SERIES,
     }
 
 
@@ -301,6 +303,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "LifecycleStateEnum": "tenants.models.organization.LifecycleState",
         "InvoiceStateEnum": [("draft", "Draft"), ("final", "Final")],
+        "InvoiceKindEnum": [("invoice", "Invoice"), ("credit_note", "Credit note")],
         "PriceDraftStateEnum": "billing.models.price_draft.PriceDraftState",
         "RepricingStateEnum": "billing.models.repricing.RepricingState",
         "SizeEnum": "quotas.models.limit.SIZE_CHOICES",

@@ -219,6 +219,7 @@ def _finalized(period: BillingPeriod) -> Invoice:
     terms = InvoiceTerms.read(
         settings.ISSUER,
         series=settings.INVOICE_SERIES,
+        credit_series=settings.CREDIT_NOTE_SERIES,
         first_number=settings.INVOICE_FIRST_NUMBER,
         is_four_eyes=settings.FOUR_EYES,
     )

@@ -41,6 +41,7 @@ NOT_DEEDS = {
     "tenants.identity.sign_in.fail_attempt",
     "tenants.identity.sign_in.succeed_attempt",
     "billing.closing.mark_approved",
+    "billing.invoicing.fill_draft",
     "billing.periods.ensure_months",
     "billing.periods.ensure_periods",
     "billing.price_history.publish_assignment",
@@ -134,6 +135,8 @@ SWEEPS = {
 }
 """What the service does by itself; the tests of each say what it leaves."""
 ELSEWHERE = {
+    "billing.crediting.draft_credit",
+    "billing.crediting.void_invoice",
     "tenants.identity.account_changes.confirm_address",
     "tenants.identity.invitations.accept_invitation",
     "tenants.identity.password_links.ask_password_link",
@@ -148,7 +151,7 @@ ELSEWHERE = {
     "quotas.preemption.resuming.resume_jobs",
 }
 """Needs a link, the host, a browser, the owner of the tables, a window that waits for a person, two
-sources, or a suspended Job; the tests of each app have them."""
+sources, a final invoice, or a suspended Job; the tests of each app have them."""
 
 
 def services() -> Iterator[str]:

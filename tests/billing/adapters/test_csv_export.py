@@ -23,7 +23,7 @@ def test_a_line_is_exactly_this_record() -> None:
     assert header == ",".join(f'"{column}"' for column in COLUMNS)
     assert record == (
         '"","draft","","Acme","2026-10","EUR","llm","LLM","CC-1","small","H100/whole",'
-        '"Small unit, H100 whole device","2026-10",1,5400,1.500000,2.50,3.75'
+        '"Small unit, H100 whole device","2026-10",1,5400,1.500000,2.50,3.75,0,0'
     )
     assert rest == ""
 
@@ -46,7 +46,7 @@ def test_a_formula_behind_spaces_is_guarded_too() -> None:
 def test_numbers_are_left_as_they_are() -> None:
     content = render_csv(make_document(lines=[("llm", "small", "H100/whole", "2", -3600)]))
 
-    assert content.decode().rstrip().endswith("1,-3600,-1.000000,2.00,-2.00")
+    assert content.decode().rstrip().endswith("1,-3600,-1.000000,2.00,-2.00,0,0")
 
 
 @given(name=st.text(min_size=1, max_size=30), customer=st.text(max_size=30))

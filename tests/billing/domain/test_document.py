@@ -183,13 +183,13 @@ def test_a_price_has_its_currencys_digits_and_none_that_say_nothing(
 
 
 def test_terms_are_read_from_plain_settings() -> None:
-    terms = InvoiceTerms.read(
-        {"name": "Site", "address": "", "tax_id": "X"},
-        series="S",
-        first_number=7,
-        is_four_eyes=False,
-    )
+    own: dict[str, Any] = {
+        "series": "S",
+        "credit_series": "C",
+        "first_number": 7,
+        "is_four_eyes": False,
+    }
+    terms = InvoiceTerms.read({"name": "Site", "address": "", "tax_id": "X"}, **own)
 
-    assert terms == InvoiceTerms(
-        Party(name="Site", tax_id="X"), series="S", first_number=7, is_four_eyes=False
-    )
+    assert terms == InvoiceTerms(Party(name="Site", tax_id="X"), **own)
+    assert (terms.series_of("invoice"), terms.series_of("credit_note")) == ("S", "C")

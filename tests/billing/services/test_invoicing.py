@@ -181,12 +181,12 @@ def test_a_period_without_charges_has_nothing_to_invoice() -> None:
 def test_a_final_period_is_not_drafted_again() -> None:
     ledger = month_of_use([("llm", 3600)])
     invoice = draft(ledger)
-    finalize_invoice(invoice_id=invoice.pk, actor=ERIC, at=AT)
+    finalize_invoice(invoice_id=invoice.pk, actor=ERIC, at=AT, terms=TERMS)
 
     with pytest.raises(InvoiceFinalError) as refused:
         draft(ledger)
 
-    assert refused.value.facts["reference"] == "S-2026-000001"
+    assert refused.value.facts["reference"] == Invoice.objects.get().reference
     assert Invoice.objects.get().version == 2
 
 
@@ -214,7 +214,7 @@ def test_a_draft_made_again_since_is_not_discarded() -> None:
 
 def test_a_final_invoice_is_not_discarded() -> None:
     ledger = month_of_use([("llm", 3600)])
-    invoice = finalize_invoice(invoice_id=draft(ledger).pk, actor=ERIC, at=AT)
+    invoice = finalize_invoice(invoice_id=draft(ledger).pk, actor=ERIC, at=AT, terms=TERMS)
 
     with pytest.raises(InvoiceFinalError):
         discard_draft(invoice_id=invoice.pk, actor=DORA, at=AT)

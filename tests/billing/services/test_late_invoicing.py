@@ -9,10 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billing.adapters.documents import render_csv
+from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.errors import (
     DraftStaleError,
-    InvoiceNegativeError,
     NothingToInvoiceError,
     PeriodNotReadyError,
 )
@@ -144,7 +143,7 @@ def test_the_third_month_goes_on_from_what_both_billed(
     assert invoice.lines.get().billed_unit_seconds == 2002
 
 
-def test_more_given_back_than_used_is_drafted_but_not_finalized(
+def test_more_given_back_than_used_is_a_credit_note_and_the_month_closes(
     ledger: Ledger, window: MeteringWindow
 ) -> None:
     november(ledger, 60)
@@ -152,16 +151,34 @@ def test_more_given_back_than_used_is_drafted_but_not_finalized(
     negative = draft(ledger.organization, "2026-11", at=DECEMBER)
     assert negative.document["total"]["amount"] == "-0.53"
 
-    with pytest.raises(InvoiceNegativeError) as refused:
-        finalize(negative, at=DECEMBER)
+    final = finalize(negative, at=DECEMBER)
 
-    assert refused.value.code == "invoice_total_negative"
-    assert refused.value.facts == {"total": "-0.53", "currency": "EUR"}
-    negative.refresh_from_db()
-    assert (negative.state, negative.number) == ("draft", None)
-    assert InvoiceSeries.objects.get().next_number == 2
-    assert BillingPeriod.objects.get(label="2026-11").state == "open"
-    assert unbilled_charges(Charge.objects.all()).count() == 2
+    assert (final.kind, final.number, str(final.total)) == ("credit_note", 1, "-0.5300")
+    assert final.reference == f"GL-CN-{final.issue_year}-000001"
+    assert final.document["kind"] == "credit_note"
+    assert BillingPeriod.objects.get(label="2026-11").state == "closed"
+    assert not unbilled_charges(Charge.objects.all()).exists()
+    assert set(InvoiceSeries.objects.values_list("code", "next_number")) == {
+        (f"GL-{final.issue_year}", 2),
+        (f"GL-CN-{final.issue_year}", 2),
+    }
+
+
+def test_a_late_line_can_be_checked_from_the_document(
+    ledger: Ledger, window: MeteringWindow
+) -> None:
+    november(ledger)
+    accrue_late(correct(window, ledger.llm, 1001))
+
+    invoice = draft(ledger.organization, "2026-11", at=DECEMBER)
+
+    late = invoice.document["lines"][1]
+    assert (late["unit_seconds"], late["amount"]) == (1001, "0.55")
+    assert (late["billed_unit_seconds"], late["billed_amount"]) == (1001, "0.56")
+    assert (late["whole_unit_hours"], late["whole_amount"]) == ("0.556111", "1.11")
+    assert "billed_amount" not in invoice.document["lines"][0]
+    assert b",0.55,1001,0.56\r\n" in render_csv(invoice.document)
+    assert render_pdf(invoice.document).startswith(b"%PDF-")
 
 
 def test_a_draft_is_stale_once_another_invoice_billed_more_of_the_same_month(

@@ -238,6 +238,11 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST billing-periods/": {"organization": "{organizations}", "label": "2027-03"},
     "POST billing-periods/pk/reopen/": {"reason": "A price is wrong."},
     "POST invoices/": {"period": "{billing-periods}"},
+    "POST invoices/pk/credit/": {
+        "reason": "Broken.",
+        "lines": [{"line": "00000000-0000-0000-0000-000000000001", "amount": "1.00"}],
+    },
+    "POST invoices/pk/void/": {"reason": "Address."},
 }
 """What an operation is sent beside its address; the others are sent nothing."""
 _KEYS = count()

@@ -142,6 +142,8 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "POST enforcement-targets/pk/apply/": ("nnnnnffy", "nnnnnffy", "nnnnnnnn"),
     "POST invoices/": ("nnnnnyff", "nnnnnyff", "nnnnnnnn"),
     "POST invoices/pk/finalize/": ("nnffnyff", "nnnnfyff", "nnnnnnnn"),
+    "POST invoices/pk/credit/": ("nnffnrff", "nnnnfrff", "nnnnnnnn"),
+    "POST invoices/pk/void/": ("nnffnrff", "nnnnfrff", "nnnnnnnn"),
     "POST isolation-policies/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),
     "POST loan-policies/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),
     # Mallory is whom the role would go to at the other place.

@@ -6,7 +6,7 @@ from tenants.migrations._sql import install
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0006_document_checks"), ("tenants", "0002_functions")]
+    dependencies = [("billing", "0010_price_drafts"), ("tenants", "0002_functions")]
 
     operations = [
         *install(

@@ -6,7 +6,7 @@ from tenants.migrations._sql import install
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0007_charges_by_key"), ("tenants", "0002_functions")]
+    dependencies = [("billing", "0011_charges_by_key"), ("tenants", "0002_functions")]
 
     operations = [
         migrations.AlterField(

@@ -1,0 +1,231 @@
+"""Crediting final invoices: part of a line, or all of it with a replacement.
+
+A final invoice is never changed. A further billing run of its period holds a credit note that names
+it, and when the invoice is void, the invoice that replaces it. Both are drafts first, which are the
+preview; finalizing one finalizes the run, under four eyes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Max, Sum
+
+from billing.domain.document import STANDARD_TERMS, InvoiceTerms, credit_document
+from billing.domain.errors import (
+    CreditInvalidError,
+    CreditTooLargeError,
+    NotCreditableError,
+    ReasonMissingError,
+)
+from billing.domain.invoicing import InvoiceKind, InvoiceState, Line, compose_lines
+from billing.domain.money import Money
+from billing.models import Invoice, InvoiceLine
+from billing.selectors.invoices import charge_sums
+from billing.selectors.locks import lock_invoice, lock_organization, lock_period
+from billing.services.invoicing import compose_month, fill_draft
+from tenants.domain.actors import Actor
+
+REASON_LENGTH_MAX: Final = 500
+
+
+def draft_credit(
+    *,
+    invoice_id: UUID,
+    amounts: Mapping[UUID, Decimal],
+    reason: str,
+    actor: Actor,
+    at: datetime,
+    terms: InvoiceTerms = STANDARD_TERMS,
+) -> Invoice:
+    """Return the draft of a credit note that gives back part of some lines of a final invoice.
+
+    Args:
+        invoice_id: The invoice.
+        amounts: By line, what is given back, above zero.
+        reason: Why; it stands in the audit trail.
+        actor: The account that drafts; under four eyes another person finalizes.
+        at: When.
+        terms: Number series of the site.
+
+    Raises:
+        ReasonMissingError: There is no reason, or one too long.
+        NotCreditableError: The invoice is not final, was replaced, or has a run in the making.
+        CreditInvalidError: A line is not of this invoice, or an amount is no amount above zero.
+        CreditTooLargeError: More would be given back than is left of a line.
+        Invoice.DoesNotExist: There is none.
+    """
+    _require_reason(reason)
+    with transaction.atomic():
+        invoice = _creditable(invoice_id)
+        rows = {line.pk: line for line in invoice.lines.all()}
+        if not amounts or not amounts.keys() <= rows.keys():
+            raise CreditInvalidError("A line is not of this invoice.", field="lines")
+        left = _left_of(invoice, rows)
+        lines = []
+        for position, line_id in enumerate(sorted(amounts, key=lambda key: rows[key].position), 1):
+            amount = _amount(amounts[line_id], currency=invoice.currency)
+            if amount.amount > left[line_id]:
+                raise CreditTooLargeError(
+                    "More would be given back than is left of the line.",
+                    field="lines",
+                    facts={"line": str(line_id), "left": str(left[line_id])},
+                )
+            given = Money.of_minor_units(-amount.minor_units, invoice.currency)
+            printed = _printed(invoice, rows[line_id])
+            lines.append(replace(printed, position=position, unit_seconds=0, amount=given))
+        return _draft_note(invoice, lines, reason=reason, actor=actor, at=at, terms=terms)
+
+
+def void_invoice(
+    *,
+    invoice_id: UUID,
+    reason: str,
+    actor: Actor,
+    at: datetime,
+    terms: InvoiceTerms = STANDARD_TERMS,
+) -> tuple[Invoice, Invoice]:
+    """Return the drafts of a credit note in full and of the invoice that replaces a final one.
+
+    The replacement is made from the same charges, for the customer as it is now.
+
+    Args:
+        invoice_id: The invoice.
+        reason: Why; it stands in the audit trail.
+        actor: The account that drafts; under four eyes another person finalizes.
+        at: When.
+        terms: Issuer and number series of the site.
+
+    Raises:
+        ReasonMissingError: There is no reason, or one too long.
+        NotCreditableError: The invoice is not final, was replaced, was credited in part, or has a
+            run in the making.
+        Invoice.DoesNotExist: There is none.
+    """
+    _require_reason(reason)
+    with transaction.atomic():
+        invoice = _creditable(invoice_id)
+        if invoice.credit_notes.exists():
+            raise NotCreditableError("The invoice was credited in part already.")
+        organization = invoice.organization
+        lines = [_negated(_printed(invoice, row)) for row in invoice.lines.order_by("position")]
+        note = _draft_note(invoice, lines, reason=reason, actor=actor, at=at, terms=terms)
+        sums = charge_sums(invoice.period, replaced_id=invoice.pk)
+        anew = compose_lines(sums, currency=invoice.currency)
+        replacement = Invoice(
+            organization=organization,
+            period=invoice.period,
+            run=note.run,
+            run_reason=note.run_reason,
+            version=0,
+        )
+        document = compose_month(invoice.period, organization, anew, terms=terms, at=at)
+        fill_draft(replacement, document, anew, terms=terms, actor=actor, at=at)
+    return note, replacement
+
+
+def _require_reason(reason: str) -> None:
+    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX:
+        raise ReasonMissingError("The reason is missing or too long.", field="reason")
+
+
+def _creditable(invoice_id: UUID) -> Invoice:
+    """Return the invoice, locked with its period and organization."""
+    period = lock_period(Invoice.objects.values_list("period", flat=True).get(pk=invoice_id))
+    organization = lock_organization(period.organization_id)
+    invoice = lock_invoice(invoice_id)
+    invoice.period, invoice.organization = period, organization
+    of_month = Invoice.objects.filter(period=period)
+    is_last = not of_month.filter(run__gt=invoice.run, corrects=None).exists()
+    is_settled = not of_month.filter(state=InvoiceState.DRAFT.value).exists()
+    is_invoice = invoice.kind == InvoiceKind.INVOICE.value
+    if not (is_invoice and is_last and is_settled):
+        raise NotCreditableError(
+            "The invoice is not final, was replaced, or has a run in the making.",
+            facts={"reference": invoice.reference, "state": invoice.state},
+        )
+    return invoice
+
+
+def _left_of(invoice: Invoice, rows: Mapping[UUID, InvoiceLine]) -> dict[UUID, Decimal]:
+    """Return what earlier credit notes left of each line."""
+    given = {
+        key: total
+        for *key_parts, total in InvoiceLine.objects.filter(invoice__corrects=invoice)
+        .order_by()
+        .values_list(*_KEY)
+        .annotate(total=Sum("amount"))
+        for key in [tuple(key_parts)]
+    }
+    return {
+        key: row.amount + given.get(tuple(getattr(row, name) for name in _KEY), Decimal(0))
+        for key, row in rows.items()
+    }
+
+
+def _amount(amount: Decimal, *, currency: str) -> Money:
+    try:
+        money = Money(amount, currency)
+    except ValueError:
+        money = Money.zero(currency)
+    if money.minor_units <= 0:
+        raise CreditInvalidError(
+            "The amount is not above zero, or finer than the currency.", field="lines"
+        )
+    return money
+
+
+def _printed(invoice: Invoice, row: InvoiceLine) -> Line:
+    """Return a line of a final invoice as it was printed."""
+    printed = invoice.document["lines"][row.position - 1]
+    return Line(
+        position=row.position,
+        project_id=str(row.project_id),
+        project=printed["project"],
+        project_name=printed["project_name"],
+        cost_center=printed["cost_center"],
+        size=row.size,
+        price_group=row.price_group,
+        description=row.description,
+        unit_seconds=row.unit_seconds,
+        unit_price=row.unit_price.normalize(),
+        amount=Money(row.amount, invoice.currency),
+        service_month=printed["service_month"] if row.service_period_id else "",
+        service_period_id=str(row.service_period_id or ""),
+    )
+
+
+def _negated(line: Line) -> Line:
+    given = Money.of_minor_units(-line.amount.minor_units, line.amount.currency)
+    return replace(line, unit_seconds=-line.unit_seconds, amount=given)
+
+
+def _draft_note(
+    invoice: Invoice,
+    lines: Sequence[Line],
+    *,
+    reason: str,
+    actor: Actor,
+    at: datetime,
+    terms: InvoiceTerms,
+) -> Invoice:
+    last = Invoice.objects.filter(period=invoice.period).aggregate(last=Max("run"))["last"]
+    note = Invoice(
+        organization=invoice.organization,
+        period=invoice.period,
+        run=last + 1,
+        run_reason=reason.strip(),
+        corrects=invoice,
+        currency=invoice.currency,
+        version=0,
+    )
+    document = credit_document(invoice.document, lines=lines, drafted_at=at)
+    fill_draft(note, document, lines, terms=terms, actor=actor, at=at)
+    return note
+
+
+_KEY: Final = ("project_id", "size", "price_group", "unit_price", "service_period_id")
