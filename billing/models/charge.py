@@ -129,24 +129,37 @@ class Charge(models.Model):
     It is billed once its period is closed, and belongs to the line of that invoice with its key: it
     never changes.
     A correction of the window's usage makes charges of its own, at the price of the same hour.
-    The table is written in bulk, so it carries only the indexes that something asks for.
+    The table is written in bulk, so it carries only the indexes that something asks for, and
+    triggers check what a statement's charges refer to, instead of foreign keys.
     """
 
     id = models.BigAutoField(primary_key=True)
     window_id = models.BigIntegerField()
     window_start = models.DateTimeField()
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+", db_index=False)
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
     organization = models.ForeignKey(
-        Organization, on_delete=models.PROTECT, related_name="charges", db_index=False
+        Organization,
+        on_delete=models.PROTECT,
+        related_name="charges",
+        db_index=False,
+        db_constraint=False,
     )
     project = models.ForeignKey(
-        Project, on_delete=models.PROTECT, related_name="charges", db_index=False
+        Project,
+        on_delete=models.PROTECT,
+        related_name="charges",
+        db_index=False,
+        db_constraint=False,
     )
     owner = models.CharField(max_length=150, blank=True, default="")
     size = models.CharField(max_length=16)
     price_group = models.CharField(max_length=96)
     tier = models.PositiveSmallIntegerField(default=0)
-    price = models.ForeignKey(Price, on_delete=models.PROTECT, related_name="charges")
+    price = models.ForeignKey(
+        Price, on_delete=models.PROTECT, related_name="charges", db_constraint=False
+    )
     unit_price = models.DecimalField(max_digits=20, decimal_places=10)
     currency = models.CharField(max_length=3)
     correction_id = models.UUIDField(null=True, blank=True)
@@ -154,7 +167,9 @@ class Charge(models.Model):
     repricing_id = models.UUIDField(null=True, blank=True)
     """The repricing that made it: it reverses a charge, or charges its use at another price."""
     unit_seconds = models.BigIntegerField()
-    period = models.ForeignKey(BillingPeriod, on_delete=models.PROTECT, related_name="charges")
+    period = models.ForeignKey(
+        BillingPeriod, on_delete=models.PROTECT, related_name="charges", db_constraint=False
+    )
     created_at = models.DateTimeField()
 
     class Meta:

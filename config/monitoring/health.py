@@ -41,9 +41,10 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_accruedusage": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_accruedwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_accruedcorrection": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_billingperiod": ("refuses_update",),
+    "billing_billingperiod": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_charge": (
         "comes_unbilled",
+        "has_price",
         "is_repriced",
         "keeps_repricing",
         "refuses_delete",

@@ -9,6 +9,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
+from tenants.domain.identifiers import new_id
 from tests.support.billing.ledger import (
     DORA,
     ERIC,
@@ -60,6 +61,8 @@ CHANGES = {
     "charges truncated": "TRUNCATE billing_charge",
     "period reopened": "UPDATE billing_billingperiod SET state = 'open' WHERE state = 'closed'",
     "period moved": "UPDATE billing_billingperiod SET hours = '[2026-01-01,2026-02-01)'",
+    "period deleted": "DELETE FROM billing_billingperiod",
+    "periods truncated": "TRUNCATE billing_billingperiod CASCADE",
     "price edited": "UPDATE billing_price SET unit_price = 0",
     "price deleted": "DELETE FROM billing_price",
     "prices truncated": "TRUNCATE billing_price CASCADE",
@@ -243,3 +246,15 @@ def test_final_and_numbered_go_together(change: str) -> None:
         cursor.execute(f"UPDATE billing_invoice SET {change}")  # noqa: S608 - Constants above.
 
     assert Invoice.objects.get().state == "draft"
+
+
+@pytest.mark.django_db
+def test_a_charge_pins_a_price_that_there_is() -> None:
+    month_of_use([("llm", 3600)])
+    charge = Charge.objects.get()
+    charge.pk, charge.owner, charge.price_id = None, "dave", new_id()
+
+    with pytest.raises(IntegrityError, match="there is no price"), transaction.atomic():
+        charge.save(force_insert=True)
+
+    assert Charge.objects.count() == 1

@@ -123,8 +123,8 @@ PLANTED = {
     "CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION other.e()": (
         "The event_trigger e on database is not ours."
     ),
-    "ALTER TABLE billing_charge DISABLE TRIGGER ALL": (
-        "The foreign_key_trigger billing_charge_price_id_"
+    "ALTER TABLE billing_invoice DISABLE TRIGGER ALL": (
+        "The foreign_key_trigger billing_invoice_period_id_"
     ),
 }
 
