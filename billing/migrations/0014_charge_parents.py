@@ -6,24 +6,62 @@ from django.db import migrations, models
 from tenants.migrations._sql import install
 
 
-def _parent(to: str, *, related_name: str = "charges", db_index: bool = False) -> models.ForeignKey:
-    return models.ForeignKey(
-        db_constraint=False,
-        db_index=db_index,
-        on_delete=django.db.models.deletion.PROTECT,
-        related_name=related_name,
-        to=to,
-    )
-
-
 class Migration(migrations.Migration):
     dependencies = [("billing", "0013_credit_notes"), ("tenants", "0003_triggers")]
 
     operations = [
-        migrations.AlterField("charge", "cluster", _parent("tenants.cluster", related_name="+")),
-        migrations.AlterField("charge", "organization", _parent("tenants.organization")),
-        migrations.AlterField("charge", "project", _parent("tenants.project")),
-        migrations.AlterField("charge", "price", _parent("billing.price", db_index=True)),
-        migrations.AlterField("charge", "period", _parent("billing.billingperiod", db_index=True)),
+        migrations.AlterField(
+            model_name="charge",
+            name="cluster",
+            field=models.ForeignKey(
+                db_constraint=False,
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to="tenants.cluster",
+            ),
+        ),
+        migrations.AlterField(
+            model_name="charge",
+            name="organization",
+            field=models.ForeignKey(
+                db_constraint=False,
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="charges",
+                to="tenants.organization",
+            ),
+        ),
+        migrations.AlterField(
+            model_name="charge",
+            name="project",
+            field=models.ForeignKey(
+                db_constraint=False,
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="charges",
+                to="tenants.project",
+            ),
+        ),
+        migrations.AlterField(
+            model_name="charge",
+            name="price",
+            field=models.ForeignKey(
+                db_constraint=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="charges",
+                to="billing.price",
+            ),
+        ),
+        migrations.AlterField(
+            model_name="charge",
+            name="period",
+            field=models.ForeignKey(
+                db_constraint=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="charges",
+                to="billing.billingperiod",
+            ),
+        ),
         *install("billing/sql/billing_charge_parents.v1.sql"),
     ]

@@ -18,11 +18,13 @@ class Accrued:
         usage: Which rows of `metering_sealed_usage u` it is.
         rows: Which rows of charges and exceptions, as `r`, are about it.
         done: Stores what is charged by now, from `unpriced`.
+        on_conflict: What happens to a charge that is there already.
     """
 
     usage: str
     rows: str
     done: str
+    on_conflict: str
 
 
 _DONE_WINDOWS: Final = """
@@ -69,12 +71,18 @@ WINDOWS: Final = Accrued(
     rows=f"""r.window_id = ANY(%(windows)s) AND r.correction_id IS NULL
      AND (r.window_id, r.organization_id) {_IS_DUE}""",
     done=_DONE_WINDOWS,
+    on_conflict="",
 )
-"""What was metered of windows, where it is not charged in full."""
+"""What was metered of windows, where it is not charged in full.
+
+Their rows are locked, so that no other worker charges them: a charge that is there already is a
+fault, which stops the organization. Looking for one first takes a fifth of the time of accrual.
+"""
 CORRECTIONS: Final = Accrued(
     usage="u.correction_id = ANY(%(corrections)s)",
     rows="r.correction_id = ANY(%(corrections)s)",
     done=_DONE_CORRECTIONS,
+    on_conflict="ON CONFLICT DO NOTHING",
 )
 """What corrections added to windows, or took away."""
 
@@ -96,7 +104,7 @@ WITH lacking AS MATERIALIZED (
   HAVING sum(unit_seconds) <> 0
 ),
 {_PRICED},
-made AS ({_CHARGE} RETURNING unit_seconds),
+made AS ({_CHARGE} {accrued.on_conflict} RETURNING unit_seconds),
 unpriced AS MATERIALIZED (
   SELECT r.window_id, r.window_start, r.organization_id, r.project_id, r.size, r.price_group,
          r.correction_id, r.price_book_id, sum(r.unit_seconds)::bigint AS unit_seconds
@@ -180,8 +188,7 @@ _CHARGE: Final = """
          r.correction_id, r.period_id, %(at)s
     FROM rated r
    WHERE r.price_id IS NOT NULL
-   ORDER BY r.window_id, r.correction_id, r.project_id, r.owner, r.size, r.price_group
-  ON CONFLICT DO NOTHING"""
+   ORDER BY r.window_id, r.correction_id, r.project_id, r.owner, r.size, r.price_group"""
 _NOTE: Final = """
   INSERT INTO billing_accrualexception AS e
     (window_id, window_start, organization_id, project_id, size, price_group, correction_id,
