@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from billing.domain.errors import NothingToRepriceError
 from billing.domain.invoicing import compose_lines, total_of
 from billing.models import BillingPeriod, Charge, Invoice, Price
-from billing.selectors.invoices import unbilled_sums
+from billing.selectors.invoices import charge_sums
 from billing.selectors.verification import check_charges
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
@@ -177,7 +177,7 @@ def billed(ledger: Ledger) -> Fraction:
     """Return what is invoiced and what the open months would be invoiced at."""
     final = sum((i.total for i in Invoice.objects.filter(state="final")), Decimal())
     due = (
-        total_of(compose_lines(unbilled_sums(period), currency="EUR"), currency="EUR").amount
+        total_of(compose_lines(charge_sums(period), currency="EUR"), currency="EUR").amount
         for period in BillingPeriod.objects.filter(organization=ledger.organization, state="open")
     )
     return Fraction(final) + sum(map(Fraction, due), Fraction())

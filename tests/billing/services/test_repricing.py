@@ -18,7 +18,7 @@ from billing.domain.errors import (
 )
 from billing.domain.invoicing import compose_lines, total_of
 from billing.models import BillingPeriod, Charge, Price, PriceBookAssignment, Repricing
-from billing.selectors.invoices import unbilled_sums
+from billing.selectors.invoices import charge_sums
 from billing.selectors.verification import check_charges
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
@@ -89,7 +89,7 @@ def net() -> dict[tuple[str, str], int]:
 
 def due(ledger: Ledger, label: str) -> str:
     """Return what a month's invoice would come to."""
-    lines = compose_lines(unbilled_sums(month(ledger, label)), currency="EUR")
+    lines = compose_lines(charge_sums(month(ledger, label)), currency="EUR")
     return str(total_of(lines, currency="EUR").amount)
 
 
