@@ -328,7 +328,7 @@ def _insert(repricing: UUID) -> None:
     [
         (lambda _: _insert(new_id()), "is not there, or is decided"),
         (_insert, "changes quantities"),
-        (lambda _: Charge.objects.update(repricing_id=new_id()), "only the link"),
+        (lambda _: Charge.objects.update(repricing_id=new_id()), "permission denied"),
         (lambda row: Repricing.objects.filter(pk=row).update(reason="x"), "decided once"),
         (lambda row: Repricing.objects.filter(pk=row).delete(), "never deleted|permission denied"),
     ],
