@@ -21,7 +21,7 @@ from unfold.decorators import display
 
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.documents import render_csv, render_pdf
-from billing.admin.periods import invoice_terms
+from billing.admin.terms import invoice_terms
 from billing.domain.document import file_name_of, invoice_text, number_text
 from billing.domain.invoicing import InvoiceState
 from billing.models import Invoice

@@ -12,9 +12,10 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from unfold.decorators import display
+from unfold.decorators import action, display
 
-from billing.domain.document import InvoiceTerms
+from billing.admin.month_close import month_close_page
+from billing.admin.terms import invoice_terms
 from billing.models import BillingPeriod
 from billing.selectors.closing import clusters_of, readiness_of, reasons_against
 from billing.services.closing import approve_period, reopen_period, review_period
@@ -109,17 +110,6 @@ def _reason(problem: FieldProblem, *, facts: Mapping[str, str]) -> Reason:
     return Reason(problem.message, page=page, url=f"{reverse(view)}?{query}")
 
 
-def invoice_terms() -> InvoiceTerms:
-    """Return what the site has settled about its invoices."""
-    return InvoiceTerms.read(
-        settings.ISSUER,
-        series=settings.INVOICE_SERIES,
-        credit_series=settings.CREDIT_NOTE_SERIES,
-        first_number=settings.INVOICE_FIRST_NUMBER,
-        is_four_eyes=settings.FOUR_EYES,
-    )
-
-
 @admin.register(BillingPeriod)
 class BillingPeriodAdmin(ServiceAdmin):
     """Months of organizations."""
@@ -138,6 +128,7 @@ class BillingPeriodAdmin(ServiceAdmin):
     autocomplete_fields = ("organization",)
     change_form_before_template = "admin/billing/billingperiod/readiness.html"
     action_form = NoteActionForm
+    actions_list = ("close_month",)
     actions = (
         "draft_invoices",
         "review_months",
@@ -174,6 +165,11 @@ class BillingPeriodAdmin(ServiceAdmin):
             request, object_id, form_url, {**readiness, **(extra_context or {})}
         )
         return answer
+
+    @action(description="Month close", url_path="close", permissions=["view"], icon="task_alt")
+    def close_month(self, request: HttpRequest) -> HttpResponse:
+        """Show the months of all organizations, and do the steps that close them."""
+        return month_close_page(self, request)
 
     @admin.display(description="hours (UTC)", ordering="hours")
     def hours_text(self, period: BillingPeriod) -> str:
@@ -220,11 +216,13 @@ class BillingPeriodAdmin(ServiceAdmin):
     @admin.action(description="Send to review", permissions=["write"])
     def review_months(self, request: HttpRequest, rows: QuerySet[BillingPeriod]) -> None:
         """Draft the chosen months and send them to review: they take no more charges."""
-        terms = invoice_terms()
+        terms, note = invoice_terms(), note_of(request)
         self.for_each(
             request,
             rows,
-            lambda row, actor, at: review_period(period_id=row.pk, actor=actor, at=at, terms=terms),
+            lambda row, actor, at: review_period(
+                period_id=row.pk, actor=actor, at=at, terms=terms, acknowledgement=note
+            ),
             done="is in review",
         )
 

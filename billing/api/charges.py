@@ -66,12 +66,19 @@ class PeriodSerializer(serializers.ModelSerializer[BillingPeriod]):
             "state",
             "reviewed_by",
             "reviewed_at",
+            "acknowledgement",
             "approved_by",
             "approved_at",
             "created_at",
             "closed_at",
         )
         read_only_fields = fields
+
+
+class ReviewInputSerializer(StrictSerializer):
+    """Why the cost is right, where it is many times the usual."""
+
+    acknowledgement = serializers.CharField(max_length=500, required=False, default="")
 
 
 class ReopenInputSerializer(StrictSerializer):
@@ -124,15 +131,19 @@ class BillingPeriodViewSet(ReadingViewSet):
         )
         return self.answer(opened, status_code=status.HTTP_201_CREATED)
 
-    @extend_schema(request=EmptySerializer)
+    @extend_schema(request=ReviewInputSerializer)
     @action(detail=True, methods=["post"])
     @idempotent()
     def review(self, request: Request, pk: UUID) -> Response:
         """Draft the month and send it to review: it takes no more charges."""
-        self.read(EmptySerializer, request)
+        fields = self.read(ReviewInputSerializer, request)
         period = access_period(self.actor, pk, WRITE_INVOICE)
         reviewed = review_period(
-            period_id=period.pk, actor=self.actor, at=self.at, terms=invoice_terms()
+            period_id=period.pk,
+            actor=self.actor,
+            at=self.at,
+            terms=invoice_terms(),
+            acknowledgement=fields["acknowledgement"],
         )
         return self.answer(reviewed)
 

@@ -207,6 +207,13 @@ class PeriodStateError(ConflictError):
     )
 
 
+class UnusualCostError(ConflictError):
+    """A month costs many times the usual, and no person has said why."""
+
+    code = "period_cost_unusual"
+    remedy = "Check its draft, and send it to review with the reason for the cost."
+
+
 class PeriodHasChargesError(ConflictError):
     """A month with charges is not closed as nil."""
 

@@ -33,6 +33,8 @@ class BillingPeriod(models.Model):
     """The account that sent it to review; "" while it is open."""
     reviewed_by_id = models.CharField(max_length=64, blank=True, default="", db_default="")
     reviewed_by_kind = models.CharField(max_length=16, blank=True, default="", db_default="")
+    acknowledgement = models.CharField(max_length=500, blank=True, default="", db_default="")
+    """Why an unusual cost is right, by the person that sent it to review."""
     reviewed_at = models.DateTimeField(null=True, blank=True)
     approved_by = models.CharField(max_length=200, blank=True, default="", db_default="")
     approved_at = models.DateTimeField(null=True, blank=True)

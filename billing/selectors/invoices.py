@@ -1,12 +1,16 @@
 """Invoices as frozen facts, and the sums of charges that lines are made from."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import QuerySet
 
+from billing.domain.closing import USUAL_MONTHS
 from billing.domain.invoicing import ChargeSum
 from billing.domain.money import Money
 from billing.models import BillingPeriod, Invoice
@@ -59,6 +63,33 @@ def _fact(invoice: Invoice) -> InvoiceFact:
         drafted_at=invoice.drafted_at,
         finalized_at=invoice.finalized_at,
     )
+
+
+def usual_totals(
+    organization_ids: Iterable[UUID], *, label: str
+) -> dict[tuple[UUID, str], Decimal]:
+    """Return what organizations pay for a month, by organization and currency; one statement.
+
+    It is the mean of the last USUAL_MONTHS months before `label` that are closed with documents,
+    credit notes taken off; an organization without any has none.
+    """
+    given: dict[str, Any] = {"ids": list(organization_ids), "label": label, "months": USUAL_MONTHS}
+    with connection.cursor() as cursor:
+        cursor.execute(_USUAL, given)
+        return {(key, currency): total for key, currency, total in cursor.fetchall()}
+
+
+_USUAL = """
+SELECT o.id, usual.currency, avg(usual.total)
+  FROM unnest(%(ids)s::uuid[]) AS o(id)
+ CROSS JOIN LATERAL (
+   SELECT i.currency, sum(i.total) AS total
+     FROM billing_billingperiod p JOIN billing_invoice i ON i.period_id = p.id
+    WHERE p.organization_id = o.id AND p.state = 'closed' AND p.label < %(label)s
+      AND i.state = 'final'
+    GROUP BY p.label, i.currency ORDER BY p.label DESC LIMIT %(months)s) usual
+ GROUP BY 1, 2
+"""
 
 
 def charge_sums(period: BillingPeriod, *, replaced_id: UUID | None = None) -> tuple[ChargeSum, ...]:

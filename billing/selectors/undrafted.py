@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from django.db import connection
@@ -39,14 +40,7 @@ def undrafted_periods(*, ended_before: datetime) -> Undrafted:
 
 # The hours that are not accrued are few, so they are found once for each cluster, and not for each
 # organization. Like readiness, only hours count in which a namespace was bound.
-_UNDRAFTED = """
-WITH due AS MATERIALIZED (
-  SELECT p.id, p.organization_id, p.draft_refused_at, lower(p.hours) AS begin_at,
-         upper(p.hours) AS end_at
-    FROM billing_billingperiod p
-   WHERE p.state = 'open' AND upper(p.hours) <= %(ended_before)s
-     AND NOT EXISTS (SELECT FROM billing_invoice i WHERE i.period_id = p.id)
-),
+REASONS: Final = """
 unfinished AS MATERIALIZED (
   SELECT c.id AS cluster_id, hour.start_at
     FROM (SELECT min(begin_at) AS begin_at, max(end_at) AS end_at FROM due) span
@@ -59,34 +53,49 @@ unfinished AS MATERIALIZED (
       WHERE a.cluster_id = c.id AND a.window_start = hour.start_at)
 ),
 unaccrued AS MATERIALIZED (
-  SELECT DISTINCT d.id
+  SELECT d.id, count(DISTINCT (u.cluster_id, u.start_at)) AS hours, min(u.start_at) AS first_at
     FROM unfinished u
     JOIN tenants_namespacebinding b ON b.cluster_id = u.cluster_id AND b.valid @> u.start_at
     JOIN tenants_project p ON p.id = b.project_id
     JOIN due d ON d.organization_id = p.organization_id
      AND u.start_at >= d.begin_at AND u.start_at < d.end_at
+   GROUP BY 1
 ),
 unrated AS MATERIALIZED (
-  SELECT DISTINCT d.id
+  SELECT d.id, count(*) AS hours
     FROM billing_accruedusage a
     JOIN due d ON d.organization_id = a.organization_id
      AND a.window_start >= d.begin_at AND a.window_start < d.end_at
    WHERE a.unpriced_unit_seconds <> 0 AND a.price_mark < 0
+   GROUP BY 1
 ),
 uncorrected AS MATERIALIZED (
-  SELECT DISTINCT d.id
+  SELECT d.id, count(*) AS corrections
     FROM metering_posted_correction c
     LEFT JOIN billing_accruedcorrection a ON a.correction_id = c.id
     JOIN due d ON d.organization_id = c.organization_id AND c.window_start < d.end_at
    WHERE a.correction_id IS NULL
+   GROUP BY 1
 ),
 unpriced AS MATERIALIZED (
-  SELECT DISTINCT d.id
+  SELECT d.id, count(*) AS exceptions, sum(e.unit_seconds)::bigint AS unit_seconds
     FROM billing_accrualexception e
     JOIN due d ON d.organization_id = e.organization_id
      AND e.window_start >= d.begin_at AND e.window_start < d.end_at
    WHERE e.resolved_at IS NULL
-)
+   GROUP BY 1
+)"""
+"""What holds up the months in `due` (id, organization_id, begin_at, end_at), by month."""
+
+_UNDRAFTED: Final = f"""
+WITH due AS MATERIALIZED (
+  SELECT p.id, p.organization_id, p.draft_refused_at, lower(p.hours) AS begin_at,
+         upper(p.hours) AS end_at
+    FROM billing_billingperiod p
+   WHERE p.state = 'open' AND upper(p.hours) <= %(ended_before)s
+     AND NOT EXISTS (SELECT FROM billing_invoice i WHERE i.period_id = p.id)
+),
+{REASONS}
 SELECT d.id,
        EXISTS (SELECT FROM unaccrued x WHERE x.id = d.id)
        OR EXISTS (SELECT FROM unrated x WHERE x.id = d.id)
@@ -95,7 +104,7 @@ SELECT d.id,
        EXISTS (SELECT FROM billing_charge c WHERE c.period_id = d.id)
   FROM due d
  ORDER BY d.draft_refused_at NULLS FIRST, d.begin_at, d.id
-"""
+"""  # noqa: S608 - Put together from constants only.
 
 
 def stale_drafts(*, checked_before: datetime) -> list[UUID]:

@@ -11,10 +11,11 @@ from uuid import UUID
 
 from django.db import transaction
 
-from billing.domain.closing import PeriodMove, require_period_move
+from billing.domain.closing import PeriodMove, require_period_move, require_usual
 from billing.domain.document import STANDARD_TERMS, InvoiceTerms
 from billing.domain.errors import FourEyesError, PeriodHasChargesError, ReasonMissingError
 from billing.models import BillingPeriod, Charge, Invoice, PeriodState
+from billing.selectors.invoices import usual_totals
 from billing.selectors.locks import lock_organization, lock_period
 from billing.services.invoicing import draft_invoice, require_ready
 from tenants.domain.actors import Actor, ActorKind
@@ -24,7 +25,12 @@ REASON_LENGTH_MAX = 500
 
 
 def review_period(
-    *, period_id: UUID, actor: Actor, at: datetime, terms: InvoiceTerms = STANDARD_TERMS
+    *,
+    period_id: UUID,
+    actor: Actor,
+    at: datetime,
+    terms: InvoiceTerms = STANDARD_TERMS,
+    acknowledgement: str = "",
 ) -> BillingPeriod:
     """Return the month, drafted anew and sent to review: it takes no more charges.
 
@@ -33,23 +39,41 @@ def review_period(
         actor: The account that sends it; under four eyes another person approves it.
         at: When.
         terms: Issuer and number series of the site.
+        acknowledgement: Why the cost is right; required where it is many times the usual.
 
     Raises:
         PeriodStateError: It is not open.
         PeriodNotReadyError: Something is missing; every reason is under `problems`.
         NothingToInvoiceError: It has no charges.
+        UnusualCostError: It costs many times the usual, and there is no acknowledgement.
+        ReasonMissingError: The acknowledgement is too long.
     """
+    acknowledgement = acknowledgement.strip()
+    if len(acknowledgement) > REASON_LENGTH_MAX:
+        raise ReasonMissingError("The acknowledgement is too long.", field="acknowledgement")
     with transaction.atomic():
         period = _locked(period_id, PeriodMove.REVIEW)
         invoice = draft_invoice(period_id=period_id, actor=actor, at=at, terms=terms)
-        period.state = PeriodState.REVIEW.value
+        require_usual(
+            invoice.total,
+            usual=usual_totals([period.organization_id], label=period.label).get(
+                (period.organization_id, invoice.currency)
+            ),
+            acknowledgement=acknowledgement,
+            currency=invoice.currency,
+        )
+        period.state, period.acknowledgement = PeriodState.REVIEW.value, acknowledgement
         period.reviewed_by, period.reviewed_by_id = actor.label, actor.id
         period.reviewed_by_kind, period.reviewed_at = actor.kind.value, at
         period.save(update_fields=["state", *_REVIEW])
         _record(
             period,
             "review",
-            {"total": invoice.document["total"]["amount"], "currency": invoice.currency},
+            {
+                "total": invoice.document["total"]["amount"],
+                "currency": invoice.currency,
+                **({"acknowledgement": acknowledgement} if acknowledgement else {}),
+            },
             actor=actor,
             at=at,
         )
@@ -104,7 +128,7 @@ def reopen_period(*, period_id: UUID, reason: str, actor: Actor, at: datetime) -
         }
         period.state = PeriodState.OPEN.value
         period.reviewed_by = period.reviewed_by_id = period.reviewed_by_kind = ""
-        period.approved_by = ""
+        period.approved_by = period.acknowledgement = ""
         period.reviewed_at = period.approved_at = None
         period.save(update_fields=["state", *_REVIEW, *_APPROVAL])
         _record(period, "reopen", dropped, actor=actor, at=at)
@@ -177,5 +201,5 @@ def _record(
     )
 
 
-_REVIEW = ("reviewed_by", "reviewed_by_id", "reviewed_by_kind", "reviewed_at")
+_REVIEW = ("reviewed_by", "reviewed_by_id", "reviewed_by_kind", "reviewed_at", "acknowledgement")
 _APPROVAL = ("approved_by", "approved_at")

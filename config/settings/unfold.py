@@ -110,6 +110,10 @@ UNFOLD: dict[str, Any] = {
             _group("Overview", _entry("Dashboard", "dashboard", "admin:index")),
             _group(
                 "Billing",
+                {
+                    **_entry("Month close", "task_alt", "admin:billing_billingperiod_close_month"),
+                    "permission": _may_see("billing_billingperiod"),
+                },
                 _table("Invoices", "receipt_long", "billing_invoice"),
                 _table("Billing periods", "calendar_month", "billing_billingperiod"),
                 _table("Charges", "payments", "billing_charge"),

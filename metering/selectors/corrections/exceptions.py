@@ -31,7 +31,7 @@ from metering.models import (
 
 @dataclass(frozen=True)
 class ExceptionTotal:
-    """Exceptions of one kind that are open."""
+    """Exceptions that are open, of one kind; "" for those of any."""
 
     kind: str
     exceptions: int
@@ -51,6 +51,36 @@ def open_exception_totals(*, begin_at: datetime, end_at: datetime) -> tuple[Exce
     return tuple(ExceptionTotal(kind, count, int(held)) for kind, count, held in rows)
 
 
+def open_exceptions_of_organizations(
+    spans: Mapping[UUID, tuple[datetime, datetime]],
+) -> dict[UUID, ExceptionTotal]:
+    """Return what is open about namespaces of organizations, each in its hours; one statement.
+
+    Args:
+        spans: Organization to its [begin, end). One with nothing open is left out.
+    """
+    given: dict[str, Any] = {
+        "ids": list(spans),
+        "begins": [begin for begin, _ in spans.values()],
+        "ends": [end for _, end in spans.values()],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_OF_ORGANIZATIONS, given)
+        return {key: ExceptionTotal("", count, held) for key, count, held in cursor.fetchall()}
+
+
+_OF_ORGANIZATIONS: Final = """
+SELECT s.id, count(*), sum(e.held_unit_seconds)::bigint
+  FROM metering_meteringexception e
+  JOIN tenants_namespacebinding b
+    ON b.cluster_id = e.cluster_id AND b.namespace = e.namespace AND b.valid @> e.window_start
+  JOIN tenants_project p ON p.id = b.project_id
+  JOIN unnest(%(ids)s::uuid[], %(begins)s::timestamptz[], %(ends)s::timestamptz[])
+       AS s(id, begin_at, end_at)
+    ON s.id = p.organization_id AND e.window_start >= s.begin_at AND e.window_start < s.end_at
+ WHERE e.state = 'open'
+ GROUP BY 1
+"""
 GROUPS_MAX: Final = 200
 """More causes than these are too many to read at once; those that stop an hour come first."""
 

@@ -1,5 +1,8 @@
 """Months are sent to review, approved and closed; opened again with a reason; closed as nil."""
 
+from datetime import timedelta
+from functools import partial
+
 import pytest
 from django.db import DatabaseError, transaction
 
@@ -10,6 +13,7 @@ from billing.domain.errors import (
     PeriodNotReadyError,
     PeriodStateError,
     ReasonMissingError,
+    UnusualCostError,
 )
 from billing.models import BillingPeriod, Charge, Invoice, PeriodState
 from billing.services.closing import (
@@ -32,6 +36,7 @@ from tests.support.billing.ledger import (
     HOUR,
     TICK,
     Ledger,
+    Use,
     accrue_everything,
     make_ledger,
     month_of_use,
@@ -41,6 +46,7 @@ from tests.support.billing.ledger import (
 from tests.support.builders import AT, MONTH_END, make_organization
 
 pytestmark = pytest.mark.django_db
+NOVEMBER_END = MONTH_END + timedelta(days=31)
 FAYE = Actor(kind=ActorKind.PERSON, id="9", label="faye")
 
 
@@ -276,3 +282,42 @@ def test_a_month_in_review_is_not_drafted_by_the_sweep() -> None:
     settle_periods(at=AT + 25 * HOUR, actor=TICK)
 
     assert (Invoice.objects.get().version, Invoice.objects.get().drafted_by) == (1, "dora")
+
+
+def costly_november(ledger: Ledger, *, times: int) -> BillingPeriod:
+    """Return a November of so many times the cost of October, which is final."""
+    finalize(draft(ledger.organization, "2026-10"))
+    sealed_window(ledger.cluster, [Use(ledger.llm, 3600 * times, units=times)], start_at=MONTH_END)
+    accrue_everything()
+    return BillingPeriod.objects.get(organization=ledger.organization, label="2026-11")
+
+
+@pytest.mark.parametrize(("times", "is_refused"), [(3, False), (4, True)])
+def test_a_cost_of_more_than_three_times_the_usual_needs_a_reason(
+    times: int,
+    is_refused: bool,  # noqa: FBT001 - A table of cases.
+) -> None:
+    november = costly_november(month_of_use([("llm", 3600)]), times=times)
+    review = partial(review_period, period_id=november.pk, actor=DORA, at=NOVEMBER_END)
+
+    if is_refused:
+        with pytest.raises(UnusualCostError) as refused:
+            review()
+        assert (refused.value.field, refused.value.facts["usual"]) == (
+            "acknowledgement",
+            "2.0000000000000000",
+        )
+        november.refresh_from_db()
+        assert (november.state, Invoice.objects.filter(period=november).count()) == ("open", 0)
+    reviewed = review(acknowledgement=" A new cluster. " if is_refused else "")
+
+    note = "A new cluster." if is_refused else ""
+    assert (reviewed.state, reviewed.acknowledgement) == ("review", note)
+    entry = AuditEntry.objects.get(action="billing:period:review", object_id=str(november.pk))
+    assert entry.facts.get("acknowledgement", "") == note
+    assert (
+        reopen_period(
+            period_id=november.pk, reason="x", actor=FAYE, at=NOVEMBER_END
+        ).acknowledgement
+        == ""
+    )

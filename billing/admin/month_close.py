@@ -1,0 +1,296 @@
+"""The page "Month close": every organization's month in one table, and the steps to close them.
+
+A step works through its months for SLICE_SECONDS, one transaction each, so that a refusal stops no
+other month; the page then shows how far it came, and continues behind the last one.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from time import monotonic
+from typing import Final
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.template.defaultfilters import pluralize
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from billing.access import WRITE_INVOICE
+from billing.admin.terms import invoice_terms
+from billing.domain.document import amount_text, hours_text, number_text, utc_text
+from billing.domain.errors import PeriodLabelInvalidError
+from billing.domain.money import round_money
+from billing.domain.month_board import MonthFacts, MonthStep, step_of, to_finalize, to_review
+from billing.domain.period import Month
+from billing.selectors.month_board import month_board, month_labels
+from billing.services.closing import review_period
+from billing.services.finalizing import finalize_invoice
+from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError
+from tenants.domain.identity.granting import who_may
+from tenants.domain.identity.roles import RoleScope
+
+SLICE_SECONDS: Final = 15
+"""A web server gives up on a request after 30 s."""
+BUSY: Final = "The database was busy with this month. Start the step again."
+_CLASSES: Final = {
+    MonthStep.RESOLVE: "text-red-600 dark:text-red-500",
+    MonthStep.REVIEW: "text-primary-600 dark:text-primary-500",
+}
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """One reason why a month waits, with the page that settles it."""
+
+    text: str
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """One organization's month as shown."""
+
+    month: MonthFacts
+    step: MonthStep
+    step_class: str
+    cost: str
+    change: str
+    held: Shortfall | None
+    reasons: tuple[Shortfall, ...]
+    url: str
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """How far a step came: refusals by organization, and behind whom to continue."""
+
+    name: str
+    done: int
+    refused: tuple[tuple[str, str], ...]
+    continue_after: str = ""
+    remaining: int = 0
+
+
+def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
+    """Return the page of the month in the query; a POST does one of its steps first."""
+    at, actor = timezone.now(), actor_of_request(request)
+    labels = month_labels()
+    label = _label(request, labels, at=at)
+    months = _board(label, at=at)
+    result, confirm = None, None
+    step = request.POST.get("step", "") if request.method == "POST" else ""
+    if step and not admin.has_write_permission(request):
+        step = ""
+    mine = to_finalize(months, actor_id=actor.id, four_eyes=settings.FOUR_EYES)
+    if step == "finalize" and "confirmed" not in request.POST:
+        confirm = {"count": len(mine), "totals": _totals(mine)}
+    elif step:
+        result = _perform(step, request, months, mine, actor=actor, at=at)
+        months = _board(label, at=at)
+        mine = to_finalize(months, actor_id=actor.id, four_eyes=settings.FOUR_EYES)
+    context = {
+        **admin.page_context(request, title="Month close"),
+        "label": label,
+        "labels": labels,
+        "rows": sorted((_row(month, at=at) for month in months), key=_needed_first),
+        "counts": _counts(months, at=at),
+        "totals": _totals(months),
+        "reviewable": len(to_review(months, at=at)),
+        "finalizable": len(mine),
+        "own_reviews": sum(month.state == "review" for month in months) - _others(mine),
+        "may_write": admin.has_write_permission(request),
+        "who_may": who_may(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
+        "result": result,
+        "confirm": confirm,
+    }
+    return TemplateResponse(request, "admin/billing/billingperiod/close.html", context)
+
+
+def _board(label: str, *, at: datetime) -> list[MonthFacts]:
+    grace = timedelta(seconds=settings.WINDOW_LATENESS_SECONDS)
+    return month_board(label, ended_by=at - grace)
+
+
+def _label(request: HttpRequest, labels: Sequence[str], *, at: datetime) -> str:
+    """Return the month asked for, or else the last one that is over."""
+    try:
+        return Month.parse(request.GET.get("month", "")).label
+    except PeriodLabelInvalidError:
+        running = f"{at:%Y-%m}"
+        return next((label for label in labels if label < running), running)
+
+
+def _perform(
+    step: str,
+    request: HttpRequest,
+    months: Sequence[MonthFacts],
+    mine: Sequence[MonthFacts],
+    *,
+    actor: Actor,
+    at: datetime,
+) -> StepResult | None:
+    review = partial(_review, actor=actor, at=at)
+    if step == "finalize":
+        return _each(mine, partial(_finalize, actor=actor, at=at), "finalized", request)
+    if step == "review":
+        return _each(to_review(months, at=at), review, "sent to review", request)
+    chosen = [month for month in months if str(month.period_id) == request.POST.get("period")]
+    note = request.POST.get("acknowledgement", "")
+    return _each(chosen, partial(review, acknowledgement=note), "sent to review", request)
+
+
+def _review(month: MonthFacts, *, actor: Actor, at: datetime, acknowledgement: str = "") -> None:
+    review_period(
+        period_id=month.period_id,
+        actor=actor,
+        at=at,
+        terms=invoice_terms(),
+        acknowledgement=acknowledgement,
+    )
+
+
+def _finalize(month: MonthFacts, *, actor: Actor, at: datetime) -> None:
+    if month.invoice_id is not None:
+        finalize_invoice(invoice_id=month.invoice_id, actor=actor, at=at, terms=invoice_terms())
+
+
+def _each(
+    months: Sequence[MonthFacts],
+    call: Callable[[MonthFacts], None],
+    name: str,
+    request: HttpRequest,
+) -> StepResult:
+    """Call a service for month after month, until all are done or the slice of time is over."""
+    after = request.POST.get("after", "")
+    waiting = [month for month in months if month.slug > after]
+    ends = monotonic() + SLICE_SECONDS
+    refused: list[tuple[str, str]] = []
+    tried: list[str] = []
+    for month in waiting:
+        refused.extend((month.organization, text) for text in _refusals(call, month))
+        tried.append(month.slug)
+        if monotonic() > ends:
+            break
+    remaining = len(waiting) - len(tried)
+    return StepResult(
+        name=name,
+        done=len(tried) - len({organization for organization, _ in refused}),
+        refused=tuple(refused),
+        continue_after=tried[-1] if remaining else "",
+        remaining=remaining,
+    )
+
+
+def _refusals(call: Callable[[MonthFacts], None], month: MonthFacts) -> Iterator[str]:
+    try:
+        call(month)
+    except DomainError as error:
+        yield f"{error.message} {error.advice}".strip()
+        yield from (problem.message for problem in error.problems)
+    except OperationalError:
+        yield BUSY
+
+
+def _others(mine: Iterable[MonthFacts]) -> int:
+    return sum(month.state == "review" for month in mine)
+
+
+def _totals(months: Iterable[MonthFacts]) -> list[str]:
+    """Return the sum of what was drafted or finalized, by currency."""
+    totals: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for month in months:
+        totals[month.currency] += month.total or Decimal(0)
+    return [_money(total, currency) for currency, total in sorted(totals.items())]
+
+
+def _counts(months: Iterable[MonthFacts], *, at: datetime) -> list[tuple[str, int]]:
+    counts = Counter(step_of(month, at=at) for month in months)
+    return [(step.value, counts[step]) for step in MonthStep if counts[step]]
+
+
+def _row(month: MonthFacts, *, at: datetime) -> BoardRow:
+    step = step_of(month, at=at)
+    change, sign = month.change, ""
+    if change is not None and change > 0:
+        sign = "+"
+    page = reverse("admin:billing_billingperiod_change", args=[month.period_id])
+    if month.invoice_id is not None:
+        page = reverse("admin:billing_invoice_change", args=[month.invoice_id])
+    return BoardRow(
+        month=month,
+        step=step,
+        step_class=_CLASSES.get(step, ""),
+        cost="" if month.total is None else _money(month.total, month.currency),
+        change="" if change is None else f"{sign}{_money(change, month.currency)}",
+        held=_held(month),
+        reasons=tuple(_reasons(month)),
+        url=page,
+    )
+
+
+def _needed_first(row: BoardRow) -> tuple[int, str]:
+    """Return the order of rows: what a person has to settle comes first, what is closed last."""
+    order = (
+        MonthStep.RESOLVE,
+        MonthStep.REVIEW,
+        MonthStep.APPROVE,
+        MonthStep.FINALIZE,
+        MonthStep.WAIT,
+        MonthStep.NOTHING,
+    )
+    return order.index(row.step), row.month.slug
+
+
+def _held(month: MonthFacts) -> Shortfall | None:
+    if not month.held:
+        return None
+    return Shortfall(
+        f"{hours_text(month.held_unit_seconds)} unit-hours"
+        f" in {month.held} exception{pluralize(month.held)}",
+        _link("metering_meteringexception", state__exact="open", **_hours(month, "window_start")),
+    )
+
+
+def _reasons(month: MonthFacts) -> Iterator[Shortfall]:
+    page = reverse("admin:billing_billingperiod_change", args=[month.period_id])
+    if month.unaccrued_hours:
+        first = month.first_unaccrued_at
+        since = f", the first at {utc_text(first)}" if first else ""
+        yield Shortfall(f"{month.unaccrued_hours} hours not sealed or not charged{since}", page)
+    if month.waiting_corrections:
+        yield Shortfall(f"{month.waiting_corrections} corrections not charged", page)
+    if month.unpriced:
+        yield Shortfall(
+            f"{hours_text(month.unpriced_unit_seconds)} unit-hours without a price",
+            _link(
+                "billing_accrualexception",
+                resolved_at__isempty="1",
+                organization__id__exact=str(month.organization_id),
+            ),
+        )
+    if month.is_unusual and month.usual is not None and month.state == "open":
+        yield Shortfall(f"more than three times the usual {_money(month.usual, month.currency)}")
+
+
+def _hours(month: MonthFacts, name: str) -> dict[str, str]:
+    return {
+        f"{name}__gte": month.begin_at.isoformat(),
+        f"{name}__lt": month.end_at.isoformat(),
+    }
+
+
+def _link(table: str, **chosen: str) -> str:
+    return f"{reverse(f'admin:{table}_changelist')}?{urlencode(chosen)}"
+
+
+def _money(amount: Decimal, currency: str) -> str:
+    return f"{number_text(amount_text(round_money(amount, currency)))} {currency}"

@@ -1,0 +1,16 @@
+"""What the site has settled about its invoices, from its settings."""
+
+from django.conf import settings
+
+from billing.domain.document import InvoiceTerms
+
+
+def invoice_terms() -> InvoiceTerms:
+    """Return what the site has settled about its invoices."""
+    return InvoiceTerms.read(
+        settings.ISSUER,
+        series=settings.INVOICE_SERIES,
+        credit_series=settings.CREDIT_NOTE_SERIES,
+        first_number=settings.INVOICE_FIRST_NUMBER,
+        is_four_eyes=settings.FOUR_EYES,
+    )

@@ -1,0 +1,167 @@
+"""The page "Month close": one table of all organizations, two steps, refusals beside each other."""
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+import time_machine
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from billing.models import BillingPeriod, Invoice
+from billing.selectors.month_board import month_board
+from billing.services.closing import review_period
+from metering.models import MeteringException, MeteringWindow
+from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.identity.roles import Role
+from tenants.models import AuditEntry, Organization
+from tests.support.billing.ledger import Use, accrue_everything, make_ledger, sealed_window
+from tests.support.billing.office import Office
+from tests.support.builders import AT, MONTH_END, grant, make_cluster, make_user
+
+PAGE = "admin:billing_billingperiod_close_month"
+
+
+@pytest.fixture(autouse=True)
+def staff(office: Office) -> None:  # noqa: ARG001 - The people must be there.
+    User.objects.update(is_staff=True)
+
+
+def visit(user: User, **form: str) -> str:
+    """Return the page of October as text, after a step if a form is given."""
+    client = Client()
+    client.force_login(user)
+    url = f"{reverse(PAGE)}?month=2026-10"
+    answer = client.post(url, form) if form else client.get(url)
+    assert answer.status_code == 200
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", answer.content.decode())))
+
+
+def finance(name: str) -> User:
+    user = make_user(name, is_staff=True)
+    grant(user, Role.FINANCE_ADMIN)
+    return user
+
+
+def states() -> dict[str, str]:
+    rows = BillingPeriod.objects.filter(label="2026-10").values_list("organization__slug", "state")
+    return dict(rows)
+
+
+def test_two_people_close_all_months_with_five_clicks(office: Office) -> None:
+    eric = finance("eric")
+
+    assert "2 ready for review" in visit(office.cast.dora)
+    assert "2 sent to review." in visit(office.cast.dora, step="review")
+    assert "You sent 2 months to review" in visit(office.cast.dora)
+    asked = visit(eric, step="finalize")
+    assert "2 invoices get their numbers and are frozen. 3.03 EUR in all." in asked
+    assert states() == {"acme": "review", "umbrella": "review"}
+    assert "2 finalized." in visit(eric, step="finalize", confirmed="1")
+
+    assert states() == {"acme": "closed", "umbrella": "closed"}
+    assert sorted(Invoice.objects.values_list("number", "state")) == [(1, "final"), (2, "final")]
+
+
+def test_what_one_person_sent_to_review_that_person_does_not_finalize(office: Office) -> None:
+    visit(office.cast.dora, step="review")
+
+    assert "0 finalized." in visit(office.cast.dora, step="finalize", confirmed="1")
+
+    assert states() == {"acme": "review", "umbrella": "review"}
+
+
+def test_a_month_that_waits_says_why_and_stops_no_other(office: Office) -> None:
+    sealed_window(make_cluster("other"), [Use(office.cast.llm, size="large")])
+    accrue_everything()
+
+    text = visit(office.cast.dora, step="review")
+
+    assert "1.0000 unit-hours without a price" in text
+    assert states()["acme"] == "open"
+    assert states()["umbrella"] == "review"
+
+
+def test_a_refusal_is_shown_beside_what_was_done(office: Office) -> None:
+    acme = office.period
+    months = month_board("2026-10", ended_by=AT)
+    assert [month.slug for month in months] == ["acme", "umbrella"]
+    review_period(
+        period_id=acme.pk, actor=Actor(kind=ActorKind.PERSON, id="9", label="faye"), at=AT
+    )
+    Organization.objects.filter(pk=office.cast.acme.pk).update(billing_address="Elsewhere 1")
+    visit(office.cast.dora, step="review")
+
+    text = visit(finance("eric"), step="finalize", confirmed="1")
+
+    assert "1 finalized." in text
+    assert "Acme: What is printed of issuer or customer has changed" in text
+    assert states() == {"acme": "review", "umbrella": "closed"}
+
+
+def test_usage_that_metering_holds_is_shown_as_not_on_the_bill(office: Office) -> None:
+    window = MeteringWindow.objects.earliest("start_at")
+    MeteringException.objects.create(
+        cluster=window.cluster,
+        window=window,
+        window_start=window.start_at,
+        kind="unknown_device",
+        subject="pod-1",
+        namespace="llm",
+        summary="s",
+        remedy="r",
+        held_unit_seconds=7200,
+        created_at=AT,
+    )
+
+    assert "2.0000 unit-hours in 1 exception" in visit(office.cast.dora)
+
+
+def test_an_unusual_month_is_sent_to_review_with_a_reason_only(office: Office) -> None:
+    eric = finance("eric")
+    visit(office.cast.dora, step="review")
+    visit(eric, step="finalize", confirmed="1")
+    cluster = MeteringWindow.objects.earliest("start_at").cluster
+    sealed_window(cluster, [Use(office.cast.virus, 36000, units=10)], start_at=MONTH_END)
+    accrue_everything()
+    client = Client()
+    november = BillingPeriod.objects.get(organization=office.cast.umbrella, label="2026-11")
+    url = f"{reverse(PAGE)}?month=2026-11"
+    form = {"step": "acknowledge", "period": str(november.pk)}
+
+    with time_machine.travel(MONTH_END + timedelta(days=31), tick=False):
+        client.force_login(office.cast.dora)
+        refused = client.post(url, form).content.decode()
+        accepted = client.post(url, {**form, "acknowledgement": "A launch."}).content.decode()
+
+    assert "costs more than 3 times the usual" in refused
+    assert "1 sent to review." in accepted
+    entry = AuditEntry.objects.get(action="billing:period:review", object_id=str(november.pk))
+    assert entry.facts["acknowledgement"] == "A launch."
+
+
+def test_an_auditor_looks_and_does_nothing(office: Office) -> None:
+    text = visit(office.cast.ann, step="review")
+
+    assert "This may be done by a finance admin." in text
+    assert states() == {"acme": "open", "umbrella": "open"}
+
+
+@pytest.mark.usefixtures("office")
+def test_the_board_takes_as_many_statements_for_many_organizations() -> None:
+    with CaptureQueriesContext(
+        connection,
+    ) as few:
+        month_board("2026-10", ended_by=AT)
+    for number in range(5):
+        make_ledger(f"more-{number}")
+    accrue_everything()
+
+    with CaptureQueriesContext(connection) as many:
+        month_board("2026-10", ended_by=AT)
+
+    assert len(few) == len(many) == 4
