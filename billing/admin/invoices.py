@@ -6,6 +6,7 @@ Buttons post to services as the signed-in person; following a link changes nothi
 import re
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 
@@ -22,9 +23,12 @@ from unfold.decorators import display
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.documents import render_csv, render_pdf
 from billing.admin.terms import invoice_terms
-from billing.domain.document import file_name_of, invoice_text, number_text
-from billing.domain.invoicing import InvoiceState
+from billing.domain.document import amount_text, file_name_of, invoice_text, number_text
+from billing.domain.errors import CreditInvalidError
+from billing.domain.invoicing import InvoiceKind, InvoiceState
+from billing.domain.money import Money
 from billing.models import Invoice
+from billing.services.crediting import draft_credit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -95,6 +99,8 @@ class InvoiceAdmin(LedgerAdmin):
             "csv": self.download_csv,
             "finalize": self.finalize,
             "redraft": self.redraft,
+            "credit": self.credit,
+            "void": self.void,
             "discard": self.discard,
         }
         own = [
@@ -122,6 +128,7 @@ class InvoiceAdmin(LedgerAdmin):
             "words": invoice_text(invoice.document) if invoice else None,
             "is_draft": invoice is not None and invoice.state == InvoiceState.DRAFT.value,
             "may_write": self.has_write_permission(request),
+            **(_corrections(invoice) if invoice else {}),
             "title": f"Invoice {invoice}",
             **(extra_context or {}),
         }
@@ -179,7 +186,42 @@ class InvoiceAdmin(LedgerAdmin):
                 invoice_id=row.pk, actor=actor, at=at, expected_version=_version(request)
             ),
             done="The draft was discarded.",
-            then=reverse(LIST),
+            then=lambda _: reverse(LIST),
+        )
+
+    @method_decorator(require_POST)
+    def credit(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
+        """Draft a credit note of the amounts beside the lines, and show it."""
+        return self._perform(
+            request,
+            invoice_id,
+            lambda row, actor, at: draft_credit(
+                invoice_id=row.pk,
+                amounts=_amounts(request),
+                reason=request.POST.get("reason", ""),
+                actor=actor,
+                at=at,
+                terms=invoice_terms(),
+            ),
+            done="The credit note is drafted; another person finalizes it.",
+            then=lambda note: reverse(PAGE, args=[note.pk]),
+        )
+
+    @method_decorator(require_POST)
+    def void(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
+        """Draft the credit note in full, which is shown, and the invoice that replaces it."""
+        return self._perform(
+            request,
+            invoice_id,
+            lambda row, actor, at: void_invoice(
+                invoice_id=row.pk,
+                reason=request.POST.get("reason", ""),
+                actor=actor,
+                at=at,
+                terms=invoice_terms(),
+            ),
+            done="Credit note and replacement are drafted; another person finalizes both.",
+            then=lambda drafts: reverse(PAGE, args=[drafts[0].pk]),
         )
 
     def _perform(
@@ -189,18 +231,18 @@ class InvoiceAdmin(LedgerAdmin):
         call: Callable[[Invoice, Actor, datetime], object],
         *,
         done: str,
-        then: str = "",
+        then: Callable[[Any], str] | None = None,
     ) -> HttpResponse:
-        """Call a service, show the result, and return to the page."""
+        """Call a service, show the result, and go to its page, or else return to this one."""
         invoice = self._invoice(request, invoice_id, WRITE_INVOICE)
         page = reverse(PAGE, args=[invoice_id])
         try:
-            call(invoice, actor_of_request(request), timezone.now())
+            made = call(invoice, actor_of_request(request), timezone.now())
         except DomainError as error:
             self.report_refusal(request, error)
             return HttpResponseRedirect(page)
         self.message_user(request, done, messages.SUCCESS)
-        return HttpResponseRedirect(then or page)
+        return HttpResponseRedirect(then(made) if then else page)
 
     def _invoice(self, request: HttpRequest, invoice_id: UUID, capability: str) -> Invoice:
         """Return the invoice, or answer as the admin does: 403 or 404."""
@@ -212,6 +254,43 @@ class InvoiceAdmin(LedgerAdmin):
             raise PermissionDenied from error
         except NotFoundError as error:
             raise Http404 from error
+
+
+def _corrections(invoice: Invoice) -> dict[str, Any]:
+    """Return what a page shows of credit notes: those of the invoice, and its own run's."""
+    is_final = invoice.state == InvoiceState.FINAL.value
+    is_invoice = invoice.kind == InvoiceKind.INVOICE.value
+    run = Invoice.objects.filter(period=invoice.period_id, run=invoice.run).exclude(pk=invoice.pk)
+    return {
+        "is_first_run": invoice.run == 1,
+        "can_be_credited": is_final and is_invoice and invoice.corrects_id is None,
+        "credited_lines": [
+            (line, amount_text(Money(line.amount, invoice.currency)))
+            for line in invoice.lines.select_related("project").order_by("position")
+        ],
+        "credit_notes": list(invoice.credit_notes.select_related("period").order_by("run")),
+        "others_of_run": list(run.select_related("period")) if invoice.run > 1 else [],
+    }
+
+
+def _amounts(request: HttpRequest) -> dict[UUID, Decimal]:
+    """Return the amounts that were typed, by line; an empty field gives nothing back.
+
+    Raises:
+        CreditInvalidError: One is no number, or its line has no id.
+    """
+    typed = {
+        name.removeprefix("line-"): text.strip()
+        for name, text in request.POST.items()
+        if isinstance(text, str) and name.startswith("line-") and text.strip()
+    }
+    try:
+        amounts = {UUID(line): Decimal(text) for line, text in typed.items()}
+    except (ValueError, InvalidOperation) as error:
+        raise CreditInvalidError("An amount is no number.", field="lines") from error
+    if any(not amount.is_finite() for amount in amounts.values()):
+        raise CreditInvalidError("An amount is no number.", field="lines")
+    return amounts
 
 
 def _version(request: HttpRequest) -> int:

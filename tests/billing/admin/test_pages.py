@@ -13,11 +13,14 @@ from django.utils import timezone
 from billing.admin.periods import PAGES
 from billing.models import BillingPeriod, Invoice, Price, PriceBook, PriceBookAssignment
 from billing.selectors.closing import readiness_of, reasons_against
+from billing.services.invoicing import draft_invoice
+from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.identity.roles import Role
 from tests.support.billing.documents import make_document
+from tests.support.billing.late import finalize
 from tests.support.billing.ledger import HOUR, Use, accrue_everything, make_window, sealed_window
 from tests.support.billing.office import Office
-from tests.support.builders import MONTH_END, MONTH_START, bind, grant, make_cluster, make_user
+from tests.support.builders import AT, MONTH_END, MONTH_START, bind, grant, make_cluster, make_user
 
 TABLES = (
     "pricebook",
@@ -294,3 +297,79 @@ def test_every_page_a_reason_leads_to_takes_its_filter(office: Office) -> None:
     assert {code: answer.status_code for code, answer in answers.items()} == dict.fromkeys(
         PAGES, 200
     )
+
+
+def finalized(office: Office) -> Invoice:
+    dora = Actor(kind=ActorKind.PERSON, id=str(office.cast.dora.pk), label="dora")
+    return finalize(draft_invoice(period_id=office.period.pk, actor=dora, at=AT))
+
+
+def test_a_final_invoice_is_credited_by_line_from_its_page(office: Office) -> None:
+    invoice = finalized(office)
+    client = enter(office.cast.dora)
+    line = invoice.lines.get(project__slug="vision")
+    form = {f"line-{line.pk}": " 0.40 ", f"line-{uuid4()}": "", "reason": "Broken hardware."}
+
+    assert (
+        "Credit or replace this invoice" in client.get(page_of(invoice, "change/")).content.decode()
+    )
+    answer = client.post(page_of(invoice, "credit/"), form)
+
+    note = Invoice.objects.get(corrects=invoice)
+    assert answer["Location"].endswith(page_of(note, "change/"))
+    assert (note.kind, f"{note.total:.2f}", note.run_reason) == (
+        "credit_note",
+        "-0.40",
+        "Broken hardware.",
+    )
+    assert "Reason: Broken hardware." in client.get(page_of(note, "change/")).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason", "shown"),
+    [
+        ("x", "r", "An amount is no number."),
+        ("NaN", "r", "An amount is no number."),
+        ("-1", "r", "not above zero"),
+        ("9.00", "r", "More would be given back"),
+        ("0.10", " ", "The reason is missing"),
+    ],
+)
+def test_a_wrong_credit_changes_nothing(
+    office: Office, typed: str, reason: str, shown: str
+) -> None:
+    invoice = finalized(office)
+    client = enter(office.cast.dora)
+    line = invoice.lines.earliest("position")
+
+    answer = client.post(
+        page_of(invoice, "credit/"), {f"line-{line.pk}": typed, "reason": reason}, follow=True
+    )
+
+    assert shown in unescape(answer.content.decode())
+    assert not Invoice.objects.filter(corrects=invoice).exists()
+
+
+def test_a_void_invoice_is_replaced_and_both_drafts_name_each_other(office: Office) -> None:
+    invoice = finalized(office)
+    client = enter(office.cast.dora)
+
+    client.post(page_of(invoice, "void/"), {"reason": "The address was wrong."})
+
+    note = Invoice.objects.get(corrects=invoice)
+    replacement = Invoice.objects.get(run=2, corrects=None)
+    for one, other in ((note, replacement), (replacement, note)):
+        text = client.get(page_of(one, "change/")).content.decode()
+        assert "Becomes final together with" in text
+        assert page_of(other, "change/") in text
+        assert "Draft again" not in text
+
+
+def test_who_may_not_write_corrects_nothing(office: Office) -> None:
+    invoice = finalized(office)
+    client = enter(office.cast.ann)
+
+    assert "Credit or replace" not in client.get(page_of(invoice, "change/")).content.decode()
+    for step in ("credit/", "void/"):
+        assert client.post(page_of(invoice, step), {"reason": "r"}).status_code == 403
+    assert not Invoice.objects.filter(corrects=invoice).exists()
