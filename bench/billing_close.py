@@ -1,0 +1,166 @@
+"""Closing a month of many organizations: previews beside a bare GROUP BY, drafts, finals, memory.
+
+The reference of the preview is `_BARE`: one statement that adds up the same charges by the key of a
+line, and looks nothing else up.
+"""
+
+import resource
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from bench.billing_stage import MONTH_START, execute, make_stage, meter
+from bench.harness import (
+    Bound,
+    Figure,
+    invariant,
+    is_smoke,
+    ledger_database,
+    measured,
+    measurement,
+    ratio,
+)
+
+ORGANIZATIONS = 50 if is_smoke() else 1_000
+HOURS = 24 if is_smoke() else 744
+PODS = 7 * ORGANIZATIONS - ORGANIZATIONS // 4
+"""An hour: 5,000,000 records in the month."""
+LARGE = 3_000 if is_smoke() else 3_000_000
+LARGE_HOURS = 20
+AT = MONTH_START + timedelta(hours=745)
+PREVIEW_MAX = 2
+DRAFTS_MAX_SECONDS, FINALS_MAX_SECONDS, LARGE_MAX_SECONDS = 20, 60, 5
+MEMORY_MAX_MIB = 400
+_BARE = """
+SELECT organization_id, project_id, size, price_group, unit_price, sum(unit_seconds)
+  FROM billing_charge WHERE window_start >= %(begin)s AND window_start < %(end)s
+ GROUP BY 1, 2, 3, 4, 5
+"""
+_UPDATED = """
+SELECT coalesce(sum(n_tup_upd), 0) FROM pg_stat_user_tables WHERE relname LIKE 'billing_charge%'
+"""
+
+
+def run() -> Iterator[Figure]:
+    """Yield the figures of a close."""
+    with ledger_database():
+        yield from _measure()
+
+
+def _measure() -> Iterator[Figure]:
+    from billing.models import Charge  # noqa: PLC0415 - Django is set up by now.
+    from billing.tasks import ACTOR, accrue_pending  # noqa: PLC0415
+
+    stage = make_stage(ORGANIZATIONS, bound_hours=HOURS)
+    meter(stage, begin=MONTH_START, hours=HOURS, pods=PODS)
+    while accrue_pending(at=AT, actor=ACTOR)[0]:
+        pass
+    execute("VACUUM ANALYZE billing_charge", connection_name="owner")
+    yield measurement("billing_close.charges", Charge.objects.count(), "charges")
+    yield from _preview()
+    yield from _close(stage["organizations"])
+    large = {**stage, "organizations": stage["organizations"][:1], "count": 1}
+    large["projects"] = stage["projects"][:1]
+    yield from _large(large)
+
+
+def _preview() -> Iterator[Figure]:
+    from billing.domain.invoicing import compose_lines  # noqa: PLC0415 - Django is set up by now.
+    from billing.models import BillingPeriod  # noqa: PLC0415
+    from billing.selectors.invoices import charge_sums  # noqa: PLC0415
+
+    with measured() as bare:
+        execute(_BARE, {"begin": MONTH_START, "end": AT})
+    periods = list(BillingPeriod.objects.filter(label="2026-10"))
+    with measured() as previews:
+        for period in periods:
+            compose_lines(charge_sums(period), currency="EUR")
+    yield measurement("billing_close.bare_group_by", bare.seconds, "s")
+    yield ratio(
+        "billing_close.previews_to_bare_group_by",
+        previews.seconds / bare.seconds,
+        Bound.AT_MOST,
+        PREVIEW_MAX,
+    )
+
+
+def _close(organizations: list[UUID]) -> Iterator[Figure]:
+    """Draft and finalize every month as two people, one after the other."""
+    from django.db import connection  # noqa: PLC0415 - Django is set up by now.
+    from django.test.utils import CaptureQueriesContext  # noqa: PLC0415
+
+    from billing.models import BillingPeriod, Invoice  # noqa: PLC0415
+    from billing.services.finalizing import finalize_invoice  # noqa: PLC0415
+    from billing.services.invoicing import draft_invoice  # noqa: PLC0415
+    from tenants.domain.actors import Actor, ActorKind  # noqa: PLC0415
+
+    first, second = (Actor(ActorKind.PERSON, id=name, label=name) for name in ("a", "b"))
+    periods = BillingPeriod.objects.filter(label="2026-10", organization__in=organizations)
+    with measured() as drafting:
+        drafts = [
+            draft_invoice(period_id=period.pk, actor=first, at=AT).pk
+            for period in periods.order_by("organization")
+        ]
+    counts = []
+    with measured() as finalizing:
+        for number, draft in enumerate(drafts):
+            if number in {0, len(drafts) - 1}:
+                with CaptureQueriesContext(connection) as statements:
+                    finalize_invoice(invoice_id=draft, actor=second, at=AT)
+                counts.append(len(statements))
+            else:
+                finalize_invoice(invoice_id=draft, actor=second, at=AT)
+    final = Invoice.objects.filter(state="final").count()
+    yield invariant("billing_close.finals", final, "invoices", ORGANIZATIONS)
+    yield _seconds("billing_close.drafts", drafting.seconds, DRAFTS_MAX_SECONDS)
+    yield _seconds(
+        "billing_close.finals_with_digest_and_audit", finalizing.seconds, FINALS_MAX_SECONDS
+    )
+    yield invariant("billing_close.more_statements_for_the_last", counts[1] - counts[0], "", 0)
+    yield invariant("billing_close.charges_updated", _updated(), "charges", 0)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    yield Figure(
+        "billing_close.memory", Decimal(peak), "MiB", Bound.AT_MOST, Decimal(MEMORY_MAX_MIB)
+    )
+
+
+def _updated() -> int:
+    """Return how many updates of charges the database has counted."""
+    from django.db import connection  # noqa: PLC0415 - Django is set up by now.
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute(_UPDATED)
+        return int(cursor.fetchone()[0])
+
+
+def _large(stage: dict[str, object]) -> Iterator[Figure]:
+    """Close one organization's November of many charges."""
+    from billing.models import BillingPeriod  # noqa: PLC0415 - Django is set up by now.
+    from billing.services.finalizing import finalize_invoice  # noqa: PLC0415
+    from billing.services.invoicing import draft_invoice  # noqa: PLC0415
+    from billing.tasks import ACTOR, accrue_pending  # noqa: PLC0415
+    from metering.services.collection.windows import ensure_partitions  # noqa: PLC0415
+    from tenants.domain.actors import Actor, ActorKind  # noqa: PLC0415
+
+    begin = MONTH_START + timedelta(hours=744)
+    later = begin + timedelta(days=31)
+    ensure_partitions(from_month=begin, months=1)
+    meter(stage, begin=begin, hours=LARGE_HOURS, pods=LARGE // LARGE_HOURS)
+    while accrue_pending(at=later, actor=ACTOR)[0]:
+        pass
+    period = BillingPeriod.objects.get(
+        label="2026-11",
+        organization=stage["organizations"][0],  # type: ignore[index]
+    )
+    first, second = (Actor(ActorKind.PERSON, id=name, label=name) for name in ("a", "b"))
+    with measured() as closing:
+        draft = draft_invoice(period_id=period.pk, actor=first, at=later)
+        final = finalize_invoice(invoice_id=draft.pk, actor=second, at=later)
+    yield invariant("billing_close.large_hours", final.unit_seconds // 3600, "unit-hours", LARGE)
+    yield _seconds("billing_close.large_organization", closing.seconds, LARGE_MAX_SECONDS)
+
+
+def _seconds(name: str, seconds: Decimal, limit: int) -> Figure:
+    return Figure(name, seconds.quantize(Decimal("0.001")), "s", Bound.AT_MOST, Decimal(limit))
