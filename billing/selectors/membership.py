@@ -40,11 +40,16 @@ billed AS MATERIALIZED (
     FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
    WHERE i.organization_id = %(organization)s AND i.state = 'final'
      AND i.id IS DISTINCT FROM %(replaced)s
+     AND l.invoice_id = ANY (ARRAY(
+       SELECT id FROM billing_invoice WHERE organization_id = %(organization)s))
      AND coalesce(l.service_period_id, i.period_id)
          IN (SELECT coalesce(month_id, %(period)s) FROM keyed)
    GROUP BY 1, 2, 3, 4, 5
 )"""
-"""What final documents billed of the months in `keyed`, by key, but for one that is replaced."""
+"""What final documents billed of the months in `keyed`, by key, but for one that is replaced.
+
+The array has lines read by their invoice also where nested loops are ruled out.
+"""
 
 
 def with_line(charges: QuerySet[Charge]) -> QuerySet[Any]:
