@@ -177,9 +177,25 @@ def _share(extents: Extents, *, actor: Actor, at: datetime) -> Shared:
     return share_for_accrual(extents)
 
 
+def _ensure_partitions(hours: Sequence[datetime]) -> None:
+    """Make the partitions of charges that hours lack; nothing is locked where none is missing."""
+    with connection.cursor() as cursor:
+        cursor.execute(_PARTITIONS, {"hours": list(hours)})
+
+
+_PARTITIONS: Final = """
+SELECT billing_ensure_charge_partitions(missing.hours)
+  FROM (SELECT array_agg(hour) AS hours FROM unnest(%(hours)s::timestamptz[]) AS hour
+         WHERE to_regclass('public.billing_charge_' || to_char(hour AT TIME ZONE 'UTC', 'YYYY_MM'))
+               IS NULL) missing
+ WHERE missing.hours IS NOT NULL
+"""
+
+
 def _rate(accrued: Accrued, values: dict[str, Any]) -> _Rated:
     if not values["organization_ids"]:
         return _Rated(0, 0, 0, 0, 0, 0, 0)
+    _ensure_partitions(values["hours"])
     with connection.cursor() as cursor:
         cursor.execute(rate(accrued), values)
         return _Rated(*cursor.fetchone())

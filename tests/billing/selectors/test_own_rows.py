@@ -1,6 +1,7 @@
 """Drafting and finalizing read no other organization's rows, whatever the database holds."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -39,6 +40,9 @@ OWN_TABLES: Final = (
 """They grow with organizations, and each row belongs to one."""
 
 
+PARTITION: Final = re.compile(r"_\d{4}_\d{2}$")
+
+
 class Reads:
     """Explains each statement that reads before it is executed, and adds up the rows by table."""
 
@@ -56,7 +60,7 @@ class Reads:
 
     def add(self, node: dict[str, Any]) -> None:
         """Add what a node read of its table, and what those below it did."""
-        table = node.get("Relation Name", "")
+        table = PARTITION.sub("", node.get("Relation Name", ""))
         if table in OWN_TABLES:
             found = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
             read = round(

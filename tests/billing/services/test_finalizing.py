@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pytest
-from django.db import connections, transaction
+from django.db import connection, connections, transaction
 
 from billing.domain.document import InvoiceTerms, digest_of, utc_text
 from billing.domain.errors import DraftStaleError, FourEyesError, PeriodNotReadyError
@@ -120,6 +120,8 @@ class TestOne:
         draft = drafted(ledger)
         charge = Charge.objects.get()
         window = seal(make_window(ledger.cluster, MONTH_START - HOUR))
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT billing_ensure_charge_partitions(%s)", [[window.start_at]])
         charge.pk, charge.window_id, charge.window_start = None, window.pk, window.start_at
         charge.save(force_insert=True)
 
