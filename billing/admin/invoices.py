@@ -23,7 +23,8 @@ from unfold.decorators import display
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.documents import render_csv, render_pdf
 from billing.admin.terms import invoice_terms
-from billing.domain.document import amount_text, file_name_of, invoice_text, number_text
+from billing.domain.document import amount_text, file_name_of
+from billing.domain.document_text import invoice_text, number_text
 from billing.domain.errors import CreditInvalidError
 from billing.domain.invoicing import InvoiceKind, InvoiceState
 from billing.domain.money import Money

@@ -14,7 +14,8 @@ from django.utils import timezone
 from unfold.decorators import action
 
 from billing.access import savings_visible_to
-from billing.domain.document import hours_text, number_text, price_text
+from billing.domain.document import price_text
+from billing.domain.document_text import hours_text, number_text
 from billing.domain.money import Money
 from billing.models import (
     AccrualException,

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from billing.domain.document import hours_text, number_text
+from billing.domain.document_text import hours_text, number_text
 from billing.domain.money import Money
 from billing.domain.repricing import PriceChange
 from billing.models import Repricing, RepricingState

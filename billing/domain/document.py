@@ -8,7 +8,6 @@ freezes it with the invoice.
 import hashlib
 import json
 import unicodedata
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -283,84 +282,3 @@ def _totals(lines: tuple[Line, ...], *, currency: str) -> dict[str, Any]:
         "unit_hours": unit_hours_text(unit_seconds),
         "amount": amount_text(total_of(lines, currency=currency)),
     }
-
-
-HOUR_DECIMALS_SHOWN: Final = 4
-"""As on the PDF beside it; price times hours can be checked by hand."""
-_SIZE_ORDER: Final = ("small", "medium", "large")
-
-
-@dataclass(frozen=True)
-class LineText:
-    """One line as displayed."""
-
-    project: str
-    description: str
-    unit_hours: str
-    unit_price: str
-    amount: str
-
-
-@dataclass(frozen=True)
-class SizeText:
-    """What one size comes to; unit-hours of two sizes are two things and are never added."""
-
-    size: str
-    unit_hours: str
-    amount: str
-
-
-@dataclass(frozen=True)
-class InvoiceText:
-    """The lines, what each size comes to, and the total to pay."""
-
-    lines: tuple[LineText, ...]
-    sizes: tuple[SizeText, ...]
-    total: str
-
-
-def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
-    """Return a document of `billing.domain.document` as the page shows it."""
-    return InvoiceText(
-        lines=tuple(_line_text(line) for line in document["lines"]),
-        sizes=_sizes(document["lines"]),
-        total=number_text(document["total"]["amount"]),
-    )
-
-
-def number_text(text: str) -> str:
-    """Return an exact number with its own digits and its thousands apart, such as "1,234.50"."""
-    return f"{Decimal(text):,f}"
-
-
-def hours_text(unit_seconds: int) -> str:
-    """Return unit-seconds as unit-hours with four digits, half up; such as "1,234.5000"."""
-    scaled = round_half_up(unit_seconds * 10**HOUR_DECIMALS_SHOWN, SECONDS_PER_HOUR)
-    return f"{decimal_of(scaled, digits=HOUR_DECIMALS_SHOWN):,f}"
-
-
-def _line_text(line: Mapping[str, Any]) -> LineText:
-    return LineText(
-        project=line["project_name"],
-        description=line["description"],
-        unit_hours=hours_text(line["unit_seconds"]),
-        unit_price=number_text(line["unit_price"]),
-        amount=number_text(line["amount"]),
-    )
-
-
-def _sizes(lines: list[Mapping[str, Any]]) -> tuple[SizeText, ...]:
-    """Return what each size on the invoice comes to, from small to large."""
-    unit_seconds: defaultdict[str, int] = defaultdict(int)
-    amounts: defaultdict[str, Decimal] = defaultdict(Decimal)
-    for line in lines:
-        unit_seconds[line["size"]] += line["unit_seconds"]
-        amounts[line["size"]] += Decimal(line["amount"])
-    return tuple(
-        SizeText(
-            size=size.capitalize(),
-            unit_hours=hours_text(unit_seconds[size]),
-            amount=f"{amounts[size]:,f}",
-        )
-        for size in sorted(unit_seconds, key=_SIZE_ORDER.index)
-    )
