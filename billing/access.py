@@ -18,6 +18,8 @@ from billing.models import (
     PriceBookAssignment,
     PriceDraft,
     Repricing,
+    TaxRate,
+    TaxTreatment,
 )
 from metering.access import waste_visible_to
 from tenants.access import (
@@ -111,6 +113,18 @@ def repricings_visible_to(actor: Actor, capability: str = READ_PERIOD) -> QueryS
     return scope_to_organizations(rows, actor, capability)
 
 
+def tax_rates_visible_to(actor: Actor) -> QuerySet[TaxRate]:
+    """Return the tax rates to the platform; others see them on their invoices."""
+    rows = TaxRate.objects.all()
+    return rows if is_platform_wide(actor, READ_PRICE) else rows.none()
+
+
+def tax_treatments_visible_to(actor: Actor) -> QuerySet[TaxTreatment]:
+    """Return the tax treatments of the organizations whose prices an actor may read."""
+    rows = TaxTreatment.objects.select_related("organization")
+    return scope_to_organizations(rows, actor, READ_PRICE)
+
+
 def charges_visible_to(actor: Actor) -> QuerySet[Charge]:
     """Return the charges of the projects an actor reaches."""
     rows = Charge.objects.select_related("organization", "project", "period")
@@ -140,6 +154,8 @@ access_assignment: Final = build_read_access(assignments_visible_to)
 access_period: Final = build_access(periods_visible_to)
 access_draft: Final = build_read_access(drafts_visible_to)
 access_repricing: Final = build_access(repricings_visible_to)
+access_tax_rate: Final = build_read_access(tax_rates_visible_to)
+access_tax_treatment: Final = build_read_access(tax_treatments_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)
@@ -191,6 +207,30 @@ def access_assignment_to_write(actor: Actor, assignment_id: UUID) -> PriceBookAs
     assignment = access_assignment(actor, assignment_id)
     require_capability(actor, WRITE_PRICE)
     return assignment
+
+
+def access_tax_rate_to_write(actor: Actor, rate_id: UUID) -> TaxRate:
+    """Return a tax rate that an actor may withdraw.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it but does not set prices.
+    """
+    rate = access_tax_rate(actor, rate_id)
+    require_capability(actor, WRITE_PRICE)
+    return rate
+
+
+def access_tax_treatment_to_write(actor: Actor, treatment_id: UUID) -> TaxTreatment:
+    """Return a tax treatment that an actor may withdraw.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it but does not set prices.
+    """
+    treatment = access_tax_treatment(actor, treatment_id)
+    require_capability(actor, WRITE_PRICE)
+    return treatment
 
 
 def access_payer(actor: Actor, organization_id: UUID, capability: str) -> Organization:

@@ -82,6 +82,8 @@ _NUMBERS_OF_LINE: Final = ("position", "unit_seconds", "unit_hours", "unit_price
 _BILLED_BEFORE: Final = ("billed_unit_seconds", "billed_amount")
 """Of the same month and price, by earlier invoices: both quantities are rounded together."""
 COLUMNS: Final = (*_TEXT_OF_INVOICE, *_TEXT_OF_LINE, *_NUMBERS_OF_LINE, *_BILLED_BEFORE)
+TAX_COLUMNS: Final = ("tax_category", "tax_rate", "invoice_total", "tax_total", "payable")
+"""Further columns of documents with taxes; the last three are of the whole document."""
 
 
 def render_csv(document: Mapping[str, Any]) -> bytes:
@@ -94,8 +96,9 @@ def render_csv(document: Mapping[str, Any]) -> bytes:
         "period": document["period"]["label"],
         "currency": document["currency"],
     }
-    header = [_text(column) for column in COLUMNS]
-    records = [header, *(_record(own, line) for line in document["lines"])]
+    taxes = _taxes(document)
+    header = [_text(column) for column in (*COLUMNS, *(TAX_COLUMNS if taxes else ()))]
+    records = [header, *([*_record(own, line), *taxes] for line in document["lines"])]
     return "".join(",".join(record) + _LINE_END for record in records).encode()
 
 
@@ -108,6 +111,13 @@ def _record(own: Mapping[str, str], line: Mapping[str, Any]) -> list[str]:
         + [str(line[column]) for column in _NUMBERS_OF_LINE]
         + [str(line.get(column, 0)) for column in _BILLED_BEFORE]
     )
+
+
+def _taxes(document: Mapping[str, Any]) -> list[str]:
+    for tax in document.get("taxes", ()):
+        whole = (document["total"]["amount"], document["tax_total"], document["payable"])
+        return [_text(tax["category"]), tax["rate"], *whole]
+    return []
 
 
 def _text(value: str) -> str:

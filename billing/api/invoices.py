@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_field
 from rest_framework import serializers, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -74,6 +74,8 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
     reference = serializers.CharField(read_only=True)
     corrects = serializers.UUIDField(source="corrects_id", read_only=True, allow_null=True)
     total = MoneyField()
+    tax_total = MoneyField()
+    payable = MoneyField()
 
     class Meta:
         model = Invoice
@@ -89,6 +91,8 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
             "state",
             "reference",
             "total",
+            "tax_total",
+            "payable",
             "unit_seconds",
             "content_sha256",
             "drafted_by",
@@ -100,15 +104,32 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
         read_only_fields = fields
 
 
+class InvoiceTaxSerializer(serializers.Serializer[dict[str, object]]):
+    """A tax as printed: `rate` percent of the taxable amount, rounded once."""
+
+    category = serializers.CharField(help_text="UNCL 5305: S, Z, E, AE or O.")
+    country = serializers.CharField()
+    rate = serializers.CharField()
+    taxable_amount = serializers.CharField()
+    amount = serializers.CharField()
+    exemption_text = serializers.CharField()
+
+
 class InvoiceDetailSerializer(InvoiceSerializer):
-    """An invoice with its lines."""
+    """An invoice with its lines and taxes."""
 
     lines = InvoiceLineSerializer(many=True, read_only=True)
+    taxes = serializers.SerializerMethodField()
 
     class Meta:
         model = Invoice
-        fields = (*InvoiceSerializer.Meta.fields, "lines")
+        fields = (*InvoiceSerializer.Meta.fields, "lines", "taxes")
         read_only_fields = fields
+
+    @extend_schema_field(InvoiceTaxSerializer(many=True))
+    def get_taxes(self, invoice: Invoice) -> list[dict[str, object]]:
+        """Return the taxes of the document; none for a customer without a tax treatment."""
+        return list(invoice.document.get("taxes", ()))
 
 
 class VoidInputSerializer(StrictSerializer):

@@ -17,6 +17,7 @@ from billing.api.price_books import (
 )
 from billing.api.price_drafts import PriceDraftViewSet
 from billing.api.repricings import RepricingViewSet
+from billing.api.taxes import TaxRateViewSet, TaxTreatmentViewSet
 from billing.api.which_price import WhichPriceViewSet
 
 router = SimpleRouter(use_regex_path=False)
@@ -31,6 +32,8 @@ router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual
 router.register("invoices", InvoiceViewSet, basename="invoice")
 router.register("price-drafts", PriceDraftViewSet, basename="price-draft")
 router.register("repricings", RepricingViewSet, basename="repricing")
+router.register("tax-rates", TaxRateViewSet, basename="tax-rate")
+router.register("tax-treatments", TaxTreatmentViewSet, basename="tax-treatment")
 router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 
 urlpatterns = [

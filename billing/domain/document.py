@@ -25,6 +25,7 @@ from billing.domain.money import (
     round_half_up,
 )
 from billing.domain.period import HourSpan
+from billing.domain.taxes import printed_terms, tax_text
 
 SCHEMA: Final = "gpu-ledger/invoice/1"
 HOUR_DECIMALS: Final = 6
@@ -107,7 +108,10 @@ def compose_document(
     currency: str,
     drafted_at: datetime,
 ) -> Document:
-    """Return the draft's document; it has no number yet. One below zero is a credit note."""
+    """Return the draft's document; it has no number yet. One below zero is a credit note.
+
+    `billing.domain.taxes` adds the taxes of customers that have any.
+    """
     composed = tuple(lines)
     total = _totals(composed, currency=currency)
     is_credit = total_of(composed, currency=currency).amount < 0
@@ -142,6 +146,8 @@ def credit_document(
 ) -> Document:
     """Return the draft of a credit note, for the parties and the month of a final invoice.
 
+    It takes the rate of tax printed there.
+
     Args:
         invoice: The document that is credited.
         lines: What is given back; every amount is below zero, or zero.
@@ -162,6 +168,11 @@ def credit_document(
             for slug, part in groupby(composed, key=lambda line: line.project)
         ],
         "total": _totals(composed, currency=currency),
+        **tax_text(
+            total_of(composed, currency=currency),
+            printed_terms(invoice),
+            tax_point=invoice.get("tax_point", ""),
+        ),
     }
 
 

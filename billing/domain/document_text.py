@@ -34,12 +34,24 @@ class SizeText:
 
 
 @dataclass(frozen=True)
+class TaxText:
+    """A tax as displayed, such as "S 19 %"."""
+
+    label: str
+    taxable_amount: str
+    amount: str
+    exemption_text: str
+
+
+@dataclass(frozen=True)
 class InvoiceText:
-    """The lines, what each size comes to, and the total to pay."""
+    """The lines, what each size comes to, the net total, taxes, and what is to pay with them."""
 
     lines: tuple[LineText, ...]
     sizes: tuple[SizeText, ...]
     total: str
+    taxes: tuple[TaxText, ...]
+    payable: str
 
 
 def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
@@ -48,6 +60,16 @@ def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
         lines=tuple(_line_text(line) for line in document["lines"]),
         sizes=_sizes(document["lines"]),
         total=number_text(document["total"]["amount"]),
+        taxes=tuple(
+            TaxText(
+                label=f"{tax['category']} {tax['rate']} % {tax['country']}",
+                taxable_amount=number_text(tax["taxable_amount"]),
+                amount=number_text(tax["amount"]),
+                exemption_text=tax["exemption_text"],
+            )
+            for tax in document.get("taxes", ())
+        ),
+        payable=number_text(document.get("payable", document["total"]["amount"])),
     )
 
 

@@ -275,3 +275,44 @@ class FourEyesError(ForbiddenError):
 
     code = "invoice_needs_four_eyes"
     remedy = "Let one person draft it again and check it, and another one with the role finalize."
+
+
+class TaxInvalidError(InvalidInputError):
+    """A country, category, rate or exemption text cannot be on a document."""
+
+    code = "tax_invalid"
+    remedy = (
+        "Give two letters of ISO 3166-1, a category S, Z, E, AE or O, a rate in percent for S only,"
+        " and an exemption text for E, AE and O."
+    )
+
+
+class TaxRateExistsError(ConflictError):
+    """A country and category have a rate from that day already."""
+
+    code = "tax_rate_exists"
+    remedy = "Withdraw the wrong one first, or choose another first day."
+
+
+class TaxTreatmentExistsError(ConflictError):
+    """The organization has a tax treatment from that day already."""
+
+    code = "tax_treatment_exists"
+    remedy = "Withdraw the wrong one first, or choose another first day."
+
+
+class TaxWithdrawnError(ConflictError):
+    """The tax rate or treatment is withdrawn already."""
+
+    code = "tax_withdrawn"
+    remedy = "Look for the one that is in force now."
+
+
+class TaxRateMissingError(ConflictError):
+    """An organization's country and category have no rate at the tax point of a document."""
+
+    code = "tax_rate_missing"
+    remedy = (
+        "Set the rate of the country and category under facts from that day or earlier, or "
+        "correct the organization's tax treatment; then draft again."
+    )

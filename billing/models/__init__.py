@@ -13,6 +13,7 @@ from billing.models.period import BillingPeriod, PeriodState
 from billing.models.price import Price, PriceBook, PriceBookAssignment
 from billing.models.price_draft import PriceDraft, PriceDraftState
 from billing.models.repricing import Repricing, RepricingState
+from billing.models.tax import TaxRate, TaxTreatment
 
 __all__ = [
     "AccrualException",
@@ -33,4 +34,6 @@ __all__ = [
     "PriceDraftState",
     "Repricing",
     "RepricingState",
+    "TaxRate",
+    "TaxTreatment",
 ]

@@ -1,5 +1,7 @@
 """Invoices and their lines: drafted, then final and frozen by the database."""
 
+from decimal import Decimal
+
 from django.db import models
 from django.db.models import Q
 
@@ -63,6 +65,9 @@ class Invoice(models.Model):
     currency = models.CharField(max_length=3)
     total = models.DecimalField(max_digits=20, decimal_places=4)
     """Sum of the lines, in the currency's minor unit; net of any tax."""
+    tax_total = models.DecimalField(
+        max_digits=20, decimal_places=4, default=Decimal(0), db_default=Decimal(0)
+    )
     unit_seconds = models.BigIntegerField(default=0)
     document = models.JSONField(default=dict)
     """Issuer, customer, period and lines as printed; the PDF and CSV are made from it alone."""
@@ -109,6 +114,11 @@ class Invoice(models.Model):
     def __str__(self) -> str:
         """Return the number as printed."""
         return self.reference
+
+    @property
+    def payable(self) -> Decimal:
+        """The total with taxes."""
+        return self.total + self.tax_total
 
     @property
     def reference(self) -> str:

@@ -176,6 +176,7 @@ def check_invoices(cursor: Cursor) -> CheckedBatch:
             "series",
             "number",
             "total",
+            "tax_total",
             "document",
             "issue_year",
             "content",
@@ -345,6 +346,8 @@ def _differences(invoice: Invoice, *, audited: Mapping[tuple[str, str], AuditEnt
     printed = Decimal(invoice.document["total"]["amount"])
     if not printed == invoice.total == added:
         found.append(f"shows {printed}, has the total {invoice.total} and lines of another sum")
+    if Decimal(invoice.document.get("payable", printed)) != invoice.payable:
+        found.append(f"shows another amount payable than {invoice.payable}")
     if not _are_printed(lines, invoice.document["lines"]):
         found.append("has other lines than its document")
     return found

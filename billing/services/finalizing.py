@@ -21,9 +21,11 @@ from billing.domain.document import (
 )
 from billing.domain.errors import DraftStaleError, FourEyesError
 from billing.domain.invoicing import InvoiceMove, InvoiceState, require_move
+from billing.domain.taxes import printed_terms, tax_point_of
 from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
 from billing.selectors.membership import BILLED, KEYED
+from billing.selectors.taxes import tax_terms_of
 from billing.services.closing import mark_approved, require_another_person
 from billing.services.invoicing import customer_of, require_ready
 from metering.selectors.collection.plans import prefer_hash_joins
@@ -64,8 +66,9 @@ def finalize_invoice(
         FourEyesError: The four-eyes rule applies, and not two people drafted, or sent to review,
             and finalize it.
         PeriodNotReadyError: Something came up since the draft; every reason is under `problems`.
-        DraftStaleError: The period's charges, or issuer or customer, are no longer those of the
-            draft.
+        DraftStaleError: The period's charges, or issuer, customer or tax, are no longer those of
+            the draft.
+        TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
         Invoice.DoesNotExist: There is none.
     """
     period_id = Invoice.objects.values_list("period", flat=True).get(pk=invoice_id)
@@ -85,6 +88,7 @@ def finalize_invoice(
             if document.corrects_id is None:
                 _require_fresh(document)
                 _require_parties(document, organization, terms=terms)
+                _require_tax(document, organization, period)
             _finalize(document, actor=actor, terms=terms, at=at)
             if period.state != PeriodState.CLOSED:
                 _close(period, at=document.finalized_at)
@@ -189,6 +193,16 @@ def _require_parties(invoice: Invoice, organization: Organization, *, terms: Inv
         raise DraftStaleError(
             "What is printed of issuer or customer has changed since the draft was made.",
             facts={"changed": ", ".join(changed)},
+        )
+
+
+def _require_tax(invoice: Invoice, organization: Organization, period: BillingPeriod) -> None:
+    """Refuse a draft that shows another tax than applies now."""
+    applies = tax_terms_of(organization, tax_point=tax_point_of(period.label))
+    if printed_terms(invoice.document) != applies:
+        raise DraftStaleError(
+            "The organization's tax has changed since the draft was made.",
+            facts={"changed": "taxes"},
         )
 
 

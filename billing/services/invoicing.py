@@ -5,6 +5,7 @@ A draft has no number and links no charge, so that looking at one costs and bloc
 
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from uuid import UUID
 
 from django.db import transaction
@@ -25,10 +26,14 @@ from billing.domain.invoicing import (
     InvoiceState,
     Line,
     compose_lines,
+    require_amount,
     require_amounts,
     require_move,
+    total_of,
 )
+from billing.domain.money import Money
 from billing.domain.period import HourSpan
+from billing.domain.taxes import tax_point_of, tax_text
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
 from billing.selectors.invoices import charge_sums
@@ -38,6 +43,7 @@ from billing.selectors.locks import (
     lock_organization,
     lock_period,
 )
+from billing.selectors.taxes import tax_terms_of
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
 from tenants.models import Organization
@@ -70,6 +76,7 @@ def draft_invoice(
         PeriodNotReadyError: Something is missing; every reason is under `problems`.
         NothingToInvoiceError: The period has no charges.
         AmountTooLargeError: A line or the total has more digits than the ledger keeps.
+        TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
     """
     with transaction.atomic():
         prefer_hash_joins()
@@ -149,15 +156,23 @@ def compose_month(
     terms: InvoiceTerms,
     at: datetime,
 ) -> Document:
-    """Return the document of a month's lines."""
-    return compose_document(
+    """Return the document of a month's lines.
+
+    Raises:
+        TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
+    """
+    currency, tax_point = organization.billing_currency, tax_point_of(period.label)
+    document = compose_document(
         issuer=terms.issuer,
         customer=customer_of(organization),
         period=_period_facts(period, organization),
         lines=lines,
-        currency=organization.billing_currency,
+        currency=currency,
         drafted_at=at,
     )
+    tax = tax_terms_of(organization, tax_point=tax_point)
+    net = total_of(lines, currency=currency)
+    return {**document, **tax_text(net, tax, tax_point=tax_point.isoformat())}
 
 
 def _is_same(one: Document, other: Document) -> bool:
@@ -181,6 +196,9 @@ def fill_draft(
     invoice.series = terms.series_of(invoice.kind)
     invoice.currency = currency
     invoice.total = require_amounts(lines, currency=currency).amount
+    invoice.tax_total = Decimal(document.get("tax_total", 0))
+    payable = Money(invoice.payable, currency)
+    require_amount(payable, what="The amount payable", field="total")
     invoice.unit_seconds = sum(line.unit_seconds for line in lines)
     invoice.document = document
     invoice.drafted_by, invoice.drafted_by_id, invoice.drafted_at = actor.label, actor.id, at

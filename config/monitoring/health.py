@@ -72,6 +72,8 @@ FROZEN: dict[str, tuple[str, ...]] = {
     ),
     "billing_pricedraft": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_repricing": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_taxrate": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_taxtreatment": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_invoiceseries": (
         "number_is_used",
         "refuses_delete",

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from billing.models import BillingPeriod, Invoice, PriceDraft, Repricing
+from billing.models import BillingPeriod, Invoice, PriceDraft, Repricing, TaxRate, TaxTreatment
 from billing.services.accrual import accrue_windows
 from metering.domain.catalogue.sizing import DEFAULT_RULES, rule_to_json, rules_digest
 from metering.domain.corrections.correction import CorrectionState
@@ -170,6 +170,20 @@ def _make_invoice(ledger: Ledger) -> None:
 
 
 def _make_repricing(ledger: Ledger) -> None:
+    TaxRate.objects.create(
+        country=f"A{ledger.organization.slug[-1].upper()}",
+        category="S",
+        rate=19,
+        valid_from=AT.date(),
+        published_at=AT,
+    )
+    TaxTreatment.objects.create(
+        organization=ledger.organization,
+        country="DE",
+        category="S",
+        valid_from=AT.date(),
+        published_at=AT,
+    )
     PriceDraft.objects.create(
         price_book=ledger.book,
         valid_from=AT,

@@ -30,6 +30,8 @@ PAGES = {
     "billing.pricebookassignment": "yyy y--",
     "billing.pricedraft": "yyy y--",
     "billing.repricing": "yyy y--",
+    "billing.taxrate": "yyy y--",
+    "billing.taxtreatment": "yyy y--",
     "metering.capacityrecord": "yyy ---",
     "metering.catalogueversion": "yyy ---",
     "metering.clusterhealth": "yyy ---",

@@ -59,6 +59,10 @@ BY_KEY = {
     "POST price-drafts/",
     "POST price-drafts/pk/publish/",
     "POST price-drafts/pk/reject/",
+    "POST tax-rates/",
+    "POST tax-rates/pk/withdraw/",
+    "POST tax-treatments/",
+    "POST tax-treatments/pk/withdraw/",
     "POST repricings/",
     "POST repricings/pk/approve/",
     "POST repricings/pk/reject/",
@@ -130,6 +134,8 @@ def clients(estate: Estate) -> dict[str, APIClient]:
         "price-drafts",
         "prices",
         "repricings",
+        "tax-rates",
+        "tax-treatments",
     )
     return {
         operation: bob

@@ -34,6 +34,8 @@ def test_thousands_stand_apart_and_every_size_has_its_own_sum() -> None:
         ),
         sizes=(SizeText("Small", "0.0250", "0.01"), SizeText("Large", "1,235.0003", "4,393.63")),
         total="4,393.64",
+        taxes=(),
+        payable="4,393.64",
     )
 
 
@@ -57,7 +59,7 @@ def test_what_is_given_back_keeps_its_sign() -> None:
 def test_an_invoice_of_nothing_names_no_size() -> None:
     words = invoice_text(make_document(lines=()))
 
-    assert words == InvoiceText(lines=(), sizes=(), total="0.00")
+    assert words == InvoiceText(lines=(), sizes=(), total="0.00", taxes=(), payable="0.00")
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ FILTERS: Final = {
     "namespace-bindings": "project={projects}",
     "enforcement-targets": "project={projects}",
     "price-drafts": "price_book={price-books}",
+    "tax-treatments": "organization={organizations}",
     "prices": "price_book={price-books}",
     "metering-exceptions": "namespace={namespace}",
 }
@@ -230,6 +231,20 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     },
     "POST price-drafts/pk/publish/": {"note": "Checked."},
     "POST price-drafts/pk/reject/": {"note": "Not yet."},
+    "POST tax-rates/": {
+        "country": "DE",
+        "category": "S",
+        "rate": "19",
+        "valid_from": "2031-01-01",
+    },
+    "POST tax-rates/pk/withdraw/": {"reason": "Wrong."},
+    "POST tax-treatments/": {
+        "organization": "{organizations}",
+        "country": "DE",
+        "category": "S",
+        "valid_from": "2031-01-01",
+    },
+    "POST tax-treatments/pk/withdraw/": {"reason": "Wrong."},
     "POST repricings/": {"period": "{billing-periods}", "reason": "Typed wrong."},
     "POST repricings/pk/approve/": {"note": "Checked."},
     "POST repricings/pk/reject/": {"note": "Not yet."},

@@ -1,12 +1,13 @@
 """Every call of every service: who does it, how, and the entries it leaves."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from billing.domain.price_draft import DraftedPrice
+from billing.domain.taxes import TaxTerms
 from billing.models import BillingPeriod, Invoice, PriceBook
 from billing.services import (
     closing,
@@ -17,6 +18,7 @@ from billing.services import (
     price_history,
     pricing,
     repricing,
+    taxes,
 )
 from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
@@ -142,6 +144,38 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
             draft_id=e.places["own"]["price-drafts"], note="No.", **who
         ),
         [("billing:price_draft:reject", None)],
+    ),
+    "billing.taxes.set_tax_rate": (
+        dora,
+        lambda _, who: taxes.set_tax_rate(
+            terms=TaxTerms("DE", "S", Decimal(19), ""), valid_from=date(2031, 1, 1), **who
+        ),
+        [("billing:tax_rate:set", None)],
+    ),
+    "billing.taxes.withdraw_tax_rate": (
+        dora,
+        lambda e, who: taxes.withdraw_tax_rate(
+            rate_id=e.places["own"]["tax-rates"], reason="Wrong.", **who
+        ),
+        [("billing:tax_rate:withdraw", None)],
+    ),
+    "billing.taxes.set_tax_treatment": (
+        dora,
+        lambda e, who: taxes.set_tax_treatment(
+            organization=e.cast.acme,
+            country="DE",
+            category="S",
+            valid_from=date(2031, 1, 1),
+            **who,
+        ),
+        [("billing:tax_treatment:set", "acme")],
+    ),
+    "billing.taxes.withdraw_tax_treatment": (
+        dora,
+        lambda e, who: taxes.withdraw_tax_treatment(
+            treatment_id=e.places["own"]["tax-treatments"], reason="Wrong.", **who
+        ),
+        [("billing:tax_treatment:withdraw", "acme")],
     ),
     "billing.repricing.reprice_period": (
         dora,
