@@ -20,6 +20,7 @@ from billing.models import (
     Repricing,
     TaxRate,
     TaxTreatment,
+    TierSchedule,
 )
 from metering.access import waste_visible_to
 from tenants.access import (
@@ -125,6 +126,14 @@ def tax_treatments_visible_to(actor: Actor) -> QuerySet[TaxTreatment]:
     return scope_to_organizations(rows, actor, READ_PRICE)
 
 
+def tiers_visible_to(actor: Actor) -> QuerySet[TierSchedule]:
+    """Return the tier schedules of the books an actor sees."""
+    rows = TierSchedule.objects.select_related("price_book")
+    if is_platform_wide(actor, READ_PRICE):
+        return rows
+    return rows.filter(price_book__in=price_books_visible_to(actor).order_by().values("pk"))
+
+
 def charges_visible_to(actor: Actor) -> QuerySet[Charge]:
     """Return the charges of the projects an actor reaches."""
     rows = Charge.objects.select_related("organization", "project", "period")
@@ -156,6 +165,7 @@ access_draft: Final = build_read_access(drafts_visible_to)
 access_repricing: Final = build_access(repricings_visible_to)
 access_tax_rate: Final = build_read_access(tax_rates_visible_to)
 access_tax_treatment: Final = build_read_access(tax_treatments_visible_to)
+access_tiers: Final = build_read_access(tiers_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)
@@ -231,6 +241,18 @@ def access_tax_treatment_to_write(actor: Actor, treatment_id: UUID) -> TaxTreatm
     treatment = access_tax_treatment(actor, treatment_id)
     require_capability(actor, WRITE_PRICE)
     return treatment
+
+
+def access_tiers_to_write(actor: Actor, schedule_id: UUID) -> TierSchedule:
+    """Return a tier schedule that an actor may withdraw.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it but does not set prices.
+    """
+    schedule = access_tiers(actor, schedule_id)
+    require_capability(actor, WRITE_PRICE)
+    return schedule
 
 
 def access_payer(actor: Actor, organization_id: UUID, capability: str) -> Organization:

@@ -1,5 +1,23 @@
 """The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
-from billing.admin import invoices, ledgers, periods, price_drafts, prices, repricings, taxes
+from billing.admin import (
+    invoices,
+    ledgers,
+    periods,
+    price_drafts,
+    prices,
+    repricings,
+    taxes,
+    tiers,
+)
 
-__all__ = ["invoices", "ledgers", "periods", "price_drafts", "prices", "repricings", "taxes"]
+__all__ = [
+    "invoices",
+    "ledgers",
+    "periods",
+    "price_drafts",
+    "prices",
+    "repricings",
+    "taxes",
+    "tiers",
+]

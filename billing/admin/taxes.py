@@ -47,7 +47,7 @@ class TaxRateAdmin(ServiceAdmin):
 
     @admin.action(description="Withdraw", permissions=["write"])
     def withdraw_rates(self, request: HttpRequest, rows: QuerySet[TaxRate]) -> None:
-        """Withdraw the chosen rates for the reason given."""
+        """Withdraw the chosen rates with a reason."""
         reason = note_of(request)
         self.for_each(
             request,
@@ -84,7 +84,7 @@ class TaxTreatmentAdmin(ServiceAdmin):
 
     @admin.action(description="Withdraw", permissions=["write"])
     def withdraw_treatments(self, request: HttpRequest, rows: QuerySet[TaxTreatment]) -> None:
-        """Withdraw the chosen treatments for the reason given."""
+        """Withdraw the chosen treatments with a reason."""
         reason = note_of(request)
         self.for_each(
             request,

@@ -37,11 +37,14 @@ from tenants.api.views import ReadingViewSet
 
 
 class InvoiceLineSerializer(serializers.ModelSerializer[InvoiceLine]):
-    """One project's use of one size and device share at one price."""
+    """One project's use of one size and device share at one price, or the discount of a tier."""
 
     project = serializers.UUIDField(source="project_id", read_only=True)
     unit_price = UnitPriceField(currency_source="invoice.currency")
     amount = MoneyField(currency_source="invoice.currency")
+    tier_schedule = serializers.UUIDField(
+        source="tier_schedule_id", read_only=True, allow_null=True
+    )
     unit_hours = serializers.SerializerMethodField()
 
     class Meta:
@@ -57,6 +60,10 @@ class InvoiceLineSerializer(serializers.ModelSerializer[InvoiceLine]):
             "unit_hours",
             "unit_price",
             "amount",
+            "kind",
+            "tier_schedule",
+            "tier_band",
+            "tier_span",
         )
         read_only_fields = fields
 

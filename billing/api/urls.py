@@ -18,6 +18,7 @@ from billing.api.price_books import (
 from billing.api.price_drafts import PriceDraftViewSet
 from billing.api.repricings import RepricingViewSet
 from billing.api.taxes import TaxRateViewSet, TaxTreatmentViewSet
+from billing.api.tiers import TierScheduleViewSet
 from billing.api.which_price import WhichPriceViewSet
 
 router = SimpleRouter(use_regex_path=False)
@@ -34,6 +35,7 @@ router.register("price-drafts", PriceDraftViewSet, basename="price-draft")
 router.register("repricings", RepricingViewSet, basename="repricing")
 router.register("tax-rates", TaxRateViewSet, basename="tax-rate")
 router.register("tax-treatments", TaxTreatmentViewSet, basename="tax-treatment")
+router.register("tier-schedules", TierScheduleViewSet, basename="tier-schedule")
 router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 
 urlpatterns = [

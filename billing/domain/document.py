@@ -261,6 +261,7 @@ def _line(line: Line, *, own_month: str) -> dict[str, Any]:
         "unit_price": price_text(line.unit_price, digits=digits),
         "amount": amount_text(line.amount),
         **(_billed_before(line) if line.billed_unit_seconds else {}),
+        **({"kind": line.kind, "tier": {**line.tier.shown}} if line.tier else {}),
     }
 
 

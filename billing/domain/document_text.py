@@ -52,6 +52,8 @@ class InvoiceText:
     total: str
     taxes: tuple[TaxText, ...]
     payable: str
+    discount: str = ""
+    """Sum of the tier lines; "" without any."""
 
 
 def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
@@ -70,6 +72,7 @@ def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
             for tax in document.get("taxes", ())
         ),
         payable=number_text(document.get("payable", document["total"]["amount"])),
+        discount=_discount(document["lines"]),
     )
 
 
@@ -85,13 +88,19 @@ def hours_text(unit_seconds: int) -> str:
 
 
 def _line_text(line: Mapping[str, Any]) -> LineText:
+    is_usage = "tier" not in line
     return LineText(
         project=line["project_name"],
         description=line["description"],
-        unit_hours=hours_text(line["unit_seconds"]),
-        unit_price=number_text(line["unit_price"]),
+        unit_hours=hours_text(line["unit_seconds"]) if is_usage else "",
+        unit_price=number_text(line["unit_price"]) if is_usage else "",
         amount=number_text(line["amount"]),
     )
+
+
+def _discount(lines: list[Mapping[str, Any]]) -> str:
+    amounts = [Decimal(line["amount"]) for line in lines if "tier" in line]
+    return f"{sum(amounts):,f}" if amounts else ""
 
 
 def _sizes(lines: list[Mapping[str, Any]]) -> tuple[SizeText, ...]:
@@ -99,6 +108,8 @@ def _sizes(lines: list[Mapping[str, Any]]) -> tuple[SizeText, ...]:
     unit_seconds: defaultdict[str, int] = defaultdict(int)
     amounts: defaultdict[str, Decimal] = defaultdict(Decimal)
     for line in lines:
+        if "tier" in line:
+            continue
         unit_seconds[line["size"]] += line["unit_seconds"]
         amounts[line["size"]] += Decimal(line["amount"])
     return tuple(

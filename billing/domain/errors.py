@@ -316,3 +316,41 @@ class TaxRateMissingError(ConflictError):
         "Set the rate of the country and category under facts from that day or earlier, or "
         "correct the organization's tax treatment; then draft again."
     )
+
+
+class TierInvalidError(InvalidInputError):
+    """A tier schedule cannot be computed: bands, months, sizes or price groups are wrong."""
+
+    code = "tier_schedule_invalid"
+    remedy = (
+        "Give bands whose bounds begin at 0 and rise, each with a discount from 0 to 100 percent, "
+        "and sizes and price groups as prices have them."
+    )
+
+
+class TierOverlapError(ConflictError):
+    """Two schedules of a book would give a discount on the same use."""
+
+    code = "tier_schedule_overlap"
+    remedy = "Choose other months, sizes or price groups, or withdraw the other one."
+
+
+class TierMonthsClosedError(ConflictError):
+    """A month in which the schedule would be in force is closed."""
+
+    code = "tier_months_closed"
+    remedy = "Let it begin after the last closed month of the book's organizations."
+
+
+class TierInForceError(ConflictError):
+    """A tier schedule whose first month has begun cannot be withdrawn."""
+
+    code = "tier_schedule_in_force"
+    remedy = "It ends with its last month; give money back by credit notes."
+
+
+class TierWithdrawnError(ConflictError):
+    """The tier schedule is withdrawn already."""
+
+    code = "tier_schedule_withdrawn"
+    remedy = "Publish another one."

@@ -4,7 +4,7 @@ It allocates no number and touches no ledger: a preview and the real thing are t
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -47,6 +47,31 @@ class ChargeSum:
     billed_unit_seconds: int = 0
 
 
+class LineKind(StrEnum):
+    """What a line is about: use at a price, or the discount of a tier on it."""
+
+    USAGE = "usage"
+    TIER = "tier"
+
+
+@dataclass(frozen=True)
+class TierShare:
+    """What a band of a tier schedule gives one project in a span, less what was billed of it.
+
+    Attributes:
+        schedule_id: The schedule's key as text.
+        span: The first month of the span, such as "2026-10".
+        band: From 1.
+        shown: How it was computed, as printed.
+    """
+
+    schedule_id: str
+    span: str
+    band: int
+    amount: Money
+    shown: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Line:
     """One project's use of one size and price group at one price in one month; see ChargeSum."""
@@ -65,6 +90,8 @@ class Line:
     service_month: str = ""
     service_period_id: str = ""
     billed_unit_seconds: int = 0
+    kind: str = LineKind.USAGE.value
+    tier: TierShare | None = None
 
 
 def compose_lines(charges: Iterable[ChargeSum], *, currency: str) -> tuple[Line, ...]:

@@ -14,6 +14,7 @@ from billing.models.price import Price, PriceBook, PriceBookAssignment
 from billing.models.price_draft import PriceDraft, PriceDraftState
 from billing.models.repricing import Repricing, RepricingState
 from billing.models.tax import TaxRate, TaxTreatment
+from billing.models.tier import TierSchedule
 
 __all__ = [
     "AccrualException",
@@ -36,4 +37,5 @@ __all__ = [
     "RepricingState",
     "TaxRate",
     "TaxTreatment",
+    "TierSchedule",
 ]

@@ -5,11 +5,13 @@ from decimal import Decimal
 from django.db import models
 from django.db.models import Q
 
-from billing.domain.invoicing import InvoiceKind, InvoiceState, reference_of
+from billing.domain.invoicing import InvoiceKind, InvoiceState, LineKind, reference_of
 from billing.models.period import BillingPeriod
+from billing.models.tier import TierSchedule
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization, Project
 
+LINE_KIND_CHOICES = [(kind.value, kind.value.capitalize()) for kind in LineKind]
 KIND_CHOICES = [(kind.value, kind.value.replace("_", " ").capitalize()) for kind in InvoiceKind]
 STATE_CHOICES = [(state.value, state.value.capitalize()) for state in InvoiceState]
 
@@ -137,6 +139,8 @@ class InvoiceLine(models.Model):
 
     A line about an earlier month is rounded together with what was billed for the same before, so
     that all lines of a month add up to one rounding of all of its use.
+
+    A line of kind "tier" is the discount of a band on list money: it has no quantity and no size.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -159,9 +163,25 @@ class InvoiceLine(models.Model):
     """What final invoices had billed of the same before it."""
     unit_price = models.DecimalField(max_digits=20, decimal_places=10)
     amount = models.DecimalField(max_digits=20, decimal_places=4)
+    kind = models.CharField(
+        max_length=16,
+        choices=LINE_KIND_CHOICES,
+        default=LineKind.USAGE.value,
+        db_default=LineKind.USAGE.value,
+    )
+    tier_schedule = models.ForeignKey(
+        TierSchedule, on_delete=models.PROTECT, related_name="lines", null=True, blank=True
+    )
+    tier_band = models.PositiveSmallIntegerField(default=0, db_default=0)
+    """From 1; 0 for use."""
+    tier_span = models.CharField(max_length=7, blank=True, default="", db_default="")
+    """The first month of what a tier line counts, such as "2026-10"."""
 
     class Meta:
         ordering = ["invoice", "position"]
+        indexes = [
+            models.Index(fields=["invoice"], condition=Q(kind="tier"), name="invoice_line_tiers"),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["invoice", "position"], name="invoice_line_position"),
             models.UniqueConstraint(
@@ -172,9 +192,28 @@ class InvoiceLine(models.Model):
                     "price_group",
                     "unit_price",
                     "service_period",
+                    "tier_schedule",
+                    "tier_band",
+                    "tier_span",
                 ],
                 nulls_distinct=False,
                 name="invoice_line_key",
+            ),
+            models.CheckConstraint(
+                condition=Q(kind="usage", tier_schedule__isnull=True, tier_band=0, tier_span="")
+                | Q(
+                    kind="tier",
+                    tier_schedule__isnull=False,
+                    tier_band__gte=1,
+                    tier_span__gt="",
+                    size="",
+                    price_group="",
+                    service_period__isnull=True,
+                    unit_seconds=0,
+                    billed_unit_seconds=0,
+                    unit_price=0,
+                ),
+                name="invoice_line_kind",
             ),
         ]
 

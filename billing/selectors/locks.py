@@ -136,6 +136,18 @@ def lock_for_repricing(period: BillingPeriod) -> None:
         cursor.execute(_SHARE_PRICE_BOOKS, [[organization]])
 
 
+def share_periods_of_book(price_book_id: UUID, *, first_month: str) -> str | None:
+    """Keep months of a book's organizations from closing; return the last one that is closed.
+
+    Args:
+        price_book_id: The book.
+        first_month: The months from this one on, such as "2026-10"; the others are left alone.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_SHARE_PERIODS_OF_BOOK, [first_month, price_book_id])
+        return max((label for label, state in cursor.fetchall() if state == "closed"), default=None)
+
+
 _LEASE_WINDOWS = f"""
 SELECT window_id FROM {AccruedWindow._meta.db_table}
  WHERE window_id = ANY(%s) AND NOT is_complete ORDER BY window_id
@@ -162,6 +174,13 @@ SELECT id FROM {BillingPeriod._meta.db_table}
 _SHARE_PERIODS = f"""
 SELECT id FROM {BillingPeriod._meta.db_table}
  WHERE id = ANY(%s) AND state = 'open' ORDER BY id FOR SHARE SKIP LOCKED
+"""  # noqa: S608, SLF001 - As above.
+_SHARE_PERIODS_OF_BOOK = f"""
+SELECT label, state FROM {BillingPeriod._meta.db_table}
+ WHERE label >= %s
+   AND organization_id IN (SELECT organization_id FROM {PriceBookAssignment._meta.db_table}
+                            WHERE price_book_id = %s AND superseded_at IS NULL)
+ ORDER BY id FOR SHARE
 """  # noqa: S608, SLF001 - As above.
 _SHARE_ORGANIZATIONS = f"""
 SELECT id FROM {Organization._meta.db_table}

@@ -38,7 +38,7 @@ billed AS MATERIALIZED (
          coalesce(l.service_period_id, i.period_id) AS period_id,
          sum(l.unit_seconds) AS unit_seconds
     FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
-   WHERE i.organization_id = %(organization)s AND i.state = 'final'
+   WHERE i.organization_id = %(organization)s AND i.state = 'final' AND l.kind = 'usage'
      AND i.id IS DISTINCT FROM %(replaced)s
      AND l.invoice_id = ANY (ARRAY(
        SELECT id FROM billing_invoice WHERE organization_id = %(organization)s))

@@ -47,7 +47,8 @@ _LINES: Final = f"""
 WITH {KEYED}
 SELECT l.position, coalesce(l.unit_seconds, 0), coalesce(k.unit_seconds, 0)
   FROM keyed k
-  FULL JOIN (SELECT * FROM billing_invoiceline WHERE invoice_id = %(invoice)s) l
+  FULL JOIN (SELECT * FROM billing_invoiceline
+              WHERE invoice_id = %(invoice)s AND kind = 'usage') l
     ON (l.project_id, l.size, l.price_group, l.unit_price,
         coalesce(l.service_period_id, %(period)s))
        = (k.project_id, k.size, k.price_group, k.unit_price, coalesce(k.month_id, %(period)s))

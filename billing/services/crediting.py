@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
@@ -22,12 +22,20 @@ from billing.domain.errors import (
     NotCreditableError,
     ReasonMissingError,
 )
-from billing.domain.invoicing import InvoiceKind, InvoiceState, Line, compose_lines
+from billing.domain.invoicing import (
+    InvoiceKind,
+    InvoiceState,
+    Line,
+    LineKind,
+    TierShare,
+    compose_lines,
+    total_of,
+)
 from billing.domain.money import Money
 from billing.models import Invoice, InvoiceLine
 from billing.selectors.invoices import charge_sums
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
-from billing.services.invoicing import compose_month, fill_draft
+from billing.services.invoicing import add_tiers, compose_month, fill_draft
 from tenants.domain.actors import Actor
 
 REASON_LENGTH_MAX: Final = 500
@@ -56,7 +64,7 @@ def draft_credit(
         ReasonMissingError: There is no reason, or one too long.
         NotCreditableError: The invoice is not final, was replaced, or has a run in the making.
         CreditInvalidError: A line is not of this invoice, or an amount is no amount above zero.
-        CreditTooLargeError: More would be given back than is left of a line.
+        CreditTooLargeError: More would be given back than is left of a line, or of the invoice.
         Invoice.DoesNotExist: There is none.
     """
     _require_reason(reason)
@@ -78,6 +86,7 @@ def draft_credit(
             given = Money.of_minor_units(-amount.minor_units, invoice.currency)
             printed = _printed(invoice, rows[line_id])
             lines.append(replace(printed, position=position, unit_seconds=0, amount=given))
+        _require_left(invoice, lines)
         return _draft_note(invoice, lines, reason=reason, actor=actor, at=at, terms=terms)
 
 
@@ -115,7 +124,8 @@ def void_invoice(
         lines = [_negated(_printed(invoice, row)) for row in invoice.lines.order_by("position")]
         note = _draft_note(invoice, lines, reason=reason, actor=actor, at=at, terms=terms)
         sums = charge_sums(invoice.period, replaced_id=invoice.pk)
-        anew = compose_lines(sums, currency=invoice.currency)
+        usage = compose_lines(sums, currency=invoice.currency)
+        anew = add_tiers(usage, invoice.period, currency=invoice.currency, replaced_id=invoice.pk)
         replacement = Invoice(
             organization=organization,
             period=invoice.period,
@@ -167,6 +177,18 @@ def _left_of(invoice: Invoice, rows: Mapping[UUID, InvoiceLine]) -> dict[UUID, D
     }
 
 
+def _require_left(invoice: Invoice, lines: Sequence[Line]) -> None:
+    """Refuse to give back more than tier lines and earlier credit notes left of the total."""
+    credited = invoice.credit_notes.aggregate(total=Sum("total"))["total"] or Decimal(0)
+    left = invoice.total + credited
+    if total_of(lines, currency=invoice.currency).amount + left < 0:
+        raise CreditTooLargeError(
+            "More would be given back than is left of the invoice.",
+            field="lines",
+            facts={"left": str(left)},
+        )
+
+
 def _amount(amount: Decimal, *, currency: str) -> Money:
     try:
         money = Money(amount, currency)
@@ -182,6 +204,8 @@ def _amount(amount: Decimal, *, currency: str) -> Money:
 def _printed(invoice: Invoice, row: InvoiceLine) -> Line:
     """Return a line of a final invoice as it was printed."""
     printed = invoice.document["lines"][row.position - 1]
+    amount = Money(row.amount, invoice.currency)
+    tier = _printed_tier(row, printed, amount)
     return Line(
         position=row.position,
         project_id=str(row.project_id),
@@ -193,9 +217,23 @@ def _printed(invoice: Invoice, row: InvoiceLine) -> Line:
         description=row.description,
         unit_seconds=row.unit_seconds,
         unit_price=row.unit_price.normalize(),
-        amount=Money(row.amount, invoice.currency),
-        service_month=printed["service_month"] if row.service_period_id else "",
+        amount=amount,
+        service_month=printed["service_month"] if row.service_period_id or tier else "",
         service_period_id=str(row.service_period_id or ""),
+        kind=row.kind,
+        tier=tier,
+    )
+
+
+def _printed_tier(row: InvoiceLine, printed: Mapping[str, Any], amount: Money) -> TierShare | None:
+    if row.kind != LineKind.TIER.value:
+        return None
+    return TierShare(
+        schedule_id=str(row.tier_schedule_id),
+        span=row.tier_span,
+        band=row.tier_band,
+        amount=amount,
+        shown=printed["tier"],
     )
 
 
@@ -228,4 +266,13 @@ def _draft_note(
     return note
 
 
-_KEY: Final = ("project_id", "size", "price_group", "unit_price", "service_period_id")
+_KEY: Final = (
+    "project_id",
+    "size",
+    "price_group",
+    "unit_price",
+    "service_period_id",
+    "tier_schedule_id",
+    "tier_band",
+    "tier_span",
+)

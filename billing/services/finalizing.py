@@ -22,10 +22,12 @@ from billing.domain.document import (
 from billing.domain.errors import DraftStaleError, FourEyesError
 from billing.domain.invoicing import InvoiceMove, InvoiceState, require_move
 from billing.domain.taxes import printed_terms, tax_point_of
+from billing.domain.tiers import tier_amounts
 from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
 from billing.selectors.membership import BILLED, KEYED
 from billing.selectors.taxes import tax_terms_of
+from billing.selectors.tiers import tier_facts
 from billing.services.closing import mark_approved, require_another_person
 from billing.services.invoicing import customer_of, require_ready
 from metering.selectors.collection.plans import prefer_hash_joins
@@ -87,6 +89,7 @@ def finalize_invoice(
         for document in documents:
             if document.corrects_id is None:
                 _require_fresh(document)
+                _require_tiers(document, period)
                 _require_parties(document, organization, terms=terms)
                 _require_tax(document, organization, period)
             _finalize(document, actor=actor, terms=terms, at=at)
@@ -177,6 +180,17 @@ def _require_fresh(invoice: Invoice) -> None:
         raise DraftStaleError(
             "The charges of the period have changed since the draft was made.",
             facts={"differences": differences},
+        )
+
+
+def _require_tiers(invoice: Invoice, period: BillingPeriod) -> None:
+    """Refuse a draft whose tier lines are not what schedules and final documents make them now."""
+    facts = tier_facts(period, currency=invoice.currency, own_id=invoice.pk)
+    due = tier_amounts(facts, facts.own_use, month=period.label, currency=invoice.currency)
+    if {key: share.amount.amount for key, share in due.items()} != facts.own:
+        raise DraftStaleError(
+            "Tier schedules, or what is billed of them, have changed since the draft was made.",
+            facts={"changed": "tiers"},
         )
 
 
@@ -281,7 +295,9 @@ RETURNING code, next_number - 1, last_issued_at
 _DIFFERENCES = f"""
 WITH {KEYED},
 {BILLED},
-lines AS (SELECT * FROM billing_invoiceline WHERE invoice_id = %(invoice)s)
+lines AS (
+  SELECT * FROM billing_invoiceline WHERE invoice_id = %(invoice)s AND kind = 'usage'
+)
 SELECT (SELECT count(*) FROM keyed k
           FULL JOIN lines l
             ON (l.project_id, l.size, l.price_group, l.unit_price,
@@ -298,7 +314,7 @@ SELECT (SELECT count(*) FROM keyed k
      + (SELECT count(*) FROM billing_invoice i
          CROSS JOIN LATERAL (
            SELECT sum(l.amount) AS total, sum(l.unit_seconds)::bigint AS unit_seconds
-             FROM lines l) added
+             FROM billing_invoiceline l WHERE l.invoice_id = %(invoice)s) added
          WHERE i.id = %(invoice)s
            AND (i.total, i.unit_seconds)
                IS DISTINCT FROM (added.total, added.unit_seconds))

@@ -6,6 +6,7 @@ A draft has no number and links no charge, so that looking at one costs and bloc
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -25,6 +26,7 @@ from billing.domain.invoicing import (
     InvoiceMove,
     InvoiceState,
     Line,
+    TierShare,
     compose_lines,
     require_amount,
     require_amounts,
@@ -34,6 +36,7 @@ from billing.domain.invoicing import (
 from billing.domain.money import Money
 from billing.domain.period import HourSpan
 from billing.domain.taxes import tax_point_of, tax_text
+from billing.domain.tiers import with_tiers
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
 from billing.selectors.invoices import charge_sums
@@ -44,6 +47,7 @@ from billing.selectors.locks import (
     lock_period,
 )
 from billing.selectors.taxes import tax_terms_of
+from billing.selectors.tiers import tier_facts
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
 from tenants.models import Organization
@@ -90,6 +94,7 @@ def draft_invoice(
         lines = compose_lines(charge_sums(period), currency=organization.billing_currency)
         if not lines:
             raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
+        lines = add_tiers(lines, period, currency=organization.billing_currency)
         document = compose_month(period, organization, lines, terms=terms, at=at)
         if is_kept_if_same and earlier is not None and _is_same(earlier.document, document):
             return earlier
@@ -175,6 +180,18 @@ def compose_month(
     return {**document, **tax_text(net, tax, tax_point=tax_point.isoformat())}
 
 
+def add_tiers(
+    lines: Sequence[Line],
+    period: BillingPeriod,
+    *,
+    currency: str,
+    replaced_id: UUID | None = None,
+) -> tuple[Line, ...]:
+    """Return a month's lines with the tier lines of its price book's schedules."""
+    facts = tier_facts(period, currency=currency, replaced_id=replaced_id)
+    return with_tiers(lines, facts, month=period.label, currency=currency)
+
+
 def _is_same(one: Document, other: Document) -> bool:
     """Whether two drafts show the same, whenever they were made."""
     return {**one, "drafted_at": None} == {**other, "drafted_at": None}
@@ -258,4 +275,16 @@ def _row(invoice: Invoice, line: Line) -> InvoiceLine:
         billed_unit_seconds=line.billed_unit_seconds,
         unit_price=line.unit_price,
         amount=line.amount.amount,
+        kind=line.kind,
+        **_tier(line.tier),
     )
+
+
+def _tier(share: TierShare | None) -> dict[str, Any]:
+    if share is None:
+        return {}
+    return {
+        "tier_schedule_id": UUID(share.schedule_id),
+        "tier_band": share.band,
+        "tier_span": share.span,
+    }

@@ -73,6 +73,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_pricedraft": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_repricing": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_taxrate": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_tierschedule": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_taxtreatment": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_invoiceseries": (
         "number_is_used",

@@ -127,6 +127,7 @@ UNFOLD: dict[str, Any] = {
                 _table("Repricings", "price_change", "billing_repricing"),
                 _table("Price books", "menu_book", "billing_pricebook"),
                 _table("Price book assignments", "assignment_ind", "billing_pricebookassignment"),
+                _table("Tier schedules", "stacked_bar_chart", "billing_tierschedule"),
                 _table("Tax rates", "percent", "billing_taxrate"),
                 _table("Tax treatments", "account_balance", "billing_taxtreatment"),
             ),

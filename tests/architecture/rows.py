@@ -3,7 +3,15 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from billing.models import BillingPeriod, Invoice, PriceDraft, Repricing, TaxRate, TaxTreatment
+from billing.models import (
+    BillingPeriod,
+    Invoice,
+    PriceDraft,
+    Repricing,
+    TaxRate,
+    TaxTreatment,
+    TierSchedule,
+)
 from billing.services.accrual import accrue_windows
 from metering.domain.catalogue.sizing import DEFAULT_RULES, rule_to_json, rules_digest
 from metering.domain.corrections.correction import CorrectionState
@@ -171,10 +179,22 @@ def _make_invoice(ledger: Ledger) -> None:
 
 def _make_repricing(ledger: Ledger) -> None:
     TaxRate.objects.create(
-        country=f"A{ledger.organization.slug[-1].upper()}",
+        country="DE",
         category="S",
         rate=19,
-        valid_from=AT.date(),
+        valid_from=AT.date() + TaxRate.objects.count() * timedelta(days=1),
+        published_at=AT,
+    )
+    TierSchedule.objects.create(
+        price_book=ledger.book,
+        name="Bulk",
+        basis="quantity",
+        kind="graduated",
+        scope="project",
+        span="period",
+        first_month="2026-10",
+        last_month="2026-12",
+        bands=[],
         published_at=AT,
     )
     TaxTreatment.objects.create(

@@ -23,7 +23,7 @@ TEST_TO_CODE_MIN = 1.2
 ENTRY_POINTS = ("api", "admin", "tasks", "management", "webhook")
 SOFTER_WORDS = {
     "claim": Decimal("1.5"),
-    "found": Decimal("0.6"),
+    "found": Decimal("0.5"),
     "given": Decimal("0.2"),
     "look": Decimal("0.5"),
     "nobody": Decimal("0.1"),

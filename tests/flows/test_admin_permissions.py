@@ -32,6 +32,7 @@ PAGES = {
     "billing.repricing": "yyy y--",
     "billing.taxrate": "yyy y--",
     "billing.taxtreatment": "yyy y--",
+    "billing.tierschedule": "yyy y--",
     "metering.capacityrecord": "yyy ---",
     "metering.catalogueversion": "yyy ---",
     "metering.clusterhealth": "yyy ---",

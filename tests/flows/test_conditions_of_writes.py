@@ -59,6 +59,8 @@ BY_KEY = {
     "POST price-drafts/",
     "POST price-drafts/pk/publish/",
     "POST price-drafts/pk/reject/",
+    "POST tier-schedules/",
+    "POST tier-schedules/pk/withdraw/",
     "POST tax-rates/",
     "POST tax-rates/pk/withdraw/",
     "POST tax-treatments/",
@@ -136,6 +138,7 @@ def clients(estate: Estate) -> dict[str, APIClient]:
         "repricings",
         "tax-rates",
         "tax-treatments",
+        "tier-schedules",
     )
     return {
         operation: bob

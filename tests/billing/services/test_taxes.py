@@ -69,7 +69,7 @@ def treat(
     )
 
 
-def sums(invoice: Invoice) -> tuple[str, str, str]:
+def sums(invoice: Invoice) -> tuple[str, ...]:
     return tuple(f"{n:.2f}" for n in (invoice.total, invoice.tax_total, invoice.payable))
 
 

@@ -5,7 +5,7 @@ word of the one in an answer to the other is a leak, wherever it stands.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
@@ -13,7 +13,6 @@ from uuid import UUID
 from django.contrib.auth.models import User
 
 from billing.domain.price_draft import DraftedPrice
-from billing.domain.taxes import TaxTerms
 from billing.models import (
     AccrualException,
     BillingPeriod,
@@ -25,7 +24,6 @@ from billing.services.invoicing import draft_invoice
 from billing.services.price_drafts import draft_prices
 from billing.services.pricing import assign_price_book, set_price
 from billing.services.repricing import reprice_period
-from billing.services.taxes import set_tax_rate, set_tax_treatment
 from metering.domain.corrections.correction import CorrectionState
 from metering.models import (
     DeviceUsage,
@@ -60,6 +58,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.terms import make_terms
 from tests.support.builders import (
     AT,
     MONTH_END,
@@ -181,7 +180,7 @@ def _rows(
         "price-books": assignment.price_book_id,
         **_prices_to_come(assignment),
         "billing-periods": period.pk,
-        **_taxes(organization),
+        **make_terms(organization, assignment.price_book),
         "repricings": _repricing(period, book=assignment.price_book),
         "invoices": drafted.pk,
     }
@@ -207,15 +206,6 @@ def _prices_to_come(assignment: PriceBookAssignment) -> dict[str, Any]:
         "price-book-assignments": later.pk,
         "price-drafts": draft.pk,
     }
-
-
-def _taxes(organization: Organization) -> dict[str, Any]:
-    """Make a tax treatment and a tax rate, and return their keys."""
-    since: dict[str, Any] = {"valid_from": date(2030, 1, 1), "actor": SEED, "at": AT}
-    country = "DE" if organization.slug == "acme" else "FR"
-    rate = set_tax_rate(terms=TaxTerms(country, "S", Decimal(20), ""), **since)
-    treatment = set_tax_treatment(organization=organization, country=country, category="S", **since)
-    return {"tax-rates": rate.pk, "tax-treatments": treatment.pk}
 
 
 def _repricing(period: BillingPeriod, *, book: PriceBook) -> UUID:

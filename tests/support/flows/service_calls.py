@@ -1,13 +1,12 @@
 """Every call of every service: who does it, how, and the entries it leaves."""
 
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from billing.domain.price_draft import DraftedPrice
-from billing.domain.taxes import TaxTerms
 from billing.models import BillingPeriod, Invoice, PriceBook
 from billing.services import (
     closing,
@@ -18,7 +17,6 @@ from billing.services import (
     price_history,
     pricing,
     repricing,
-    taxes,
 )
 from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
@@ -44,6 +42,7 @@ from tests.support.flows.isolation_calls import ISOLATION_DEEDS
 from tests.support.flows.preemption_calls import PREEMPTION_DEEDS
 from tests.support.flows.request_calls import REQUEST_DEEDS
 from tests.support.flows.tenants_calls import TENANTS_DEEDS
+from tests.support.flows.terms_calls import TERMS_DEEDS
 
 Does = Callable[[Estate, Any], object]
 
@@ -145,38 +144,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("billing:price_draft:reject", None)],
     ),
-    "billing.taxes.set_tax_rate": (
-        dora,
-        lambda _, who: taxes.set_tax_rate(
-            terms=TaxTerms("DE", "S", Decimal(19), ""), valid_from=date(2031, 1, 1), **who
-        ),
-        [("billing:tax_rate:set", None)],
-    ),
-    "billing.taxes.withdraw_tax_rate": (
-        dora,
-        lambda e, who: taxes.withdraw_tax_rate(
-            rate_id=e.places["own"]["tax-rates"], reason="Wrong.", **who
-        ),
-        [("billing:tax_rate:withdraw", None)],
-    ),
-    "billing.taxes.set_tax_treatment": (
-        dora,
-        lambda e, who: taxes.set_tax_treatment(
-            organization=e.cast.acme,
-            country="DE",
-            category="S",
-            valid_from=date(2031, 1, 1),
-            **who,
-        ),
-        [("billing:tax_treatment:set", "acme")],
-    ),
-    "billing.taxes.withdraw_tax_treatment": (
-        dora,
-        lambda e, who: taxes.withdraw_tax_treatment(
-            treatment_id=e.places["own"]["tax-treatments"], reason="Wrong.", **who
-        ),
-        [("billing:tax_treatment:withdraw", "acme")],
-    ),
+    **TERMS_DEEDS,
     "billing.repricing.reprice_period": (
         dora,
         lambda e, who: repricing.reprice_period(

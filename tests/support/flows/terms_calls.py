@@ -1,0 +1,73 @@
+"""Every call of the services of taxes and tiers, and the entries it leaves."""
+
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from billing.domain.taxes import TaxTerms
+from billing.models import PriceBook
+from billing.services import taxes, tiers
+from tenants.domain.actors import Actor
+from tenants.selectors.actors import actor_of_user
+from tests.support.billing.terms import make_rule
+from tests.support.flows.estate import Estate
+
+
+def dora(estate: Estate) -> Actor:
+    return actor_of_user(estate.cast.dora)
+
+
+TERMS_DEEDS: dict[
+    str,
+    tuple[Callable[[Estate], Actor], Callable[[Estate, Any], object], list[tuple[str, str | None]]],
+] = {
+    "billing.tiers.publish_tiers": (
+        dora,
+        lambda _, who: tiers.publish_tiers(
+            price_book=PriceBook.objects.earliest("pk"),
+            rule=make_rule(first_month="2032-01", last_month="2032-12"),
+            **who,
+        ),
+        [("billing:tier_schedule:publish", None)],
+    ),
+    "billing.tiers.withdraw_tiers": (
+        dora,
+        lambda e, who: tiers.withdraw_tiers(
+            schedule_id=e.places["own"]["tier-schedules"], reason="Wrong.", **who
+        ),
+        [("billing:tier_schedule:withdraw", None)],
+    ),
+    "billing.taxes.set_tax_rate": (
+        dora,
+        lambda _, who: taxes.set_tax_rate(
+            terms=TaxTerms("DE", "S", Decimal(19), ""), valid_from=date(2031, 1, 1), **who
+        ),
+        [("billing:tax_rate:set", None)],
+    ),
+    "billing.taxes.withdraw_tax_rate": (
+        dora,
+        lambda e, who: taxes.withdraw_tax_rate(
+            rate_id=e.places["own"]["tax-rates"], reason="Wrong.", **who
+        ),
+        [("billing:tax_rate:withdraw", None)],
+    ),
+    "billing.taxes.set_tax_treatment": (
+        dora,
+        lambda e, who: taxes.set_tax_treatment(
+            organization=e.cast.acme,
+            country="DE",
+            category="S",
+            valid_from=date(2031, 1, 1),
+            **who,
+        ),
+        [("billing:tax_treatment:set", "acme")],
+    ),
+    "billing.taxes.withdraw_tax_treatment": (
+        dora,
+        lambda e, who: taxes.withdraw_tax_treatment(
+            treatment_id=e.places["own"]["tax-treatments"], reason="Wrong.", **who
+        ),
+        [("billing:tax_treatment:withdraw", "acme")],
+    ),
+}
