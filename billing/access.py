@@ -9,10 +9,12 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from billing.models import (
+    AccountingMonth,
     AccrualException,
     BillingPeriod,
     Charge,
     Invoice,
+    JournalEntry,
     Price,
     PriceBook,
     PriceBookAssignment,
@@ -33,6 +35,7 @@ from tenants.access import (
     projects_visible_to,
     require_capability,
     scope_to_organizations,
+    scope_to_platform,
     scope_to_projects,
 )
 from tenants.domain.actors import Actor
@@ -45,6 +48,8 @@ WRITE_PERIOD: Final = "billing:period:write"
 READ_CHARGE: Final = "billing:charge:read"
 READ_INVOICE: Final = "billing:invoice:read"
 WRITE_INVOICE: Final = "billing:invoice:write"
+READ_JOURNAL: Final = "billing:journal:read"
+WRITE_JOURNAL: Final = "billing:journal:write"
 
 
 def price_books_visible_to(actor: Actor) -> QuerySet[PriceBook]:
@@ -152,6 +157,18 @@ def invoices_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySe
     return scope_to_organizations(rows, actor, capability)
 
 
+def journal_visible_to(actor: Actor) -> QuerySet[JournalEntry]:
+    """Return the journal to the platform; to others none of it."""
+    rows = JournalEntry.objects.prefetch_related("postings__account")
+    return scope_to_platform(rows, actor, READ_JOURNAL)
+
+
+def accounting_months_visible_to(actor: Actor) -> QuerySet[AccountingMonth]:
+    """Return the closed months of the general ledger to the platform; to others none."""
+    rows = AccountingMonth.objects.exclude(label="0000-00")
+    return scope_to_platform(rows, actor, READ_JOURNAL)
+
+
 def savings_visible_to(actor: Actor) -> QuerySet[Any]:
     """Return the waste findings of the projects of which an actor also reads the charges."""
     return scope_to_projects(waste_visible_to(actor), actor, READ_CHARGE)
@@ -169,6 +186,8 @@ access_tiers: Final = build_read_access(tiers_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)
+access_accounting_month: Final = build_read_access(accounting_months_visible_to)
+access_journal_entry: Final = build_read_access(journal_visible_to)
 
 
 def access_price_book_to_write(actor: Actor, book_id: UUID) -> PriceBook:

@@ -8,6 +8,7 @@ from typing import Final
 
 from celery import shared_task
 
+from billing.selectors.ledger.reconciliation import check_journal
 from billing.selectors.verification import (
     check_assignments,
     check_charges,
@@ -62,6 +63,7 @@ def checks() -> Mapping[str, Check]:
         "invoice numbers": check_numbers,
         "invoice lines": check_lines,
         "charges": check_charges,
+        "journal": check_journal,
         "prices": check_prices,
         "assignments": check_assignments,
     }

@@ -10,6 +10,7 @@ from billing.api.charges import (
     WasteSavingViewSet,
 )
 from billing.api.invoices import InvoiceViewSet
+from billing.api.ledger.journal import AccountingMonthViewSet, JournalEntryViewSet
 from billing.api.price_books import (
     PriceBookAssignmentViewSet,
     PriceBookViewSet,
@@ -31,6 +32,8 @@ router.register("billing-periods", BillingPeriodViewSet, basename="billing-perio
 router.register("charges", ChargeViewSet, basename="charge")
 router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
 router.register("invoices", InvoiceViewSet, basename="invoice")
+router.register("journal-entries", JournalEntryViewSet, basename="journal-entry")
+router.register("accounting-months", AccountingMonthViewSet, basename="accounting-month")
 router.register("price-drafts", PriceDraftViewSet, basename="price-draft")
 router.register("repricings", RepricingViewSet, basename="repricing")
 router.register("tax-rates", TaxRateViewSet, basename="tax-rate")

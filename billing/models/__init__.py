@@ -9,6 +9,13 @@ from billing.models.charge import (
     Charge,
 )
 from billing.models.invoice import Invoice, InvoiceLine, InvoiceSeries
+from billing.models.ledger import (
+    AccountingMonth,
+    AccountKind,
+    JournalEntry,
+    LedgerAccount,
+    Posting,
+)
 from billing.models.period import BillingPeriod, PeriodState
 from billing.models.price import Price, PriceBook, PriceBookAssignment
 from billing.models.price_draft import PriceDraft, PriceDraftState
@@ -17,6 +24,8 @@ from billing.models.tax import TaxRate, TaxTreatment
 from billing.models.tier import TierSchedule
 
 __all__ = [
+    "AccountKind",
+    "AccountingMonth",
     "AccrualException",
     "AccruedCorrection",
     "AccruedUsage",
@@ -27,7 +36,10 @@ __all__ = [
     "InvoiceLine",
     "InvoiceSeries",
     "InvoiceState",
+    "JournalEntry",
+    "LedgerAccount",
     "PeriodState",
+    "Posting",
     "Price",
     "PriceBook",
     "PriceBookAssignment",

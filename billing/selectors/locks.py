@@ -2,10 +2,10 @@
 
 The order of the whole product is period -> organization -> project -> user -> window; an
 assignment and then a price book come after the organization, an invoice after that, and the number
-series last of all. A closing takes FOR NO KEY UPDATE, which keeps no usage out: rows that refer to
-an organization only need FOR KEY SHARE of it. Accrual takes shared locks, so that many windows
-accrue in parallel. It waits for a new price, but not for a closing: it leaves that organization to
-the next batch.
+series after that. What posts to the journal shares the accounting months last of all. A closing
+takes FOR NO KEY UPDATE, which keeps no usage out: rows that refer to an organization only need FOR
+KEY SHARE of it. Accrual takes shared locks, so that many windows accrue in parallel. It waits for a
+new price, but not for a closing: it leaves that organization to the next batch.
 """
 
 from collections.abc import Mapping
@@ -80,6 +80,24 @@ def lock_price_draft(draft_id: UUID) -> PriceDraft:
     return rows.select_related("price_book").get(pk=draft_id)
 
 
+def share_accounting_months() -> None:
+    """Keep accounting months from being closed until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SHARE_MONTHS)
+
+
+def lock_accounting_months() -> str:
+    """Return the last closed accounting month; wait for postings and keep others out.
+
+    It is taken after the number series: an invoice takes its number before it is posted.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_MONTHS)
+        cursor.execute("SELECT max(label) FROM billing_accountingmonth")
+        (label,) = cursor.fetchone()
+    return str(label)
+
+
 def lease_windows(window_ids: list[int]) -> list[int]:
     """Return those accrued windows that are not complete and that no other worker has, locked."""
     with connection.cursor() as cursor:
@@ -148,6 +166,8 @@ def share_periods_of_book(price_book_id: UUID, *, first_month: str) -> str | Non
         return max((label for label, state in cursor.fetchall() if state == "closed"), default=None)
 
 
+_SHARE_MONTHS = "SELECT FROM billing_accountingmonth WHERE label = '0000-00' FOR SHARE"
+_LOCK_MONTHS = "SELECT FROM billing_accountingmonth WHERE label = '0000-00' FOR NO KEY UPDATE"
 _LEASE_WINDOWS = f"""
 SELECT window_id FROM {AccruedWindow._meta.db_table}
  WHERE window_id = ANY(%s) AND NOT is_complete ORDER BY window_id

@@ -62,6 +62,15 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_update",
     ),
     "billing_invoiceline": ("keeps_final", "refuses_truncate"),
+    "billing_accountingmonth": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_journalentry": (
+        "is_balanced",
+        "month_is_open",
+        "refuses_delete",
+        "refuses_truncate",
+        "refuses_update",
+    ),
+    "billing_posting": ("is_balanced", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_price": (
         "counts_changes",
         "keeps_charged",

@@ -304,6 +304,7 @@ SPECTACULAR_SETTINGS = {
         "LifecycleStateEnum": "tenants.models.organization.LifecycleState",
         "InvoiceStateEnum": [("draft", "Draft"), ("final", "Final")],
         "InvoiceKindEnum": [("invoice", "Invoice"), ("credit_note", "Credit note")],
+        "JournalEventEnum": "billing.models.ledger.JournalEntry.Event",
         "PriceDraftStateEnum": "billing.models.price_draft.PriceDraftState",
         "RepricingStateEnum": "billing.models.repricing.RepricingState",
         "TaxCategoryEnum": "billing.models.tax.CATEGORY_CHOICES",

@@ -27,6 +27,7 @@ from quotas.models import EnforcementTarget, PreemptionPolicy, QuotaRequest, Quo
 from tenants.domain.actors import system_actor
 from tenants.domain.identity.roles import Role
 from tenants.services.identity.tokens import create_service_account, issue_token
+from tests.architecture.ledger_rows import make_ledger_rows
 from tests.support.billing.late import correct
 from tests.support.billing.ledger import TICK, Ledger, Use, make_ledger, sealed_window
 from tests.support.builders import AT, MONTH_START, grant, make_user
@@ -61,6 +62,7 @@ def make_set(number: int) -> None:
     _make_quotas(ledger, number)
     _make_invoice(ledger)
     _make_repricing(ledger)
+    make_ledger_rows(ledger, number)
 
 
 def _make_people(ledger: Ledger, number: int) -> None:

@@ -38,6 +38,8 @@ BY_IF_MATCH = {
     "PUT quota-limits/pk/",
 }
 BY_KEY = {
+    "POST accounting-months/",
+    "POST accounting-months/accrue/",
     "POST billing-periods/",
     "POST billing-periods/pk/review/",
     "POST catalogue-versions/",
@@ -128,6 +130,7 @@ def clients(estate: Estate) -> dict[str, APIClient]:
     """A client that may do it, for each operation of the tables above."""
     frank, dora, bob = (api_client(getattr(estate.cast, n)) for n in ("frank", "dora", "bob"))
     money = (
+        "accounting-months",
         "billing-periods",
         "credit-proposals",
         "invoices",

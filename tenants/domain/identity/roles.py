@@ -68,6 +68,7 @@ _READ_PLATFORM: Final = _READ_TENANT | {
     "quotas:preemption:read",
     "quotas:suspension:read",
     "billing:period:read",
+    "billing:journal:read",
 }
 _ORGANIZATION_ADMIN: Final = _READ_TENANT | {
     "tenants:audit:read",
@@ -117,6 +118,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "billing:price:write",
         "billing:period:write",
         "billing:invoice:write",
+        "billing:journal:write",
         "metering:credit:decide",
         "quotas:request:fund",
         "quotas:suspension:write",

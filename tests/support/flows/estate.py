@@ -72,6 +72,7 @@ from tests.support.builders import (
 from tests.support.cast import Cast, make_cast
 from tests.support.flows.asking_estate import make_asking, make_renewable
 from tests.support.flows.fair_use import make_loan
+from tests.support.flows.ledger_estate import ledger_rows
 from tests.support.metering.derived_rows import make_derived_rows
 from tests.support.quotas.builders import (
     make_grant,
@@ -183,6 +184,7 @@ def _rows(
         **make_terms(organization, assignment.price_book),
         "repricings": _repricing(period, book=assignment.price_book),
         "invoices": drafted.pk,
+        **ledger_rows(organization),
     }
 
 

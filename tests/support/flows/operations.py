@@ -42,6 +42,7 @@ FILTERS: Final = {
             "price-book-assignments",
             "billing-periods",
             "repricings",
+            "journal-entries",
             "charges",
             "accrual-exceptions",
             "usage-corrections",
@@ -224,6 +225,8 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "price_book": "{price-books}",
         "valid_from": "2101-01-01T00:00:00Z",
     },
+    "POST accounting-months/": {"label": "2026-09"},
+    "POST accounting-months/accrue/": {"label": "2026-10"},
     "POST price-drafts/": {
         "price_book": "{price-books}",
         "prices": [{"size": "medium", "unit_price": "3.5"}],

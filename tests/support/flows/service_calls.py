@@ -39,6 +39,7 @@ from tests.support.builders import MONTH_END
 from tests.support.flows.estate import IN_FORCE_FROM, Estate
 from tests.support.flows.fair_use import LOAN_DEEDS
 from tests.support.flows.isolation_calls import ISOLATION_DEEDS
+from tests.support.flows.ledger_calls import LEDGER_DEEDS
 from tests.support.flows.preemption_calls import PREEMPTION_DEEDS
 from tests.support.flows.request_calls import REQUEST_DEEDS
 from tests.support.flows.tenants_calls import TENANTS_DEEDS
@@ -388,6 +389,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
     ),
     **TENANTS_DEEDS,
     **ISOLATION_DEEDS,
+    **LEDGER_DEEDS,
     **REQUEST_DEEDS,
     **PREEMPTION_DEEDS,
 }

@@ -28,6 +28,8 @@ MATRIX = {
     "billing:charge:read": "-yy yyy",
     "billing:invoice:read": "--y yyy",
     "billing:invoice:write": "--- -y-",
+    "billing:journal:read": "--- yyy",
+    "billing:journal:write": "--- -y-",
     "billing:period:read": "--- yyy",
     "billing:period:write": "--- -y-",
     "billing:price:read": "-yy yyy",

@@ -1,0 +1,1 @@
+"""Endpoints of the journal and of what happens beside final documents."""

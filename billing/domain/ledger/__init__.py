@@ -1,0 +1,1 @@
+"""The journal and what happens beside final documents, as plain rules."""

@@ -1,0 +1,1 @@
+"""Reads of the journal and of what happens beside final documents."""

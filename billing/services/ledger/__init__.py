@@ -1,0 +1,1 @@
+"""Writes of the journal and of what happens beside final documents."""

@@ -1,0 +1,25 @@
+"""Rows of the lists of the journal and of what happens beside final documents."""
+
+from decimal import Decimal
+
+from billing.models import AccountingMonth, JournalEntry, Posting
+from tests.support.billing.ledger import Ledger
+from tests.support.builders import AT
+
+
+def make_ledger_rows(ledger: Ledger, number: int) -> None:
+    """Make at least one row of each of these lists."""
+    entry = JournalEntry.objects.create(
+        event="payment",
+        source_key=f"row:{number}",
+        organization=ledger.organization,
+        currency="EUR",
+        document_on=AT.date(),
+        posting_on=AT.date(),
+        reason="Row.",
+        posted_by="dora",
+        posted_at=AT,
+    )
+    for account, amount in (("bank", 1), ("customer_credit", -1)):
+        Posting.objects.create(entry=entry, account_id=account, amount=Decimal(amount))
+    AccountingMonth.objects.create(label=f"{2000 - number}-01", closed_at=AT, closed_by="dora")

@@ -1,0 +1,1 @@
+"""Tests of the journal and of what happens beside final documents."""

@@ -1,0 +1,198 @@
+"""The journal: each event once, balanced, dated in an open month, and never changed."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Sum
+
+from billing.domain.ledger.errors import AccountingMonthError
+from billing.models import AccountingMonth, Invoice, JournalEntry, Posting
+from billing.selectors.ledger.reconciliation import check_journal
+from billing.services.crediting import draft_credit
+from billing.services.ledger.journal import (
+    accrue_unbilled,
+    close_accounting_month,
+    post_missing_documents,
+)
+from tenants.models import AuditEntry, Organization
+from tests.support.billing.late import draft, finalize
+from tests.support.billing.ledger import DORA, TICK, Ledger, month_of_use
+from tests.support.builders import AT
+
+pytestmark = pytest.mark.django_db
+FIRST = Decimal("2.00")
+
+
+def balances(organization: Organization) -> dict[str, Decimal]:
+    """Return what each account holds of an organization, without those at zero."""
+    rows = Posting.objects.filter(entry__organization=organization).values_list("account")
+    return {code: total for code, total in rows.annotate(total=Sum("amount")) if total}
+
+
+def dates(event: str) -> list[tuple[date, date]]:
+    rows = JournalEntry.objects.filter(event=event).order_by("posting_on")
+    return list(rows.values_list("document_on", "posting_on"))
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return month_of_use([("llm", 3600), ("vision", 1800)])
+
+
+@pytest.fixture
+def final(ledger: Ledger) -> Invoice:
+    """October, final with 2.00 and 1.00."""
+    return finalize(draft(ledger.organization, "2026-10"))
+
+
+def expect_verified() -> None:
+    assert check_journal({}).differences == ()
+
+
+def test_a_final_invoice_is_posted_with_its_finalization(final: Invoice) -> None:
+    entry = JournalEntry.objects.get()
+
+    assert (entry.event, entry.reason, entry.posted_by) == ("invoice", final.reference, "eric")
+    assert entry.document_on == entry.posting_on == final.finalized_at.date()
+    assert balances(final.organization) == {"receivables": 3, "revenue": -3}
+    expect_verified()
+
+
+def test_a_credit_note_takes_from_receivables(final: Invoice) -> None:
+    line = final.lines.get(project__slug="llm")
+    finalize(
+        draft_credit(
+            invoice_id=final.pk, amounts={line.pk: FIRST}, reason="Broken.", actor=DORA, at=AT
+        )
+    )
+
+    assert balances(final.organization) == {"receivables": 1, "revenue": -1}
+    expect_verified()
+
+
+def test_documents_without_an_entry_are_posted_once(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("billing.services.finalizing.post_document", lambda *_, **__: None)
+    final = finalize(draft(ledger.organization, "2026-10"))
+    assert check_journal({}).differences == (
+        "acme owes 3.0000 EUR by its documents; the journal has 0.",
+    )
+
+    assert [post_missing_documents(actor=TICK, at=AT) for _ in range(2)] == [1, 0]
+
+    assert balances(final.organization) == {"receivables": 3, "revenue": -3}
+    entry = AuditEntry.objects.get(action="billing:journal:post_missing")
+    assert entry.facts == {"entries": 1}
+    expect_verified()
+
+
+def test_a_closed_month_takes_no_entry_and_later_ones_keep_their_date(final: Invoice) -> None:
+    issued = final.finalized_at
+    over = datetime(issued.year + 1, 1, 2, tzinfo=UTC)
+    close_accounting_month(label=f"{issued:%Y}-12", actor=DORA, at=over)
+
+    line = final.lines.get(project__slug="llm")
+    note = finalize(
+        draft_credit(
+            invoice_id=final.pk, amounts={line.pk: FIRST}, reason="Broken.", actor=DORA, at=AT
+        )
+    )
+
+    assert dates("credit_note") == [(note.finalized_at.date(), date(issued.year + 1, 1, 1))]
+    with pytest.raises(DatabaseError, match="is closed"), transaction.atomic():
+        JournalEntry.objects.create(
+            event="payment",
+            source_key="by hand",
+            currency="EUR",
+            document_on=issued.date(),
+            posting_on=issued.date(),
+            reason="By hand.",
+            posted_by="dora",
+            posted_at=AT,
+        )
+    entry = AuditEntry.objects.get(action="billing:accounting_month:close")
+    assert (entry.actor_label, entry.object_id) == ("dora", f"{issued:%Y}-12")
+
+
+def test_only_a_month_that_is_over_is_closed_and_once() -> None:
+    close_accounting_month(label="2026-10", actor=DORA, at=AT)
+
+    for label in ("2026-09", "2026-10", f"{AT:%Y-%m}", "2031-01"):
+        with pytest.raises(AccountingMonthError) as caught:
+            close_accounting_month(label=label, actor=DORA, at=AT)
+        assert caught.value.facts == {"last_closed": "2026-10"}
+    assert list(AccountingMonth.objects.values_list("label", flat=True)) == ["2026-10", "0000-00"]
+
+
+def test_unbilled_use_is_accrued_at_the_end_of_a_month_and_reversed_after(ledger: Ledger) -> None:
+    other = month_of_use([("virus", 1801)], slug="umbrella")
+
+    assert accrue_unbilled(label="2026-10", actor=DORA, at=AT) == 4
+    assert accrue_unbilled(label="2026-10", actor=DORA, at=AT) == 0
+
+    assert dates("accrual") == [(date(2026, 10, 31), date(2026, 10, 31))] * 2
+    assert dates("accrual_reversal") == [(date(2026, 11, 1), date(2026, 11, 1))] * 2
+    accrued = Posting.objects.filter(entry__event="accrual", account="unbilled_receivables")
+    assert dict(accrued.values_list("entry__organization__slug", "amount")) == {
+        "acme": Decimal("3.0000"),
+        "umbrella": Decimal("1.0000"),
+    }
+    assert balances(ledger.organization) == balances(other.organization) == {}
+
+
+def test_use_that_was_billed_after_the_end_of_the_month_is_accrued_all_the_same(
+    final: Invoice,
+) -> None:
+    assert accrue_unbilled(label="2026-10", actor=DORA, at=AT) == 2
+    assert balances(final.organization) == {"receivables": 3, "revenue": -3}
+
+
+def test_no_accrual_is_posted_to_a_closed_month(ledger: Ledger) -> None:
+    close_accounting_month(label="2026-10", actor=DORA, at=AT)
+
+    with pytest.raises(AccountingMonthError):
+        accrue_unbilled(label="2026-10", actor=DORA, at=AT)
+    assert balances(ledger.organization) == {}
+
+
+@pytest.mark.parametrize("amounts", [("1",), ("1", "-2"), ()])
+def test_an_entry_that_is_not_balanced_is_refused(ledger: Ledger, amounts: tuple[str, ...]) -> None:
+    def post() -> None:
+        entry = JournalEntry.objects.create(
+            event="payment",
+            source_key="by hand",
+            organization=ledger.organization,
+            currency="EUR",
+            document_on=AT.date(),
+            posting_on=AT.date(),
+            reason="By hand.",
+            posted_by="dora",
+            posted_at=AT,
+        )
+        for account, amount in zip(("bank", "revenue"), amounts, strict=False):
+            Posting.objects.create(entry=entry, account_id=account, amount=Decimal(amount))
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    with pytest.raises(DatabaseError, match="add up to"), transaction.atomic():
+        post()
+    assert not JournalEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE billing_journalentry SET reason = ''",
+        "DELETE FROM billing_posting",
+        "TRUNCATE billing_posting",
+        "UPDATE billing_ledgeraccount SET number = '9999'",
+        "UPDATE billing_accountingmonth SET label = '2099-01'",
+    ],
+)
+def test_the_journal_is_never_changed(final: Invoice, statement: str) -> None:
+    with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert balances(final.organization) == {"receivables": 3, "revenue": -3}
