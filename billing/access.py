@@ -15,6 +15,7 @@ from billing.models import (
     Charge,
     Invoice,
     JournalEntry,
+    Payment,
     Price,
     PriceBook,
     PriceBookAssignment,
@@ -24,6 +25,7 @@ from billing.models import (
     TaxTreatment,
     TierSchedule,
 )
+from billing.selectors.ledger.settlement import with_free_amount
 from metering.access import waste_visible_to
 from tenants.access import (
     access_organization,
@@ -50,6 +52,7 @@ READ_INVOICE: Final = "billing:invoice:read"
 WRITE_INVOICE: Final = "billing:invoice:write"
 READ_JOURNAL: Final = "billing:journal:read"
 WRITE_JOURNAL: Final = "billing:journal:write"
+WRITE_PAYMENT: Final = "billing:payment:write"
 
 
 def price_books_visible_to(actor: Actor) -> QuerySet[PriceBook]:
@@ -157,6 +160,12 @@ def invoices_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySe
     return scope_to_organizations(rows, actor, capability)
 
 
+def payments_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySet[Any]:
+    """Return the payments of organizations whose bills an actor reads; the platform sees all."""
+    rows = with_free_amount(Payment.objects.select_related("organization"))
+    return scope_to_organizations(rows, actor, capability).prefetch_related("allocations")
+
+
 def journal_visible_to(actor: Actor) -> QuerySet[JournalEntry]:
     """Return the journal to the platform; to others none of it."""
     rows = JournalEntry.objects.prefetch_related("postings__account")
@@ -186,6 +195,7 @@ access_tiers: Final = build_read_access(tiers_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)
+access_payment: Final = build_access(payments_visible_to)
 access_accounting_month: Final = build_read_access(accounting_months_visible_to)
 access_journal_entry: Final = build_read_access(journal_visible_to)
 

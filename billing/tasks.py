@@ -28,7 +28,7 @@ from billing.selectors.undrafted import stale_drafts, undrafted_periods
 from billing.services.accrual import AccrualResult, accrue_corrections, accrue_windows
 from billing.services.closing import close_nil_period
 from billing.services.invoicing import draft_invoice
-from billing.services.ledger.journal import post_missing_documents
+from billing.services.ledger.documents import post_missing_documents
 from billing.services.periods import note_checked_draft, open_current_periods, postpone_draft
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
@@ -84,7 +84,7 @@ def tick_periods() -> Iterator[int]:
     yield open_current_periods(actor=ACTOR, at=at)
     yield from _draft_ended(at=at, actor=ACTOR)
     yield from _redraft_stale(at=at, actor=ACTOR)
-    yield post_missing_documents(at=at, actor=ACTOR)
+    yield post_missing_documents(payment_days=settings.PAYMENT_DAYS, at=at, actor=ACTOR)
 
 
 def accrue_pending(*, at: datetime, actor: Actor) -> tuple[int, int, int]:
@@ -197,7 +197,7 @@ def settle_periods(*, at: datetime, actor: Actor) -> tuple[int, int]:
     """Open this month's periods and draft or close what is over; return how many came new."""
     opened = open_current_periods(actor=actor, at=at)
     drafts = sum(_draft_ended(at=at, actor=actor)) + sum(_redraft_stale(at=at, actor=actor))
-    post_missing_documents(at=at, actor=actor)
+    post_missing_documents(payment_days=settings.PAYMENT_DAYS, at=at, actor=actor)
     return opened, drafts
 
 
@@ -264,6 +264,7 @@ def _draft(period_id: UUID, *, at: datetime, actor: Actor) -> bool:
         credit_series=settings.CREDIT_NOTE_SERIES,
         first_number=settings.INVOICE_FIRST_NUMBER,
         is_four_eyes=settings.FOUR_EYES,
+        payment_days=settings.PAYMENT_DAYS,
     )
     try:
         invoice = draft_invoice(

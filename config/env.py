@@ -149,6 +149,8 @@ class Environment(BaseSettings):
     CREDIT_NOTE_SERIES: str = Field(default="GL-CN", pattern=r"^[A-Z0-9-]{1,12}$")
     INVOICE_FIRST_NUMBER: int = Field(default=1, ge=1, le=900_000)
     """The first number of invoices, and of credit notes, of each year."""
+    PAYMENT_DAYS: int = Field(default=30, ge=0, le=365)
+    """From the date of an invoice to its due date."""
     METRICS_PORT: int = Field(default=8001, ge=1, le=65_535)
     """Where `serve` answers /metrics, and nothing else."""
     TRUSTED_PROXIES: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()

@@ -13,4 +13,5 @@ def invoice_terms() -> InvoiceTerms:
         credit_series=settings.CREDIT_NOTE_SERIES,
         first_number=settings.INVOICE_FIRST_NUMBER,
         is_four_eyes=settings.FOUR_EYES,
+        payment_days=settings.PAYMENT_DAYS,
     )

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpResponse
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
@@ -25,7 +25,9 @@ from billing.api.money import MoneyField, UnitPriceField
 from billing.api.terms import invoice_terms
 from billing.domain.document import file_name_of, unit_hours_text
 from billing.domain.invoicing import InvoiceState
+from billing.domain.ledger.status import PaymentStatus
 from billing.models import Invoice, InvoiceLine
+from billing.selectors.ledger.settlement import with_settlement
 from billing.services.crediting import draft_credit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
@@ -83,6 +85,11 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
     total = MoneyField()
     tax_total = MoneyField()
     payable = MoneyField()
+    open_amount = MoneyField()
+    payment_status = serializers.ChoiceField(
+        choices=[*PaymentStatus], allow_blank=True, read_only=True, help_text='"" for a draft.'
+    )
+    due_on = serializers.DateField(read_only=True, allow_null=True)
 
     class Meta:
         model = Invoice
@@ -100,6 +107,9 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
             "total",
             "tax_total",
             "payable",
+            "open_amount",
+            "payment_status",
+            "due_on",
             "unit_seconds",
             "content_sha256",
             "drafted_by",
@@ -173,6 +183,7 @@ class InvoiceFilter(StrictFilterSet):
     period = filters.UUIDFilter(field_name="period_id")
     period_label = filters.CharFilter(field_name="period__label")
     state = filters.ChoiceFilter(choices=[(state.value, state.value) for state in InvoiceState])
+    payment_status = filters.ChoiceFilter(choices=[(one.value, one.value) for one in PaymentStatus])
 
 
 class InvoiceViewSet(ReadingViewSet):
@@ -183,7 +194,8 @@ class InvoiceViewSet(ReadingViewSet):
 
     def get_queryset(self) -> QuerySet[Invoice]:
         """Return the invoices of the organizations whose bills the caller reads."""
-        return invoices_visible_to(self.actor).defer("document")
+        rows = invoices_visible_to(self.actor).defer("document")
+        return with_settlement(rows, on=self.at.date())
 
     def get_serializer_class(self) -> type[Any]:
         """Return the serializer with lines for a single invoice."""
@@ -192,6 +204,12 @@ class InvoiceViewSet(ReadingViewSet):
     def get_one(self, pk: UUID) -> Invoice:
         """Return one invoice."""
         return access_invoice(self.actor, pk, READ_INVOICE)
+
+    def answer(self, row: Model, *, status_code: int = status.HTTP_200_OK) -> Response:
+        """Return a document with what is open of it."""
+        rows = invoices_visible_to(self.actor)
+        settled = with_settlement(rows, on=self.at.date()).get(pk=row.pk)
+        return super().answer(settled, status_code=status_code)
 
     @extend_schema(request=DraftInputSerializer)
     @idempotent()

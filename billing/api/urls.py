@@ -11,6 +11,7 @@ from billing.api.charges import (
 )
 from billing.api.invoices import InvoiceViewSet
 from billing.api.ledger.journal import AccountingMonthViewSet, JournalEntryViewSet
+from billing.api.ledger.payments import PaymentViewSet
 from billing.api.price_books import (
     PriceBookAssignmentViewSet,
     PriceBookViewSet,
@@ -32,6 +33,7 @@ router.register("billing-periods", BillingPeriodViewSet, basename="billing-perio
 router.register("charges", ChargeViewSet, basename="charge")
 router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
 router.register("invoices", InvoiceViewSet, basename="invoice")
+router.register("payments", PaymentViewSet, basename="payment")
 router.register("journal-entries", JournalEntryViewSet, basename="journal-entry")
 router.register("accounting-months", AccountingMonthViewSet, basename="accounting-month")
 router.register("price-drafts", PriceDraftViewSet, basename="price-draft")

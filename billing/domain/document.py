@@ -55,6 +55,7 @@ class InvoiceTerms:
         credit_series: Prefix of the numbers of credit notes.
         first_number: The first number of each year, of either.
         is_four_eyes: Whether two people have to draft and finalize an invoice.
+        payment_days: From the date of an invoice to its due date.
     """
 
     issuer: Party = field(default_factory=lambda: Party(name="GPU Platform"))
@@ -62,6 +63,7 @@ class InvoiceTerms:
     credit_series: str = "GL-CN"
     first_number: int = 1
     is_four_eyes: bool = True
+    payment_days: int = 30
 
     @classmethod
     def read(
@@ -72,6 +74,7 @@ class InvoiceTerms:
         credit_series: str,
         first_number: int,
         is_four_eyes: bool,
+        payment_days: int = 30,
     ) -> Self:
         """Return the terms from plain settings."""
         return cls(
@@ -80,6 +83,7 @@ class InvoiceTerms:
             credit_series=credit_series,
             first_number=first_number,
             is_four_eyes=is_four_eyes,
+            payment_days=payment_days,
         )
 
     def series_of(self, kind: str) -> str:

@@ -16,6 +16,7 @@ from billing.models.ledger import (
     LedgerAccount,
     Posting,
 )
+from billing.models.payment import DueDate, Payment, PaymentAllocation, PaymentKind
 from billing.models.period import BillingPeriod, PeriodState
 from billing.models.price import Price, PriceBook, PriceBookAssignment
 from billing.models.price_draft import PriceDraft, PriceDraftState
@@ -32,12 +33,16 @@ __all__ = [
     "AccruedWindow",
     "BillingPeriod",
     "Charge",
+    "DueDate",
     "Invoice",
     "InvoiceLine",
     "InvoiceSeries",
     "InvoiceState",
     "JournalEntry",
     "LedgerAccount",
+    "Payment",
+    "PaymentAllocation",
+    "PaymentKind",
     "PeriodState",
     "Posting",
     "Price",

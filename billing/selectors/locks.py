@@ -8,7 +8,7 @@ KEY SHARE of it. Accrual takes shared locks, so that many windows accrue in para
 new price, but not for a closing: it leaves that organization to the next batch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,7 @@ from billing.models import (
     AccruedWindow,
     BillingPeriod,
     Invoice,
+    Payment,
     Price,
     PriceBook,
     PriceBookAssignment,
@@ -44,6 +45,21 @@ def lock_organization(organization_id: UUID) -> Organization:
         Organization.DoesNotExist: There is none.
     """
     return Organization.objects.select_for_update(of=("self",), no_key=True).get(pk=organization_id)
+
+
+def lock_organizations(organization_ids: Collection[UUID]) -> None:
+    """Lock organizations in their order, for what changes what they have left to pay."""
+    rows = Organization.objects.select_for_update(of=("self",), no_key=True)
+    list(rows.filter(pk__in=organization_ids).order_by("pk").values_list("pk"))
+
+
+def lock_payment(payment_id: UUID) -> Payment:
+    """Return a payment, locked; take its organization first.
+
+    Raises:
+        Payment.DoesNotExist: There is none.
+    """
+    return Payment.objects.select_for_update(of=("self",), no_key=True).get(pk=payment_id)
 
 
 def lock_price_book(price_book_id: UUID) -> PriceBook:

@@ -30,7 +30,7 @@ from billing.selectors.taxes import tax_terms_of
 from billing.selectors.tiers import tier_facts
 from billing.services.closing import mark_approved, require_another_person
 from billing.services.invoicing import customer_of, require_ready
-from billing.services.ledger.journal import post_document
+from billing.services.ledger.documents import post_document
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Organization
@@ -94,7 +94,7 @@ def finalize_invoice(
                 _require_parties(document, organization, terms=terms)
                 _require_tax(document, organization, period)
             _finalize(document, actor=actor, terms=terms, at=at)
-            post_document(document, actor=actor, at=at)
+            post_document(document, payment_days=terms.payment_days, actor=actor, at=at)
             if period.state != PeriodState.CLOSED:
                 _close(period, at=document.finalized_at)
         return next(document for document in documents if document.pk == invoice_id)

@@ -70,6 +70,14 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_truncate",
         "refuses_update",
     ),
+    "billing_duedate": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_payment": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_paymentallocation": (
+        "fits",
+        "refuses_delete",
+        "refuses_truncate",
+        "refuses_update",
+    ),
     "billing_posting": ("is_balanced", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_price": (
         "counts_changes",

@@ -49,6 +49,7 @@ FOUR_EYES: bool
 ISSUER: dict[str, str]
 INVOICE_SERIES: str
 INVOICE_FIRST_NUMBER: int
+PAYMENT_DAYS: int
 CREDIT_NOTE_SERIES: str
 METRICS_PORT: int
 TRUSTED_PROXIES: list[IPv4Network | IPv6Network]
@@ -152,6 +153,7 @@ def _invoice_settings(env: Environment) -> dict[str, Any]:
         "INVOICE_SERIES": env.INVOICE_SERIES,
         "INVOICE_FIRST_NUMBER": env.INVOICE_FIRST_NUMBER,
         "CREDIT_NOTE_SERIES": env.CREDIT_NOTE_SERIES,
+        "PAYMENT_DAYS": env.PAYMENT_DAYS,
     }
 
 
@@ -305,6 +307,7 @@ SPECTACULAR_SETTINGS = {
         "InvoiceStateEnum": [("draft", "Draft"), ("final", "Final")],
         "InvoiceKindEnum": [("invoice", "Invoice"), ("credit_note", "Credit note")],
         "JournalEventEnum": "billing.models.ledger.JournalEntry.Event",
+        "PaymentKindEnum": "billing.models.payment.PaymentKind",
         "PriceDraftStateEnum": "billing.models.price_draft.PriceDraftState",
         "RepricingStateEnum": "billing.models.repricing.RepricingState",
         "TaxCategoryEnum": "billing.models.tax.CATEGORY_CHOICES",

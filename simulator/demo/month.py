@@ -222,6 +222,7 @@ def _finalized(period: BillingPeriod) -> Invoice:
         credit_series=settings.CREDIT_NOTE_SERIES,
         first_number=settings.INVOICE_FIRST_NUMBER,
         is_four_eyes=settings.FOUR_EYES,
+        payment_days=settings.PAYMENT_DAYS,
     )
     invoice = Invoice.objects.filter(period=period).first()
     if invoice is not None and invoice.state == InvoiceState.FINAL:

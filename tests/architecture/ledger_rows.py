@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from billing.models import AccountingMonth, JournalEntry, Posting
+from billing.models import AccountingMonth, JournalEntry, Payment, Posting
 from tests.support.billing.ledger import Ledger
 from tests.support.builders import AT
 
@@ -23,3 +23,13 @@ def make_ledger_rows(ledger: Ledger, number: int) -> None:
     for account, amount in (("bank", 1), ("customer_credit", -1)):
         Posting.objects.create(entry=entry, account_id=account, amount=Decimal(amount))
     AccountingMonth.objects.create(label=f"{2000 - number}-01", closed_at=AT, closed_by="dora")
+    Payment.objects.create(
+        bank_account="row",
+        bank_reference=f"row {number}",
+        amount=Decimal(1),
+        currency="EUR",
+        booked_on=AT.date(),
+        organization=ledger.organization,
+        recorded_by="dora",
+        recorded_at=AT,
+    )

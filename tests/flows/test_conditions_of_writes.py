@@ -38,6 +38,11 @@ BY_IF_MATCH = {
     "PUT quota-limits/pk/",
 }
 BY_KEY = {
+    "POST payments/",
+    "POST payments/import/",
+    "POST payments/pk/allocate/",
+    "POST payments/pk/refund/",
+    "POST payments/pk/reverse/",
     "POST accounting-months/",
     "POST accounting-months/accrue/",
     "POST billing-periods/",
@@ -134,6 +139,7 @@ def clients(estate: Estate) -> dict[str, APIClient]:
         "billing-periods",
         "credit-proposals",
         "invoices",
+        "payments",
         "price-book-assignments",
         "price-books",
         "price-drafts",

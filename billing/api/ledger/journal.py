@@ -101,7 +101,9 @@ class AccountingMonthSerializer(serializers.ModelSerializer[AccountingMonth]):
 class AccountingMonthInputSerializer(StrictSerializer):
     """Which month."""
 
-    label = serializers.CharField(max_length=7, help_text='Year and month, such as "2026-10".')
+    label = serializers.CharField(  # type: ignore[assignment]
+        max_length=7, help_text='Year and month, such as "2026-10".'
+    )
 
 
 class AccruedEntriesSerializer(serializers.Serializer[dict[str, int]]):

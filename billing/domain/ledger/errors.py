@@ -1,6 +1,6 @@
 """Refusals of the journal and of what happens beside final documents."""
 
-from tenants.domain.errors import ConflictError
+from tenants.domain.errors import ConflictError, InvalidInputError
 
 
 class AccountingMonthError(ConflictError):
@@ -8,3 +8,45 @@ class AccountingMonthError(ConflictError):
 
     code = "accounting_month"
     remedy = "Name a month that is over and later than the last closed one, which facts has."
+
+
+class PaymentInvalidError(InvalidInputError):
+    """Account, reference, amount or date of a payment cannot be kept."""
+
+    code = "payment_invalid"
+    remedy = "Send the bank's account and reference, an amount above zero, and the day of booking."
+
+
+class PaymentExistsError(ConflictError):
+    """A payment with this reference on this account is recorded."""
+
+    code = "payment_exists"
+    remedy = "Look for the payment by its bank reference; each is recorded once."
+
+
+class PaymentNotAllocatableError(ConflictError):
+    """Payment and document do not fit, or nothing is left of one of them."""
+
+    code = "payment_not_allocatable"
+    remedy = "Choose a final invoice of the payer in the payment's currency that is not paid yet."
+
+
+class AllocationTooLargeError(ConflictError):
+    """More would be allocated or paid back than is left."""
+
+    code = "allocation_too_large"
+    remedy = "Name at most what is free of the payment and open of the document; facts has both."
+
+
+class PaymentReturnedError(ConflictError):
+    """The payment is reversed or refunded, or is none that can be."""
+
+    code = "payment_not_returnable"
+    remedy = "Choose a payment received from a customer, without a reversal or refund so far."
+
+
+class BankFileInvalidError(InvalidInputError):
+    """The file is no camt.053 or CSV, too large, or not UTF-8."""
+
+    code = "bank_file_invalid"
+    remedy = "Send camt.053 or CSV with a header line, in UTF-8, of at most 5 MiB and 10,000 rows."

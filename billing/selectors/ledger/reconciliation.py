@@ -1,35 +1,52 @@
-"""The nightly comparison of the journal with documents: sub-ledger and control accounts."""
+"""The nightly comparison of the journal with documents and payments: open items and accounts."""
 
 from typing import Final
 
 from django.db import connection
 
+from billing.selectors.ledger.settlement import NET, TAX
 from tenants.domain.verification import CheckedBatch, Cursor
 
-_DIFFERENCES: Final = """
-WITH owed AS (
-  SELECT organization_id, currency, sum(total) AS amount
-    FROM billing_invoice WHERE state = 'final' GROUP BY 1, 2),
-controlled AS (
-  SELECT e.organization_id, e.currency, sum(p.amount) AS amount
+# Open items have a part for each document, allocation and payment; the control accounts are summed
+# from postings. Money of unknown payers stands on the clearing account, without an organization.
+_DIFFERENCES: Final = f"""
+WITH items AS (
+  SELECT CASE WHEN i.kind = 'credit_note' AND i.corrects_id IS NULL THEN 'customer_credit'
+              ELSE 'receivables' END AS account, i.organization_id, i.currency,
+         {NET} + {TAX} AS amount
+    FROM billing_invoice i WHERE i.state = 'final'
+   UNION ALL
+  SELECT x.account, d.organization_id, d.currency, x.sign * a.amount
+    FROM billing_paymentallocation a JOIN billing_invoice d ON d.id = a.document_id
+   CROSS JOIN (VALUES ('customer_credit', 1), ('receivables', -1)) AS x(account, sign)
+   UNION ALL
+  SELECT CASE WHEN p.organization_id IS NULL THEN 'clearing' ELSE 'customer_credit' END,
+         p.organization_id, p.currency, -p.amount
+    FROM billing_payment p WHERE p.kind <> 'credit_note'),
+posted AS (
+  SELECT p.account_id AS account,
+         CASE WHEN p.account_id <> 'clearing' THEN e.organization_id END AS organization_id,
+         e.currency, p.amount
     FROM billing_journalentry e JOIN billing_posting p ON p.entry_id = e.id
-   WHERE p.account_id IN ('receivables', 'customer_credit') AND e.organization_id IS NOT NULL
-   GROUP BY 1, 2)
-SELECT o.slug, currency, coalesce(w.amount, 0), coalesce(c.amount, 0)
-  FROM owed w FULL JOIN controlled c USING (organization_id, currency)
-  JOIN tenants_organization o ON o.id = organization_id
- ORDER BY 1, 2
-"""
+   WHERE p.account_id IN ('receivables', 'customer_credit', 'clearing'))
+SELECT coalesce(o.slug, 'payers not known'), b.account, b.currency, b.open, b.posted
+  FROM (SELECT account, organization_id, currency, sum(open) AS open, sum(posted) AS posted
+          FROM (SELECT *, amount AS open, 0 AS posted FROM items
+                 UNION ALL SELECT *, 0, amount FROM posted) u
+         GROUP BY 1, 2, 3) b
+  LEFT JOIN tenants_organization o ON o.id = b.organization_id
+ ORDER BY 1, 2, 3
+"""  # noqa: S608 - Put together from constants only.
 
 
 def check_journal(_: Cursor) -> CheckedBatch:
-    """Compare what each organization owes by its documents with the accounts that control it."""
+    """Compare the open items of each organization with the accounts that control them."""
     with connection.cursor() as database:
         database.execute(_DIFFERENCES)
         rows = database.fetchall()
     found = tuple(
-        f"{slug} owes {owed} {currency} by its documents; the journal has {controlled}."
-        for slug, currency, owed, controlled in rows
-        if owed != controlled
+        f"Open items of {slug} are {items} {currency} on {account}; the journal has {posted}."
+        for slug, account, currency, items, posted in rows
+        if items != posted
     )
     return CheckedBatch(len(rows), found)

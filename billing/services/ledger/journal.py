@@ -1,4 +1,4 @@
-"""Posting to the journal: documents, unbilled use at the end of a month, and closed months.
+"""Posting to the journal: any event, unbilled use at the end of a month, and closed months.
 
 Every event is posted by one statement, from the rows it happened to; its source key lets it be
 posted once only.
@@ -13,49 +13,11 @@ from django.db import connection, transaction
 
 from billing.domain.ledger.errors import AccountingMonthError
 from billing.domain.period import Month, month_hours
-from billing.models import AccountingMonth, Invoice
+from billing.models import AccountingMonth
 from billing.selectors.locks import lock_accounting_months, share_accounting_months
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
 from tenants.services.audit import record
-
-DOCUMENTS_MAX: Final = 10_000
-"""Documents that one run posts, in about a second; the next run takes the rest."""
-NET: Final = "i.total"
-TAX: Final = "0::numeric"
-"""Net amount and tax of a row `i` of invoices, as they are posted."""
-
-
-def post_document(document: Invoice, *, actor: Actor, at: datetime) -> None:
-    """Post a document that becomes final; the caller's transaction holds its audit entry.
-
-    Args:
-        document: A final one.
-        actor: The account that finalizes.
-        at: When.
-    """
-    share_accounting_months()
-    post_events(_DOCUMENTS, {"document": document.pk}, actor=actor, at=at)
-
-
-def post_missing_documents(*, actor: Actor, at: datetime) -> int:
-    """Post final documents without an entry, and return how many there were.
-
-    They are those of a version without a journal; a document that becomes final is posted at once.
-    """
-    with transaction.atomic():
-        share_accounting_months()
-        posted = post_events(_DOCUMENTS, {"document": None}, actor=actor, at=at)
-        if posted:
-            record(
-                actor=actor,
-                at=at,
-                action="billing:journal:post_missing",
-                object_kind="journal_entry",
-                object_id="",
-                facts={"entries": posted},
-            )
-    return posted
 
 
 def accrue_unbilled(*, label: str, actor: Actor, at: datetime) -> int:
@@ -107,7 +69,6 @@ def close_accounting_month(*, label: str, actor: Actor, at: datetime) -> Account
     month = Month.parse(label)
     with transaction.atomic():
         _require_month(month, last=lock_accounting_months(), at=at)
-        post_events(_DOCUMENTS, {"document": None}, actor=actor, at=at)
         closed = AccountingMonth.objects.create(label=label, closed_at=at, closed_by=actor.label)
         _audit(label, action="close", facts={}, actor=actor, at=at)
     return closed
@@ -127,7 +88,7 @@ def post_events(source: str, values: Mapping[str, Any], *, actor: Actor, at: dat
     with connection.cursor() as cursor:
         cursor.execute(
             _POST.format(source=source),
-            {**values, "posted_by": actor.label, "at": at, "most": DOCUMENTS_MAX},
+            {**values, "posted_by": actor.label, "at": at},
         )
         (posted,) = cursor.fetchone()
     return int(posted)
@@ -175,22 +136,6 @@ postings AS (
     FROM drafted d JOIN entries e USING (source_key) WHERE d.amount <> 0)
 SELECT count(*) FROM entries
 """
-# A credit note that corrects no invoice is owed to the customer.
-_DOCUMENTS: Final = f"""
-SELECT i.kind AS event, 'document:' || i.id AS source_key, i.organization_id, i.currency,
-       (i.finalized_at AT TIME ZONE 'UTC')::date AS document_on,
-       i.document ->> 'reference' AS reason, p.account, p.amount
-  FROM (SELECT * FROM billing_invoice i
-         WHERE i.state = 'final' AND (%(document)s::uuid IS NULL OR i.id = %(document)s::uuid)
-           AND NOT EXISTS (SELECT FROM billing_journalentry e
-                            WHERE e.source_key = 'document:' || i.id)
-           AND ({NET}, {TAX}) <> (0, 0)
-         LIMIT %(most)s) i
- CROSS JOIN LATERAL (VALUES
-   (CASE WHEN i.kind = 'credit_note' AND i.corrects_id IS NULL
-         THEN 'customer_credit' ELSE 'receivables' END, {NET} + {TAX}),
-   ('revenue', -({NET})), ('tax_payable', -({TAX}))) AS p(account, amount)
-"""  # noqa: S608 - Put together from constants only.
 # What a month's invoice bills is unbilled until the period closes. Each line is rounded as on it.
 _UNBILLED: Final = """
 SELECT d.event, d.event || ':' || %(label)s || ':' || s.organization_id || ':' || s.currency

@@ -119,6 +119,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "billing:period:write",
         "billing:invoice:write",
         "billing:journal:write",
+        "billing:payment:write",
         "metering:credit:decide",
         "quotas:request:fund",
         "quotas:suspension:write",

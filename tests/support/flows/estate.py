@@ -184,7 +184,7 @@ def _rows(
         **make_terms(organization, assignment.price_book),
         "repricings": _repricing(period, book=assignment.price_book),
         "invoices": drafted.pk,
-        **ledger_rows(organization),
+        **ledger_rows(organization, project),
     }
 
 

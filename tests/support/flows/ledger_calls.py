@@ -1,11 +1,16 @@
 """Every call of the journal and beside final documents: who does it, and the entries it leaves."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
-from billing.services.ledger import journal
+from billing.domain.ledger.bank_rows import BankFile
+from billing.models import Payment
+from billing.services.ledger import journal, payments, settling
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
+from tests.support.billing.payments import bank_row
+from tests.support.builders import AT
 from tests.support.flows.estate import Estate
 
 Does = Callable[[Estate, Any], object]
@@ -15,7 +20,58 @@ def dora(estate: Estate) -> Actor:
     return actor_of_user(estate.cast.dora)
 
 
+def _allocate(estate: Estate, **who: Any) -> Payment:  # noqa: ANN401 - Actor and time.
+    own = estate.places["own"]
+    return settling.allocate_payment(payment_id=own["payments"], document_id=own["final"], **who)
+
+
 LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
+    "billing.ledger.payments.record_payment": (
+        dora,
+        lambda e, who: payments.record_payment(
+            row=bank_row("new"), organization_id=e.cast.acme.pk, **who
+        ),
+        [("billing:payment:record", "acme")],
+    ),
+    "billing.ledger.payments.import_payments": (
+        dora,
+        lambda _, who: payments.import_payments(bank_file=BankFile([bank_row("new")]), **who),
+        [("billing:payment:import", None)],
+    ),
+    "billing.ledger.settling.allocate_payment": (
+        dora,
+        lambda e, who: _allocate(e, **who),
+        [("billing:payment:allocate", "acme")],
+    ),
+    "billing.ledger.settling.release_payment": (
+        dora,
+        lambda e, who: settling.release_payment(
+            payment_id=_allocate(e, **who).pk, reason="Wrong.", **who
+        ),
+        [("billing:payment:allocate", "acme"), ("billing:payment:release", "acme")],
+    ),
+    "billing.ledger.settling.reverse_payment": (
+        dora,
+        lambda e, who: settling.reverse_payment(
+            payment_id=e.places["own"]["payments"],
+            reason="No funds.",
+            booked_on=AT.date(),
+            **who,
+        ),
+        [("billing:payment:reverse", "acme")],
+    ),
+    "billing.ledger.settling.refund_payment": (
+        dora,
+        lambda e, who: settling.refund_payment(
+            payment_id=e.places["own"]["payments"],
+            amount=Decimal(1),
+            bank_reference="back",
+            booked_on=AT.date(),
+            reason="Paid twice.",
+            **who,
+        ),
+        [("billing:payment:refund", "acme")],
+    ),
     "billing.ledger.journal.accrue_unbilled": (
         dora,
         lambda _, who: journal.accrue_unbilled(label="2026-10", **who),

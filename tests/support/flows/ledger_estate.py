@@ -1,23 +1,75 @@
 """Rows of the journal and beside final documents, for the estate."""
 
+from dataclasses import replace
+from datetime import UTC
+from decimal import Decimal
 from typing import Any
 
-from billing.models import AccountingMonth, JournalEntry
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+
+from billing.domain.document import STANDARD_TERMS
+from billing.domain.invoicing import ChargeSum, compose_lines
+from billing.domain.period import Month, month_hours
+from billing.models import AccountingMonth, BillingPeriod, Invoice, JournalEntry
+from billing.services import finalizing
+from billing.services.invoicing import compose_month, fill_draft
+from billing.services.ledger.documents import post_document
 from billing.services.ledger.journal import accrue_unbilled
+from billing.services.ledger.payments import record_payment
 from tenants.domain.actors import system_actor
-from tenants.models import Organization
+from tenants.models import Organization, Project
+from tests.support.billing.payments import bank_row
 from tests.support.builders import AT
 
 SEED = system_actor("seed")
+JULY = month_hours(Month(2026, 7), UTC)
 
 
-def ledger_rows(organization: Organization) -> dict[str, Any]:
+def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
     """Make what an organization has in the journal, and return its keys."""
     closed, _ = AccountingMonth.objects.get_or_create(
         label="2026-08", defaults={"closed_at": AT, "closed_by": "seed"}
     )
     accrue_unbilled(label="2026-10", actor=SEED, at=AT)
+    accrual = JournalEntry.objects.get(organization=organization, event="accrual")
     return {
         "accounting-months": closed.pk,
-        "journal-entries": JournalEntry.objects.get(organization=organization, event="accrual").pk,
+        "journal-entries": accrual.pk,
+        "final": make_final(organization, project).pk,
+        "payments": record_payment(
+            row=bank_row(organization.slug, "9.00"),
+            organization_id=organization.pk,
+            actor=SEED,
+            at=AT,
+        ).pk,
     }
+
+
+def make_final(organization: Organization, project: Project) -> Invoice:
+    """Return a final invoice of 2.00 for July, of which there are no charges."""
+    period = BillingPeriod.objects.create(
+        organization=organization,
+        label="2026-07",
+        hours=DateTimeTZRange(JULY.begin_at, JULY.end_at),
+        state="closed",
+        created_at=AT,
+        closed_at=AT,
+    )
+    used = ChargeSum(
+        project_id=str(project.pk),
+        project=project.slug,
+        project_name=project.name,
+        cost_center="",
+        size="small",
+        price_group="H100/1g.10gb",
+        unit_price=Decimal(2),
+        unit_seconds=3600,
+    )
+    lines = compose_lines([used], currency=organization.billing_currency)
+    invoice = Invoice(organization=organization, period=period, version=0)
+    terms = replace(STANDARD_TERMS, is_four_eyes=False)
+    document = compose_month(period, organization, lines, terms=terms, at=AT)
+    fill_draft(invoice, document, lines, terms=terms, actor=SEED, at=AT)
+    finalizing._freeze(invoice, actor=SEED, terms=terms)  # noqa: SLF001 - It has no charges.
+    post_document(invoice, payment_days=30, actor=SEED, at=AT)
+    return invoice

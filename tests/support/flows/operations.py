@@ -12,6 +12,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from pypdf import PdfReader
 from rest_framework.test import APIClient
 
+from tests.support.flows.ledger_bodies import LEDGER_BODIES
+
 PREFIX: Final = "api/v1/"
 RANGE: Final = "window_start_from=2026-10-01T00:00:00Z&window_start_before=2026-12-01T00:00:00Z"
 SPAN: Final = "from=2026-10-01T00:00:00Z&to=2026-10-31T00:00:00Z"
@@ -43,6 +45,7 @@ FILTERS: Final = {
             "billing-periods",
             "repricings",
             "journal-entries",
+            "payments",
             "charges",
             "accrual-exceptions",
             "usage-corrections",
@@ -225,8 +228,7 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "price_book": "{price-books}",
         "valid_from": "2101-01-01T00:00:00Z",
     },
-    "POST accounting-months/": {"label": "2026-09"},
-    "POST accounting-months/accrue/": {"label": "2026-10"},
+    **LEDGER_BODIES,
     "POST price-drafts/": {
         "price_book": "{price-books}",
         "prices": [{"size": "medium", "unit_price": "3.5"}],

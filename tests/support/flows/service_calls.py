@@ -183,7 +183,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
     "billing.invoicing.discard_draft": (
         dora,
         lambda e, who: invoicing.discard_draft(
-            invoice_id=Invoice.objects.get(organization=e.cast.umbrella).pk, **who
+            invoice_id=Invoice.objects.get(organization=e.cast.umbrella, state="draft").pk, **who
         ),
         [("billing:invoice:discard", "umbrella")],
     ),
@@ -207,7 +207,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
     "billing.finalizing.finalize_invoice": (
         dora,
         lambda e, who: finalizing.finalize_invoice(
-            invoice_id=Invoice.objects.get(organization=e.cast.acme).pk, **who
+            invoice_id=Invoice.objects.get(organization=e.cast.acme, state="draft").pk, **who
         ),
         [("billing:invoice:finalize", "acme")],
     ),

@@ -11,11 +11,8 @@ from billing.domain.ledger.errors import AccountingMonthError
 from billing.models import AccountingMonth, Invoice, JournalEntry, Posting
 from billing.selectors.ledger.reconciliation import check_journal
 from billing.services.crediting import draft_credit
-from billing.services.ledger.journal import (
-    accrue_unbilled,
-    close_accounting_month,
-    post_missing_documents,
-)
+from billing.services.ledger.documents import post_missing_documents
+from billing.services.ledger.journal import accrue_unbilled, close_accounting_month
 from tenants.models import AuditEntry, Organization
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, TICK, Ledger, month_of_use
@@ -34,6 +31,11 @@ def balances(organization: Organization) -> dict[str, Decimal]:
 def dates(event: str) -> list[tuple[date, date]]:
     rows = JournalEntry.objects.filter(event=event).order_by("posting_on")
     return list(rows.values_list("document_on", "posting_on"))
+
+
+def issued_on(document: Invoice) -> date:
+    assert document.finalized_at is not None
+    return document.finalized_at.date()
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def test_a_final_invoice_is_posted_with_its_finalization(final: Invoice) -> None
     entry = JournalEntry.objects.get()
 
     assert (entry.event, entry.reason, entry.posted_by) == ("invoice", final.reference, "eric")
-    assert entry.document_on == entry.posting_on == final.finalized_at.date()
+    assert entry.document_on == entry.posting_on == issued_on(final)
     assert balances(final.organization) == {"receivables": 3, "revenue": -3}
     expect_verified()
 
@@ -78,10 +80,10 @@ def test_documents_without_an_entry_are_posted_once(
     monkeypatch.setattr("billing.services.finalizing.post_document", lambda *_, **__: None)
     final = finalize(draft(ledger.organization, "2026-10"))
     assert check_journal({}).differences == (
-        "acme owes 3.0000 EUR by its documents; the journal has 0.",
+        "Open items of acme are 3.0000 EUR on receivables; the journal has 0.",
     )
 
-    assert [post_missing_documents(actor=TICK, at=AT) for _ in range(2)] == [1, 0]
+    assert [post_missing_documents(payment_days=30, actor=TICK, at=AT) for _ in range(2)] == [1, 0]
 
     assert balances(final.organization) == {"receivables": 3, "revenue": -3}
     entry = AuditEntry.objects.get(action="billing:journal:post_missing")
@@ -90,7 +92,7 @@ def test_documents_without_an_entry_are_posted_once(
 
 
 def test_a_closed_month_takes_no_entry_and_later_ones_keep_their_date(final: Invoice) -> None:
-    issued = final.finalized_at
+    issued = issued_on(final)
     over = datetime(issued.year + 1, 1, 2, tzinfo=UTC)
     close_accounting_month(label=f"{issued:%Y}-12", actor=DORA, at=over)
 
@@ -101,14 +103,14 @@ def test_a_closed_month_takes_no_entry_and_later_ones_keep_their_date(final: Inv
         )
     )
 
-    assert dates("credit_note") == [(note.finalized_at.date(), date(issued.year + 1, 1, 1))]
+    assert dates("credit_note") == [(issued_on(note), date(issued.year + 1, 1, 1))]
     with pytest.raises(DatabaseError, match="is closed"), transaction.atomic():
         JournalEntry.objects.create(
             event="payment",
             source_key="by hand",
             currency="EUR",
-            document_on=issued.date(),
-            posting_on=issued.date(),
+            document_on=issued,
+            posting_on=issued,
             reason="By hand.",
             posted_by="dora",
             posted_at=AT,

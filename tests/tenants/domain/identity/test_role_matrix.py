@@ -30,6 +30,7 @@ MATRIX = {
     "billing:invoice:write": "--- -y-",
     "billing:journal:read": "--- yyy",
     "billing:journal:write": "--- -y-",
+    "billing:payment:write": "--- -y-",
     "billing:period:read": "--- yyy",
     "billing:period:write": "--- -y-",
     "billing:price:read": "-yy yyy",

@@ -1,0 +1,125 @@
+"""What happens beside a final document: its due date, payments, and what they are allocated to."""
+
+from django.db import models
+from django.db.models import Q
+
+from billing.models.invoice import Invoice
+from tenants.domain.identifiers import new_id
+from tenants.models import Organization
+
+
+class DueDate(models.Model):
+    """Until when a final invoice is to be paid."""
+
+    document = models.OneToOneField(
+        Invoice, on_delete=models.PROTECT, primary_key=True, related_name="due_date"
+    )
+    due_on = models.DateField()
+    payment_days = models.PositiveSmallIntegerField()
+    """From the date of the document."""
+
+    class Meta:
+        ordering = ["due_on", "document"]
+
+    def __str__(self) -> str:
+        """Return the date."""
+        return f"{self.due_on}"
+
+
+class PaymentKind(models.TextChoices):
+    """Where the money of a payment comes from, or goes to."""
+
+    RECEIPT = "receipt"
+    REFUND = "refund"
+    REVERSAL = "reversal"
+    CREDIT_NOTE = "credit_note"
+
+
+class Payment(models.Model):
+    """Money received, above zero, or paid back, below; each bank reference once.
+
+    What is not allocated to documents is the credit of its organization. A credit note that
+    corrects no invoice is money to allocate as well.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    kind = models.CharField(max_length=16, choices=PaymentKind.choices, default=PaymentKind.RECEIPT)
+    bank_account = models.CharField(max_length=34)
+    """The account of ours that it was booked on, such as an IBAN."""
+    bank_reference = models.CharField(max_length=140)
+    """The bank's reference of the transaction; unique on its account."""
+    amount = models.DecimalField(max_digits=20, decimal_places=4)
+    currency = models.CharField(max_length=3)
+    booked_on = models.DateField()
+    payer = models.CharField(max_length=140, blank=True, default="")
+    remittance = models.CharField(max_length=500, blank=True, default="")
+    """The payer's text."""
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="payments", null=True, blank=True
+    )
+    """None until it is known; it is set once."""
+    origin = models.ForeignKey(
+        "self", on_delete=models.PROTECT, related_name="returns", null=True, blank=True
+    )
+    """The payment that is refunded or reversed."""
+    document = models.OneToOneField(
+        Invoice, on_delete=models.PROTECT, related_name="credit", null=True, blank=True
+    )
+    """The credit note."""
+    reason = models.CharField(max_length=500, blank=True, default="")
+    """Why it was refunded or reversed."""
+    recorded_by = models.CharField(max_length=200)
+    recorded_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-booked_on", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["bank_account", "bank_reference"], name="payment_reference_unique"
+            ),
+            models.UniqueConstraint(
+                fields=["origin"], condition=Q(kind="reversal"), name="payment_reversed_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind="receipt", amount__gt=0, origin=None, document=None)
+                | Q(kind="credit_note", amount__gt=0, origin=None, document__isnull=False)
+                | Q(
+                    kind__in=["refund", "reversal"],
+                    amount__lt=0,
+                    origin__isnull=False,
+                    document=None,
+                ),
+                name="payment_kind_has_its_sign",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the bank's reference."""
+        return self.bank_reference
+
+
+class PaymentAllocation(models.Model):
+    """An amount of a payment that settles a document; a negative one takes an earlier one back."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    payment = models.ForeignKey(Payment, on_delete=models.PROTECT, related_name="allocations")
+    document = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="allocations")
+    amount = models.DecimalField(max_digits=20, decimal_places=4)
+    releases = models.OneToOneField(
+        "self", on_delete=models.PROTECT, related_name="release", null=True, blank=True
+    )
+    allocated_by = models.CharField(max_length=200)
+    allocated_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["allocated_at", "id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(amount__gt=0, releases=None) | Q(amount__lt=0, releases__isnull=False),
+                name="allocation_release_has_its_sign",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the amount."""
+        return f"{self.amount}"

@@ -1,0 +1,112 @@
+"""What is open of documents: derived from credit notes and allocations, in the page's statement."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import (
+    Case,
+    CharField,
+    DecimalField,
+    Expression,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce
+
+from billing.domain.invoicing import InvoiceKind, InvoiceState
+from billing.domain.ledger.status import PaymentStatus
+from billing.models import Invoice, Payment, PaymentAllocation
+
+NET: Final = "i.total"
+TAX: Final = "0::numeric"
+"""Net amount and tax of a row `i` of invoices in SQL; `GROSS` is both."""
+GROSS: Final = F("total")
+_AMOUNT: Final = DecimalField(max_digits=20, decimal_places=4)
+_ZERO: Final = Value(Decimal(0), output_field=_AMOUNT)
+
+
+def with_settlement(rows: QuerySet[Invoice], *, on: date) -> QuerySet[Any]:
+    """Return documents with `open_amount`, `payment_status` and `due_on`.
+
+    Args:
+        rows: Any documents; a draft has the status "".
+        on: The day on which they are overdue or not.
+    """
+    notes = Invoice.objects.filter(state=InvoiceState.FINAL.value)
+    is_invoice = Q(state=InvoiceState.FINAL.value, kind=InvoiceKind.INVOICE.value)
+    amounts = rows.annotate(
+        due_on=F("due_date__due_on"),
+        credited=_sum(notes, "corrects", GROSS),
+        allocated=_sum(PaymentAllocation.objects.all(), "document", F("amount")),
+    )
+    return amounts.annotate(
+        open_amount=Case(
+            When(is_invoice, then=GROSS + F("credited") - F("allocated")), default=_ZERO
+        ),
+    ).annotate(
+        payment_status=Case(
+            When(state=InvoiceState.DRAFT.value, then=Value("")),
+            When(~is_invoice, then=Value(PaymentStatus.CREDITED.value)),
+            When(
+                open_amount__lte=0,
+                credited__lt=0,
+                allocated=0,
+                then=Value(PaymentStatus.CREDITED.value),
+            ),
+            When(open_amount__lte=0, then=Value(PaymentStatus.PAID.value)),
+            When(due_on__lt=on, then=Value(PaymentStatus.OVERDUE.value)),
+            When(allocated__gt=0, then=Value(PaymentStatus.PART_PAID.value)),
+            default=Value(PaymentStatus.OPEN.value),
+            output_field=CharField(),
+        )
+    )
+
+
+def open_amounts(document_ids: Collection[UUID]) -> dict[UUID, Decimal]:
+    """Return what is open of documents; lock their organizations before."""
+    rows = with_settlement(Invoice.objects.filter(pk__in=document_ids), on=date.min)
+    return {row.pk: row.open_amount for row in rows}
+
+
+def with_free_amount(rows: QuerySet[Payment]) -> QuerySet[Any]:
+    """Return payments with `free_amount`: what is neither allocated nor paid back."""
+    return rows.annotate(
+        free_amount=F("amount")
+        + _sum(Payment.objects.all(), "origin", F("amount"))
+        - _sum(PaymentAllocation.objects.all(), "payment", F("amount"))
+    )
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Final invoices by the number as printed."""
+
+    by_reference: dict[str, Invoice]
+
+    @classmethod
+    def find(cls, references: Collection[str]) -> "Documents":
+        """Return those with these numbers; one query."""
+        parts = [reference.rpartition("-") for reference in references]
+        rows = Invoice.objects.filter(
+            state=InvoiceState.FINAL.value,
+            kind=InvoiceKind.INVOICE.value,
+            number__in={int(number) for _, _, number in parts},
+        ).select_related("period")
+        found = rows.defer("document", "content")
+        return cls({row.reference: row for row in found if row.reference in references})
+
+
+def _sum(rows: QuerySet[Any], link: str, amount: Expression | F) -> Coalesce:
+    """Return the sum over rows that refer to the outer row, 0 for none."""
+    added = rows.filter(**{link: OuterRef("pk")}).order_by().values(link)
+    return Coalesce(Subquery(added.annotate(added=Sum(amount)).values("added")), _ZERO)

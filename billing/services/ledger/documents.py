@@ -1,0 +1,102 @@
+"""What becomes final is posted: journal entry, due date, and credit of a standing credit note."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import connection, transaction
+
+from billing.models import Invoice
+from billing.selectors.ledger.settlement import NET, TAX
+from billing.selectors.locks import share_accounting_months
+from billing.services.ledger.allocations import release_above_open
+from billing.services.ledger.journal import post_events
+from tenants.domain.actors import Actor
+from tenants.services.audit import record
+
+DOCUMENTS_MAX: Final = 10_000
+"""Documents that one run posts, in about a second; the next run takes the rest."""
+
+
+def post_document(document: Invoice, *, payment_days: int, actor: Actor, at: datetime) -> None:
+    """Post a document that becomes final; the caller's transaction holds its audit entry.
+
+    A credit note of a paid invoice makes what it gives back free for other documents.
+
+    Args:
+        document: A final one, with its organization locked.
+        payment_days: From its date to its due date.
+        actor: The account that finalizes.
+        at: When.
+    """
+    share_accounting_months()
+    _post({"document": document.pk, "payment_days": payment_days}, actor=actor, at=at)
+    if document.corrects_id is not None:
+        release_above_open(document.corrects_id, actor=actor, at=at)
+
+
+def post_missing_documents(*, payment_days: int, actor: Actor, at: datetime) -> int:
+    """Post final documents without an entry, and return how many there were.
+
+    They are those of a version without a journal; a document that becomes final is posted at once.
+    """
+    with transaction.atomic():
+        share_accounting_months()
+        posted = _post({"document": None, "payment_days": payment_days}, actor=actor, at=at)
+        if posted:
+            record(
+                actor=actor,
+                at=at,
+                action="billing:journal:post_missing",
+                object_kind="journal_entry",
+                object_id="",
+                facts={"entries": posted},
+            )
+    return posted
+
+
+def _post(values: Mapping[str, Any], *, actor: Actor, at: datetime) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE_DATES, {**values, "most": DOCUMENTS_MAX})
+        cursor.execute(_CREDITS, {**values, "actor": actor.label, "at": at, "most": DOCUMENTS_MAX})
+    return post_events(_DOCUMENTS, {**values, "most": DOCUMENTS_MAX}, actor=actor, at=at)
+
+
+_FINAL: Final = "i.state = 'final' AND (%(document)s::uuid IS NULL OR i.id = %(document)s::uuid)"
+_ISSUED_ON: Final = "(i.finalized_at AT TIME ZONE 'UTC')::date"
+_STANDS_ALONE: Final = "i.kind = 'credit_note' AND i.corrects_id IS NULL"
+_DUE_DATES: Final = f"""
+INSERT INTO billing_duedate (document_id, due_on, payment_days)
+SELECT i.id, {_ISSUED_ON} + %(payment_days)s::int, %(payment_days)s
+  FROM billing_invoice i
+ WHERE {_FINAL} AND i.kind = 'invoice'
+   AND NOT EXISTS (SELECT FROM billing_duedate d WHERE d.document_id = i.id)
+ LIMIT %(most)s
+ON CONFLICT DO NOTHING
+"""  # noqa: S608 - Put together from constants only.
+_CREDITS: Final = f"""
+INSERT INTO billing_payment
+  (id, kind, bank_account, bank_reference, amount, currency, booked_on, payer, remittance,
+   organization_id, document_id, reason, recorded_by, recorded_at)
+SELECT gen_random_uuid(), 'credit_note', 'credit note', i.document ->> 'reference',
+       -({NET} + {TAX}), i.currency, {_ISSUED_ON}, '', '', i.organization_id, i.id, '',
+       %(actor)s, %(at)s
+  FROM billing_invoice i
+ WHERE {_FINAL} AND {_STANDS_ALONE} AND {NET} + {TAX} < 0
+   AND NOT EXISTS (SELECT FROM billing_payment p WHERE p.document_id = i.id)
+ LIMIT %(most)s
+ON CONFLICT DO NOTHING
+"""  # noqa: S608 - As above.
+# A credit note that corrects no invoice is owed to the customer.
+_DOCUMENTS: Final = f"""
+SELECT i.kind AS event, 'document:' || i.id AS source_key, i.organization_id, i.currency,
+       {_ISSUED_ON} AS document_on, i.document ->> 'reference' AS reason, p.account, p.amount
+  FROM (SELECT * FROM billing_invoice i
+         WHERE {_FINAL} AND ({NET}, {TAX}) <> (0, 0)
+           AND NOT EXISTS (SELECT FROM billing_journalentry e
+                            WHERE e.source_key = 'document:' || i.id)
+         LIMIT %(most)s) i
+ CROSS JOIN LATERAL (VALUES
+   (CASE WHEN {_STANDS_ALONE} THEN 'customer_credit' ELSE 'receivables' END, {NET} + {TAX}),
+   ('revenue', -({NET})), ('tax_payable', -({TAX}))) AS p(account, amount)
+"""  # noqa: S608 - As above.

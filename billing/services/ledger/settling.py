@@ -1,0 +1,244 @@
+"""Settling: payments allocated to documents, released, reversed and refunded.
+
+Whatever changes what an organization has left to pay locks the organization first, as a
+finalization does.
+"""
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+
+from billing.domain.errors import required_reason
+from billing.domain.ledger.bank_rows import BankRow, require_bank_row, require_payment_amount
+from billing.domain.ledger.errors import (
+    AllocationTooLargeError,
+    PaymentExistsError,
+    PaymentNotAllocatableError,
+    PaymentReturnedError,
+)
+from billing.models import Invoice, Payment, PaymentAllocation, PaymentKind
+from billing.selectors.ledger.settlement import open_amounts, with_free_amount
+from billing.selectors.locks import lock_organizations, lock_payment, share_accounting_months
+from billing.services.ledger.allocations import (
+    release_allocations,
+    standing_allocations,
+    write_allocations,
+)
+from billing.services.ledger.journal import post_events
+from billing.services.ledger.payments import (
+    PAYMENTS,
+    TAKEN,
+    audit_payment,
+    known_payments,
+    new_payment,
+)
+from tenants.domain.actors import Actor
+
+
+def allocate_payment(
+    *,
+    payment_id: UUID,
+    document_id: UUID,
+    amount: Decimal | None = None,
+    actor: Actor,
+    at: datetime,
+) -> Payment:
+    """Settle a document with a payment's money; one without an organization gets the document's.
+
+    Args:
+        payment_id: A receipt or the credit of a credit note.
+        document_id: A final invoice.
+        amount: How much; None for as much as is free and open.
+        actor: The account that allocates.
+        at: When.
+
+    Raises:
+        PaymentNotAllocatableError: They do not fit, or nothing is left of one of them.
+        AllocationTooLargeError: More than is left.
+        PaymentInvalidError: The amount is not above zero, or finer than the currency.
+    """
+    document = Invoice.objects.select_related("period").get(pk=document_id)
+    with transaction.atomic():
+        lock_organizations([document.organization_id])
+        payment = lock_payment(payment_id)
+        share_accounting_months()
+        _require_fit(payment, document)
+        _require_left(payment, document, amount)
+        if payment.organization_id is None:
+            _assign(payment, document.organization_id, actor=actor, at=at)
+        left = min(_free(payment), open_amounts([document.pk])[document.pk])
+        row = PaymentAllocation(
+            payment=payment, document=document, amount=left if amount is None else amount
+        )
+        write_allocations([row], actor=actor, at=at)
+        facts = {"document": document.reference, "amount": str(row.amount)}
+        audit_payment(payment, action="allocate", facts=facts, actor=actor, at=at)
+    return payment
+
+
+def release_payment(*, payment_id: UUID, reason: str, actor: Actor, at: datetime) -> Payment:
+    """Take all allocations of a payment back, so that its money is free again.
+
+    Raises:
+        ReasonMissingError: There is no reason.
+        PaymentNotAllocatableError: Nothing of it is allocated.
+    """
+    why = required_reason(reason)
+    with transaction.atomic():
+        payment = _lock_with_organization(payment_id)
+        rows = standing_allocations(payment_id=payment.pk)
+        if not rows:
+            raise PaymentNotAllocatableError("Nothing of the payment is allocated.")
+        release_allocations(rows, actor=actor, at=at)
+        audit_payment(payment, action="release", facts={"reason": why}, actor=actor, at=at)
+    return payment
+
+
+def reverse_payment(
+    *, payment_id: UUID, reason: str, booked_on: date, actor: Actor, at: datetime
+) -> Payment:
+    """Return the reversal of a payment that the bank took back; its allocations are released.
+
+    Raises:
+        ReasonMissingError: There is no reason.
+        PaymentInvalidError: The date is in the future.
+        PaymentReturnedError: It is reversed, refunded in part, or was never received.
+    """
+    why = required_reason(reason)
+    with transaction.atomic():
+        payment = _lock_with_organization(payment_id)
+        if payment.kind != PaymentKind.RECEIPT or payment.returns.exists():
+            raise PaymentReturnedError("The payment cannot be reversed.")
+        rows = standing_allocations(payment_id=payment.pk)
+        release_allocations(rows, actor=actor, at=at)
+        made = _pay_back(
+            payment,
+            kind=PaymentKind.REVERSAL,
+            row=_returned(payment, payment.amount, booked_on, f"Reversal {payment.pk}"),
+            reason=why,
+            actor=actor,
+            at=at,
+        )
+        audit_payment(payment, action="reverse", facts={"reason": why}, actor=actor, at=at)
+    return made
+
+
+def refund_payment(  # noqa: PLR0913 - What the bank says, and why; keyword only.
+    *,
+    payment_id: UUID,
+    amount: Decimal,
+    bank_reference: str,
+    booked_on: date,
+    reason: str,
+    actor: Actor,
+    at: datetime,
+) -> Payment:
+    """Return the refund of free money: the bank's transaction that paid it back.
+
+    Raises:
+        ReasonMissingError: There is no reason.
+        PaymentInvalidError: Amount, reference or date cannot be kept.
+        PaymentReturnedError: Its organization is not known, or it is itself a refund or reversal.
+        AllocationTooLargeError: More than is free.
+        PaymentExistsError: There is a payment with this reference.
+    """
+    why = required_reason(reason)
+    with transaction.atomic():
+        payment = _lock_with_organization(payment_id)
+        if payment.origin_id is not None or payment.organization_id is None:
+            raise PaymentReturnedError("The payment cannot be refunded.")
+        row = _returned(payment, amount, booked_on, bank_reference)
+        require_bank_row(row, today=at.date())
+        free = _free(payment)
+        if amount > free:
+            raise AllocationTooLargeError(
+                "More would be refunded than is free.", field="amount", facts={"free": str(free)}
+            )
+        made = _pay_back(payment, kind=PaymentKind.REFUND, row=row, reason=why, actor=actor, at=at)
+        facts = {"amount": str(amount), "reason": why}
+        audit_payment(payment, action="refund", facts=facts, actor=actor, at=at)
+    return made
+
+
+def _require_fit(payment: Payment, document: Invoice) -> None:
+    is_fitting = (
+        payment.origin_id is None
+        and document.state == "final"
+        and document.kind == "invoice"
+        and payment.currency == document.currency
+        and payment.organization_id in {None, document.organization_id}
+        and not payment.returns.filter(kind=PaymentKind.REVERSAL).exists()
+    )
+    if not is_fitting:
+        raise PaymentNotAllocatableError("Payment and document do not fit.", field="document")
+
+
+def _require_left(payment: Payment, document: Invoice, amount: Decimal | None) -> None:
+    free, open_amount = _free(payment), open_amounts([document.pk])[document.pk]
+    facts = {"free": str(free), "open": str(open_amount)}
+    if min(free, open_amount) <= 0:
+        raise PaymentNotAllocatableError("Nothing is left of payment or document.", facts=facts)
+    if amount is not None:
+        require_payment_amount(amount, currency=payment.currency)
+        if amount > min(free, open_amount):
+            raise AllocationTooLargeError(
+                "More would be allocated than is left.", field="amount", facts=facts
+            )
+
+
+def _free(payment: Payment) -> Decimal:
+    free: Decimal = with_free_amount(Payment.objects.filter(pk=payment.pk)).get().free_amount
+    return free
+
+
+def _assign(payment: Payment, organization_id: UUID, *, actor: Actor, at: datetime) -> None:
+    payment.organization_id = organization_id
+    payment.save(update_fields=["organization"])
+    post_events(_ASSIGNMENTS, {"ids": [payment.pk], "at": at}, actor=actor, at=at)
+
+
+def _lock_with_organization(payment_id: UUID) -> Payment:
+    owner = Payment.objects.only("organization_id").get(pk=payment_id).organization_id
+    lock_organizations([] if owner is None else [owner])
+    payment = lock_payment(payment_id)
+    share_accounting_months()
+    return payment
+
+
+def _returned(payment: Payment, amount: Decimal, booked_on: date, reference: str) -> BankRow:
+    return BankRow(payment.bank_account, reference, amount, payment.currency, booked_on)
+
+
+def _pay_back(
+    payment: Payment, *, kind: PaymentKind, row: BankRow, reason: str, actor: Actor, at: datetime
+) -> Payment:
+    require_bank_row(row, today=at.date())
+    if row.key in known_payments([row]):
+        raise PaymentExistsError(TAKEN, field="bank_reference")
+    made = new_payment(
+        row,
+        organization_id=payment.organization_id,
+        actor=actor,
+        at=at,
+        kind=kind,
+        origin=payment,
+        reason=reason,
+    )
+    made.amount = -row.amount
+    made.save()
+    post_events(PAYMENTS, {"ids": [made.pk]}, actor=actor, at=at)
+    return made
+
+
+_ASSIGNMENTS: Final = """
+SELECT 'assignment' AS event, 'assignment:' || p.id AS source_key, p.organization_id, p.currency,
+       (%(at)s::timestamptz AT TIME ZONE 'UTC')::date AS document_on, p.bank_reference AS reason,
+       x.account, x.amount
+  FROM billing_payment p
+ CROSS JOIN LATERAL (VALUES ('clearing', p.amount), ('customer_credit', -p.amount))
+   AS x(account, amount)
+ WHERE p.id = ANY(%(ids)s)
+"""

@@ -1,0 +1,28 @@
+"""What the operations of the journal and beside final documents are sent in the matrix."""
+
+from typing import Any, Final
+
+from tests.support.billing.payments import ACCOUNT, csv_text
+
+LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
+    "POST accounting-months/": {"label": "2026-09"},
+    "POST accounting-months/accrue/": {"label": "2026-10"},
+    "POST payments/": {
+        "bank_account": ACCOUNT,
+        "bank_reference": "new",
+        "amount": "3.00",
+        "currency": "EUR",
+        "booked_on": "2026-11-01",
+        "organization": "{organizations}",
+    },
+    "POST payments/import/": {"format": "csv", "content": csv_text(("file", "1.00", ""))},
+    "POST payments/pk/allocate/": {"document": "{final}", "amount": "1.00"},
+    "POST payments/pk/release/": {"reason": "Wrong."},
+    "POST payments/pk/reverse/": {"reason": "No funds.", "booked_on": "2026-11-01"},
+    "POST payments/pk/refund/": {
+        "reason": "Paid twice.",
+        "booked_on": "2026-11-01",
+        "amount": "1.00",
+        "bank_reference": "back",
+    },
+}
