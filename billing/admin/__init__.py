@@ -3,6 +3,7 @@
 from billing.admin import (
     invoices,
     ledgers,
+    payments,
     periods,
     price_drafts,
     prices,
@@ -14,6 +15,7 @@ from billing.admin import (
 __all__ = [
     "invoices",
     "ledgers",
+    "payments",
     "periods",
     "price_drafts",
     "prices",

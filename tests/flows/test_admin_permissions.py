@@ -25,6 +25,8 @@ PAGES = {
     "billing.charge": "yyy ---",
     "billing.invoice": "yyy ---",
     "billing.invoiceseries": "yyy ---",
+    "billing.journalentry": "yyy ---",
+    "billing.payment": "yyy ---",
     "billing.price": "yyy y--",
     "billing.pricebook": "yyy y--",
     "billing.pricebookassignment": "yyy y--",

@@ -1,7 +1,6 @@
 """What is open of documents: derived from credit notes and allocations, in the page's statement."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final
@@ -87,23 +86,19 @@ def with_free_amount(rows: QuerySet[Payment]) -> QuerySet[Any]:
     )
 
 
-@dataclass(frozen=True)
-class Documents:
-    """Final invoices by the number as printed."""
-
-    by_reference: dict[str, Invoice]
-
-    @classmethod
-    def find(cls, references: Collection[str]) -> "Documents":
-        """Return those with these numbers; one query."""
-        parts = [reference.rpartition("-") for reference in references]
-        rows = Invoice.objects.filter(
-            state=InvoiceState.FINAL.value,
-            kind=InvoiceKind.INVOICE.value,
-            number__in={int(number) for _, _, number in parts},
-        ).select_related("period")
-        found = rows.defer("document", "content")
-        return cls({row.reference: row for row in found if row.reference in references})
+def find_documents(references: Collection[str]) -> dict[str, Invoice]:
+    """Return the final invoices with these numbers as printed; one query."""
+    numbers = {reference.rpartition("-")[2] for reference in references}
+    rows = Invoice.objects.filter(
+        state=InvoiceState.FINAL.value,
+        kind=InvoiceKind.INVOICE.value,
+        number__in=[int(number) for number in numbers if number.isdecimal()],
+    ).select_related("period")
+    return {
+        row.reference: row
+        for row in rows.defer("document", "content")
+        if row.reference in references
+    }
 
 
 def _sum(rows: QuerySet[Any], link: str, amount: Expression | F) -> Coalesce:

@@ -23,7 +23,7 @@ from billing.domain.ledger.errors import (
     PaymentExistsError,
 )
 from billing.models import Invoice, Payment, PaymentAllocation
-from billing.selectors.ledger.settlement import Documents, open_amounts
+from billing.selectors.ledger.settlement import find_documents, open_amounts
 from billing.selectors.locks import (
     lock_organizations,
     share_accounting_months,
@@ -139,8 +139,8 @@ def _record_new(
     for row in rows:
         if row.key not in known:
             unknown.setdefault(row.key, row)
-    documents = Documents.find({one for row in unknown.values() for one in row.references})
-    lock_organizations({one.organization_id for one in documents.by_reference.values()})
+    documents = find_documents({one for row in unknown.values() for one in row.references})
+    lock_organizations({one.organization_id for one in documents.values()})
     share_accounting_months()
     matched = {
         key: _matching(row, documents, organization_id=organization_id)
@@ -165,9 +165,11 @@ def _record_new(
     return made
 
 
-def _matching(row: BankRow, documents: Documents, *, organization_id: UUID | None) -> list[Invoice]:
+def _matching(
+    row: BankRow, documents: dict[str, Invoice], *, organization_id: UUID | None
+) -> list[Invoice]:
     """Return the invoices a payer's text names, if they are of one organization."""
-    named = [documents.by_reference[one] for one in row.references if one in documents.by_reference]
+    named = [documents[one] for one in row.references if one in documents]
     fitting = [
         one
         for one in named
