@@ -9,7 +9,7 @@ and text that a spreadsheet would take for a formula begins with an apostrophe. 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -100,6 +100,24 @@ def render_csv(document: Mapping[str, Any]) -> bytes:
     header = [_text(column) for column in (*COLUMNS, *(TAX_COLUMNS if taxes else ()))]
     records = [header, *([*_record(own, line), *taxes] for line in document["lines"])]
     return "".join(",".join(record) + _LINE_END for record in records).encode()
+
+
+def render_table(
+    columns: Sequence[str], rows: Iterable[Mapping[str, str]], *, numbers: Collection[str]
+) -> bytes:
+    """Return rows as CSV in the same manner, with a header; what a row lacks is empty.
+
+    Args:
+        columns: Their names, in order.
+        rows: Texts by column.
+        numbers: The columns that are written bare.
+    """
+    records = [
+        [row.get(name, "") if name in numbers else _text(row.get(name, "")) for name in columns]
+        for row in rows
+    ]
+    header = [_text(name) for name in columns]
+    return "".join(",".join(record) + _LINE_END for record in [header, *records]).encode()
 
 
 def _record(own: Mapping[str, str], line: Mapping[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ from billing.api.charges import (
 from billing.api.invoices import InvoiceViewSet
 from billing.api.ledger.journal import AccountingMonthViewSet, JournalEntryViewSet
 from billing.api.ledger.payments import PaymentViewSet
+from billing.api.ledger.reports import AgeingViewSet, StatementViewSet
 from billing.api.price_books import (
     PriceBookAssignmentViewSet,
     PriceBookViewSet,
@@ -45,5 +46,9 @@ router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 
 urlpatterns = [
     *router.urls,
+    path("reports/ageing/", AgeingViewSet.as_view({"get": "report"})),
+    path("reports/ageing/csv/", AgeingViewSet.as_view({"get": "csv"})),
+    path("reports/statement/", StatementViewSet.as_view({"get": "report"})),
+    path("reports/statement/csv/", StatementViewSet.as_view({"get": "csv"})),
     path("which-price/", WhichPriceViewSet.as_view({"get": "ask"})),
 ]

@@ -50,3 +50,10 @@ class BankFileInvalidError(InvalidInputError):
 
     code = "bank_file_invalid"
     remedy = "Send camt.053 or CSV with a header line, in UTF-8, of at most 5 MiB and 10,000 rows."
+
+
+class StatementTooLongError(InvalidInputError):
+    """The statement has more lines than are answered at once."""
+
+    code = "statement_too_long"
+    remedy = "Ask for a shorter time."

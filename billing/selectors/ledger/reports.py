@@ -1,0 +1,170 @@
+"""Reports of open items: how old they are, and the statement of an organization."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection
+
+from billing.selectors.ledger.settlement import NET, TAX
+
+LINES_MAX: Final = 10_000
+"""Of one statement; a longer time is asked for in parts."""
+AGEING_COLUMNS: Final = (
+    "organization",
+    "currency",
+    "not_due",
+    "days_1_to_30",
+    "days_31_to_60",
+    "days_61_to_90",
+    "days_over_90",
+    "credit",
+    "total",
+)
+
+
+@dataclass(frozen=True)
+class AgeingRow:
+    """What an organization owes in a currency, by days overdue.
+
+    Attributes:
+        credit: Money that is not allocated, below zero.
+        total: All of it; the balance of the accounts that control it.
+    """
+
+    organization: str
+    currency: str
+    not_due: Decimal
+    days_1_to_30: Decimal
+    days_31_to_60: Decimal
+    days_61_to_90: Decimal
+    days_over_90: Decimal
+    credit: Decimal
+    total: Decimal
+
+
+@dataclass(frozen=True)
+class StatementLine:
+    """A document, above zero, or a payment, below; `balance` is what is owed after it."""
+
+    dated_on: date
+    event: str
+    reference: str
+    amount: Decimal
+    balance: Decimal
+
+
+@dataclass(frozen=True)
+class AccountStatement:
+    """What an organization owed, what was added and paid, and what it owes."""
+
+    currency: str
+    opening: Decimal
+    lines: tuple[StatementLine, ...]
+    closing: Decimal
+
+
+def ageing(*, on: date, organization_ids: Collection[UUID] | None) -> tuple[AgeingRow, ...]:
+    """Return open items at the end of a day, by organization and currency; one query.
+
+    Args:
+        on: The day.
+        organization_ids: Whose; None for all.
+    """
+    ids = None if organization_ids is None else list(organization_ids)
+    with connection.cursor() as cursor:
+        cursor.execute(_AGEING, {"on": on, "organizations": ids})
+        return tuple(AgeingRow(*row) for row in cursor.fetchall())
+
+
+def statement(
+    organization_id: UUID, *, currency: str, begin_on: date, end_on: date
+) -> AccountStatement:
+    """Return the account of an organization in a currency; one query.
+
+    Args:
+        organization_id: Whose.
+        currency: Of the documents and payments.
+        begin_on: The first day.
+        end_on: The day after the last.
+    """
+    values: dict[str, Any] = {
+        "organization": organization_id,
+        "currency": currency,
+        "begin": begin_on,
+        "end": end_on,
+        "most": LINES_MAX + 1,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_STATEMENT, values)
+        rows = cursor.fetchall()
+    lines = tuple(StatementLine(*row[:5]) for row in rows if row[0] is not None)
+    opening = rows[0][5]
+    return AccountStatement(
+        currency=currency,
+        opening=opening,
+        lines=lines,
+        closing=lines[-1].balance if lines else opening,
+    )
+
+
+_ISSUED_ON: Final = "(i.finalized_at AT TIME ZONE 'UTC')::date"
+# As a credit note of an invoice counts from its own date, so does an allocation.
+_AGEING: Final = f"""
+WITH open_items AS (
+  SELECT i.organization_id, i.currency, %(on)s::date - d.due_on AS days,
+         {NET} + {TAX}
+         + (SELECT coalesce(sum({NET.replace("i.", "n.")} + {TAX}), 0) FROM billing_invoice n
+             WHERE n.corrects_id = i.id AND n.state = 'final'
+               AND (n.finalized_at AT TIME ZONE 'UTC')::date <= %(on)s)
+         - (SELECT coalesce(sum(a.amount), 0) FROM billing_paymentallocation a
+             WHERE a.document_id = i.id
+               AND (a.allocated_at AT TIME ZONE 'UTC')::date <= %(on)s) AS amount
+    FROM billing_invoice i JOIN billing_duedate d ON d.document_id = i.id
+   WHERE i.state = 'final' AND {_ISSUED_ON} <= %(on)s),
+credits AS (
+  SELECT p.organization_id, p.currency, NULL::int AS days, -p.amount AS amount
+    FROM billing_payment p WHERE p.organization_id IS NOT NULL AND p.booked_on <= %(on)s
+   UNION ALL
+  SELECT p.organization_id, p.currency, NULL, a.amount
+    FROM billing_paymentallocation a JOIN billing_payment p ON p.id = a.payment_id
+   WHERE (a.allocated_at AT TIME ZONE 'UTC')::date <= %(on)s)
+SELECT o.slug, u.currency,
+       coalesce(sum(u.amount) FILTER (WHERE u.days <= 0), 0),
+       coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 1 AND 30), 0),
+       coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 31 AND 60), 0),
+       coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 61 AND 90), 0),
+       coalesce(sum(u.amount) FILTER (WHERE u.days > 90), 0),
+       coalesce(sum(u.amount) FILTER (WHERE u.days IS NULL), 0),
+       sum(u.amount)
+  FROM (SELECT * FROM open_items UNION ALL SELECT * FROM credits) u
+  JOIN tenants_organization o ON o.id = u.organization_id
+ WHERE (%(organizations)s::uuid[] IS NULL OR o.id = ANY(%(organizations)s::uuid[]))
+ GROUP BY o.slug, u.currency HAVING bool_or(u.amount <> 0)
+ ORDER BY o.slug, u.currency
+"""  # noqa: S608 - Put together from constants only.
+_STATEMENT: Final = f"""
+WITH events AS (
+  SELECT {_ISSUED_ON} AS dated_on, i.kind AS event, i.document ->> 'reference' AS reference,
+         {NET} + {TAX} AS amount, i.id
+    FROM billing_invoice i
+   WHERE i.state = 'final' AND i.organization_id = %(organization)s
+     AND i.currency = %(currency)s
+   UNION ALL
+  SELECT p.booked_on, CASE p.kind WHEN 'receipt' THEN 'payment' ELSE p.kind END,
+         p.bank_reference, -p.amount, p.id
+    FROM billing_payment p
+   WHERE p.kind <> 'credit_note' AND p.organization_id = %(organization)s
+     AND p.currency = %(currency)s),
+opening AS (
+  SELECT coalesce(sum(amount), 0) AS amount FROM events WHERE dated_on < %(begin)s)
+SELECT l.dated_on, l.event, l.reference, l.amount,
+       o.amount + sum(l.amount) OVER (ORDER BY l.dated_on, l.event, l.id), o.amount
+  FROM opening o
+  LEFT JOIN (SELECT * FROM events WHERE dated_on >= %(begin)s AND dated_on < %(end)s) l ON true
+ ORDER BY l.dated_on, l.event, l.id
+ LIMIT %(most)s
+"""  # noqa: S608 - As above.
