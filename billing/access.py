@@ -14,6 +14,7 @@ from billing.models import (
     BillingPeriod,
     Charge,
     Invoice,
+    JournalBatch,
     JournalEntry,
     Payment,
     Price,
@@ -172,6 +173,11 @@ def journal_visible_to(actor: Actor) -> QuerySet[JournalEntry]:
     return scope_to_platform(rows, actor, READ_JOURNAL)
 
 
+def journal_batches_visible_to(actor: Actor) -> QuerySet[JournalBatch]:
+    """Return the batches of the journal to the platform; to others none."""
+    return scope_to_platform(JournalBatch.objects.all(), actor, READ_JOURNAL)
+
+
 def accounting_months_visible_to(actor: Actor) -> QuerySet[AccountingMonth]:
     """Return the closed months of the general ledger to the platform; to others none."""
     rows = AccountingMonth.objects.exclude(label="0000-00")
@@ -196,6 +202,7 @@ access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)
 access_payment: Final = build_access(payments_visible_to)
+access_journal_batch: Final = build_read_access(journal_batches_visible_to)
 access_accounting_month: Final = build_read_access(accounting_months_visible_to)
 access_journal_entry: Final = build_read_access(journal_visible_to)
 

@@ -151,6 +151,9 @@ class Environment(BaseSettings):
     """The first number of invoices, and of credit notes, of each year."""
     PAYMENT_DAYS: int = Field(default=30, ge=0, le=365)
     """From the date of an invoice to its due date."""
+    DATEV_CONSULTANT: int = Field(default=1001, ge=1001, le=9_999_999)
+    DATEV_CLIENT: int = Field(default=1, ge=1, le=99_999)
+    """Numbers of tax consultant and client in journal batches for DATEV."""
     METRICS_PORT: int = Field(default=8001, ge=1, le=65_535)
     """Where `serve` answers /metrics, and nothing else."""
     TRUSTED_PROXIES: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()

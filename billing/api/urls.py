@@ -10,6 +10,7 @@ from billing.api.charges import (
     WasteSavingViewSet,
 )
 from billing.api.invoices import InvoiceViewSet
+from billing.api.ledger.batches import JournalBatchViewSet
 from billing.api.ledger.journal import AccountingMonthViewSet, JournalEntryViewSet
 from billing.api.ledger.payments import PaymentViewSet
 from billing.api.ledger.reports import AgeingViewSet, StatementViewSet
@@ -36,6 +37,7 @@ router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual
 router.register("invoices", InvoiceViewSet, basename="invoice")
 router.register("payments", PaymentViewSet, basename="payment")
 router.register("journal-entries", JournalEntryViewSet, basename="journal-entry")
+router.register("journal-batches", JournalBatchViewSet, basename="journal-batch")
 router.register("accounting-months", AccountingMonthViewSet, basename="accounting-month")
 router.register("price-drafts", PriceDraftViewSet, basename="price-draft")
 router.register("repricings", RepricingViewSet, basename="repricing")

@@ -125,3 +125,43 @@ class Posting(models.Model):
     def __str__(self) -> str:
         """Return account and amount."""
         return f"{self.account_id} {self.amount}"
+
+
+class JournalBatch(models.Model):
+    """Entries of a month handed to a general ledger: numbered without gaps, and never changed."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    number = models.PositiveBigIntegerField(unique=True)
+    month = models.CharField(max_length=7)
+    """Of the posting dates, such as "2026-10"."""
+    layout = models.CharField(max_length=16)
+    entries = models.PositiveIntegerField()
+    content = models.TextField()
+    """The file as it was made; the same bytes whenever it is fetched."""
+    content_sha256 = models.CharField(max_length=64)
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-number"]
+        verbose_name_plural = "journal batches"
+
+    def __str__(self) -> str:
+        """Return its number."""
+        return f"batch {self.number}"
+
+
+class BatchedEntry(models.Model):
+    """In which batch an entry is: each in one."""
+
+    entry = models.OneToOneField(
+        JournalEntry, on_delete=models.PROTECT, primary_key=True, related_name="batched"
+    )
+    batch = models.ForeignKey(JournalBatch, on_delete=models.PROTECT, related_name="batched")
+
+    class Meta:
+        ordering = ["batch", "entry"]
+
+    def __str__(self) -> str:
+        """Return the batch."""
+        return f"{self.batch_id}"

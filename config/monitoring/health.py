@@ -63,6 +63,13 @@ FROZEN: dict[str, tuple[str, ...]] = {
     ),
     "billing_invoiceline": ("keeps_final", "refuses_truncate"),
     "billing_accountingmonth": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_batchedentry": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_journalbatch": (
+        "is_next",
+        "refuses_delete",
+        "refuses_truncate",
+        "refuses_update",
+    ),
     "billing_journalentry": (
         "is_balanced",
         "month_is_open",

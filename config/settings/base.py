@@ -50,6 +50,8 @@ ISSUER: dict[str, str]
 INVOICE_SERIES: str
 INVOICE_FIRST_NUMBER: int
 PAYMENT_DAYS: int
+DATEV_CONSULTANT: int
+DATEV_CLIENT: int
 CREDIT_NOTE_SERIES: str
 METRICS_PORT: int
 TRUSTED_PROXIES: list[IPv4Network | IPv6Network]
@@ -154,6 +156,8 @@ def _invoice_settings(env: Environment) -> dict[str, Any]:
         "INVOICE_FIRST_NUMBER": env.INVOICE_FIRST_NUMBER,
         "CREDIT_NOTE_SERIES": env.CREDIT_NOTE_SERIES,
         "PAYMENT_DAYS": env.PAYMENT_DAYS,
+        "DATEV_CONSULTANT": env.DATEV_CONSULTANT,
+        "DATEV_CLIENT": env.DATEV_CLIENT,
     }
 
 

@@ -1,8 +1,9 @@
 """Rows of the lists of the journal and of what happens beside final documents."""
 
 from decimal import Decimal
+from hashlib import sha256
 
-from billing.models import AccountingMonth, JournalEntry, Payment, Posting
+from billing.models import AccountingMonth, JournalBatch, JournalEntry, Payment, Posting
 from tests.support.billing.ledger import Ledger
 from tests.support.builders import AT
 
@@ -32,4 +33,13 @@ def make_ledger_rows(ledger: Ledger, number: int) -> None:
         organization=ledger.organization,
         recorded_by="dora",
         recorded_at=AT,
+    )
+    JournalBatch.objects.create(
+        number=JournalBatch.objects.count() + 1,
+        month="2026-11",
+        layout="csv",
+        entries=0,
+        content_sha256=sha256(b"").hexdigest(),
+        created_by="dora",
+        created_at=AT,
     )

@@ -38,6 +38,7 @@ BY_IF_MATCH = {
     "PUT quota-limits/pk/",
 }
 BY_KEY = {
+    "POST journal-batches/",
     "POST payments/",
     "POST payments/import/",
     "POST payments/pk/allocate/",
@@ -139,6 +140,7 @@ def clients(estate: Estate) -> dict[str, APIClient]:
         "billing-periods",
         "credit-proposals",
         "invoices",
+        "journal-batches",
         "payments",
         "price-book-assignments",
         "price-books",

@@ -57,3 +57,10 @@ class StatementTooLongError(InvalidInputError):
 
     code = "statement_too_long"
     remedy = "Ask for a shorter time."
+
+
+class NothingToExportError(ConflictError):
+    """Every entry of the month is in a batch."""
+
+    code = "nothing_to_export"
+    remedy = "Fetch the batches of the month; a new one is made once something more is posted."

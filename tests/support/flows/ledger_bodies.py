@@ -7,6 +7,7 @@ from tests.support.billing.payments import ACCOUNT, csv_text
 LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST accounting-months/": {"label": "2026-09"},
     "POST accounting-months/accrue/": {"label": "2026-10"},
+    "POST journal-batches/": {"month": "2026-11", "layout": "csv"},
     "POST payments/": {
         "bank_account": ACCOUNT,
         "bank_reference": "new",

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from billing.adapters.journal_layouts import GenericCsvLayout
 from billing.domain.ledger.bank_rows import BankFile
 from billing.models import Payment
-from billing.services.ledger import journal, payments, settling
+from billing.services.ledger import batches, journal, payments, settling
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.payments import bank_row
@@ -71,6 +72,11 @@ LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, s
             **who,
         ),
         [("billing:payment:refund", "acme")],
+    ),
+    "billing.ledger.batches.export_batch": (
+        dora,
+        lambda _, who: batches.export_batch(month="2026-11", layout=GenericCsvLayout(), **who),
+        [("billing:journal_batch:export", None)],
     ),
     "billing.ledger.journal.accrue_unbilled": (
         dora,

@@ -7,12 +7,14 @@ from typing import Any
 
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
+from billing.adapters.journal_layouts import GenericCsvLayout
 from billing.domain.document import STANDARD_TERMS
 from billing.domain.invoicing import ChargeSum, compose_lines
 from billing.domain.period import Month, month_hours
-from billing.models import AccountingMonth, BillingPeriod, Invoice, JournalEntry
+from billing.models import AccountingMonth, BillingPeriod, Invoice, JournalBatch, JournalEntry
 from billing.services import finalizing
 from billing.services.invoicing import compose_month, fill_draft
+from billing.services.ledger.batches import export_batch
 from billing.services.ledger.documents import post_document
 from billing.services.ledger.journal import accrue_unbilled
 from billing.services.ledger.payments import record_payment
@@ -32,7 +34,11 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
     )
     accrue_unbilled(label="2026-10", actor=SEED, at=AT)
     accrual = JournalEntry.objects.get(organization=organization, event="accrual")
+    batch = JournalBatch.objects.first() or export_batch(
+        month="2026-10", layout=GenericCsvLayout(), actor=SEED, at=AT
+    )
     return {
+        "journal-batches": batch.pk,
         "accounting-months": closed.pk,
         "journal-entries": accrual.pk,
         "final": make_final(organization, project).pk,

@@ -1,0 +1,105 @@
+"""Batches of the journal: numbered, each entry in one, the same bytes every time."""
+
+import csv
+import io
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from django.db import DatabaseError, transaction
+
+from billing.adapters.journal_layouts import (
+    CSV_COLUMNS,
+    DATEV_COLUMNS_COUNT,
+    DatevLayout,
+    GenericCsvLayout,
+)
+from billing.domain.ledger.batches import BatchFacts, ExportedEntry, ExportedPosting
+from billing.domain.ledger.errors import NothingToExportError
+from billing.domain.period import Month
+from billing.models import BatchedEntry, JournalBatch
+from billing.services.ledger.batches import export_batch
+from billing.services.ledger.journal import accrue_unbilled
+from tests.support.billing.ledger import DORA, month_of_use
+from tests.support.billing.payments import pay
+from tests.support.builders import AT
+
+pytestmark = pytest.mark.django_db
+INVOICE = ExportedEntry(
+    id="e1",
+    event="invoice",
+    organization="acme",
+    currency="EUR",
+    document_on=AT.date(),
+    posting_on=AT.date(),
+    reason="GL-2026-000001",
+    postings=(
+        ExportedPosting("1400", "Receivables", Decimal("119.00")),
+        ExportedPosting("1776", "Tax payable", Decimal("-19.00")),
+        ExportedPosting("8400", "Revenue", Decimal("-100.00")),
+    ),
+)
+FACTS = BatchFacts(7, Month(2026, 11), datetime(2026, 12, 1, 8, 30, 5, 250_000, tzinfo=UTC))
+
+
+def export(month: str) -> JournalBatch:
+    return export_batch(month=month, layout=GenericCsvLayout(), actor=DORA, at=AT)
+
+
+def test_an_entry_is_in_exactly_one_batch_and_numbers_have_no_gap() -> None:
+    month_of_use([("llm", 3600)])
+    accrue_unbilled(label="2026-10", actor=DORA, at=AT)
+    october, november = export("2026-10"), export("2026-11")
+    for month in ("2026-10", "2026-11", "2025-01"):
+        with pytest.raises(NothingToExportError):
+            export(month)
+    pay()
+    later = export("2026-11")
+
+    assert [(b.number, b.month, b.entries) for b in (october, november, later)] == [
+        (1, "2026-10", 1),
+        (2, "2026-11", 1),
+        (3, "2026-11", 1),
+    ]
+    assert BatchedEntry.objects.count() == 3
+    rows = list(csv.DictReader(io.StringIO(october.content)))
+    assert [(r["account"], r["debit"], r["credit"], r["event"]) for r in rows] == [
+        ("1405", "2.00", "", "accrual"),
+        ("8400", "", "2.00", "accrual"),
+    ]
+    assert tuple(rows[0]) == CSV_COLUMNS
+
+
+def test_a_batch_is_never_changed_and_none_is_left_out() -> None:
+    pay()
+    batch = export("2026-11")
+
+    with pytest.raises(DatabaseError), transaction.atomic():
+        JournalBatch.objects.filter(pk=batch.pk).update(content="")
+    batch.pk, batch.number = None, 3
+    with pytest.raises(DatabaseError, match="not the next"), transaction.atomic():
+        batch.save(force_insert=True)
+    assert list(JournalBatch.objects.values_list("number", flat=True)) == [1]
+
+
+def test_datev_books_account_against_account() -> None:
+    text = DatevLayout(consultant=1234567, client=42).render(FACTS, [INVOICE])
+
+    header, titles, *bookings = (line.split(";") for line in text.split("\r\n")[:-1])
+    assert header[:6] == ['"EXTF"', "700", "21", '"Buchungsstapel"', "13", "20261201083005250"]
+    assert header[10:17] == [
+        "1234567",
+        "42",
+        "20260101",
+        "4",
+        "20261101",
+        "20261130",
+        '"GPU Ledger 7"',
+    ]
+    assert len(header) == 31
+    assert {len(line) for line in (titles, *bookings)} == {DATEV_COLUMNS_COUNT}
+    assert [[line[i] for i in (0, 1, 2, 6, 7, 9, 10, 13)] for line in bookings] == [
+        ["19,00", '"S"', '"EUR"', "1400", "1776", "0211", '"GL-2026-000001"', '"acme invoice"'],
+        ["100,00", '"S"', '"EUR"', "1400", "8400", "0211", '"GL-2026-000001"', '"acme invoice"'],
+    ]
+    assert text == DatevLayout(consultant=1234567, client=42).render(FACTS, [INVOICE])
