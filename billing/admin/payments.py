@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.decorators import action, display
-from unfold.widgets import UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from billing.access import READ_INVOICE, READ_JOURNAL, WRITE_PAYMENT
 from billing.adapters.bank_files import READERS
@@ -41,7 +41,7 @@ class BankFileForm(forms.Form):
     format = forms.ChoiceField(
         choices=[("camt053", "camt.053"), ("csv", "CSV")], widget=UnfoldAdminSelectWidget()
     )
-    file = forms.FileField()
+    file = forms.FileField(widget=UnfoldAdminFileFieldWidget())
 
 
 @admin.register(Payment)

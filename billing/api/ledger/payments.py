@@ -149,6 +149,12 @@ class RefundInputSerializer(ReversalInputSerializer):
 
     amount = _amount_input()
     bank_reference = serializers.CharField(max_length=140)
+    bank_account = serializers.CharField(
+        max_length=34,
+        required=False,
+        default="",
+        help_text="The account it left; by default the one that the payment came to.",
+    )
 
 
 class PaymentFilter(StrictFilterSet):

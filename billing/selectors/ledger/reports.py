@@ -112,12 +112,13 @@ def statement(
 
 
 _ISSUED_ON: Final = "(i.finalized_at AT TIME ZONE 'UTC')::date"
+_OF_NOTE: Final = f"{NET} + {TAX}".replace("i.", "n.")
 # As a credit note of an invoice counts from its own date, so does an allocation.
 _AGEING: Final = f"""
 WITH open_items AS (
   SELECT i.organization_id, i.currency, %(on)s::date - d.due_on AS days,
          {NET} + {TAX}
-         + (SELECT coalesce(sum({NET.replace("i.", "n.")} + {TAX}), 0) FROM billing_invoice n
+         + (SELECT coalesce(sum({_OF_NOTE}), 0) FROM billing_invoice n
              WHERE n.corrects_id = i.id AND n.state = 'final'
                AND (n.finalized_at AT TIME ZONE 'UTC')::date <= %(on)s)
          - (SELECT coalesce(sum(a.amount), 0) FROM billing_paymentallocation a

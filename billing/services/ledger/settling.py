@@ -117,7 +117,7 @@ def reverse_payment(
         made = _pay_back(
             payment,
             kind=PaymentKind.REVERSAL,
-            row=_returned(payment, payment.amount, booked_on, f"Reversal {payment.pk}"),
+            row=_reversed(payment, booked_on=booked_on),
             reason=why,
             actor=actor,
             at=at,
@@ -131,12 +131,23 @@ def refund_payment(  # noqa: PLR0913 - What the bank says, and why; keyword only
     payment_id: UUID,
     amount: Decimal,
     bank_reference: str,
+    bank_account: str = "",
     booked_on: date,
     reason: str,
     actor: Actor,
     at: datetime,
 ) -> Payment:
     """Return the refund of free money: the bank's transaction that paid it back.
+
+    Args:
+        payment_id: A payment, or the credit of a credit note, which came from no account.
+        amount: At most what is free.
+        bank_reference: The bank's reference of the transaction.
+        bank_account: The account of ours it left; "" for the one the payment came to.
+        booked_on: When.
+        reason: Why.
+        actor: The account that records it.
+        at: When it is recorded.
 
     Raises:
         ReasonMissingError: There is no reason.
@@ -150,7 +161,8 @@ def refund_payment(  # noqa: PLR0913 - What the bank says, and why; keyword only
         payment = _lock_with_organization(payment_id)
         if payment.origin_id is not None or payment.organization_id is None:
             raise PaymentReturnedError("The payment cannot be refunded.")
-        row = _returned(payment, amount, booked_on, bank_reference)
+        account = bank_account or payment.bank_account
+        row = BankRow(account, bank_reference, amount, payment.currency, booked_on)
         require_bank_row(row, today=at.date())
         free = _free(payment)
         if amount > free:
@@ -208,8 +220,9 @@ def _lock_with_organization(payment_id: UUID) -> Payment:
     return payment
 
 
-def _returned(payment: Payment, amount: Decimal, booked_on: date, reference: str) -> BankRow:
-    return BankRow(payment.bank_account, reference, amount, payment.currency, booked_on)
+def _reversed(payment: Payment, *, booked_on: date) -> BankRow:
+    reference = f"Reversal {payment.pk}"
+    return BankRow(payment.bank_account, reference, payment.amount, payment.currency, booked_on)
 
 
 def _pay_back(
