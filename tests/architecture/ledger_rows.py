@@ -3,11 +3,14 @@
 from decimal import Decimal
 from hashlib import sha256
 
+from django.db import transaction
+
 from billing.models import AccountingMonth, JournalBatch, JournalEntry, Payment, Posting
 from tests.support.billing.ledger import Ledger
 from tests.support.builders import AT
 
 
+@transaction.atomic
 def make_ledger_rows(ledger: Ledger, number: int) -> None:
     """Make at least one row of each of these lists."""
     entry = JournalEntry.objects.create(

@@ -220,6 +220,7 @@ NAMED = {
     "the last invoice is gone, and its number": (
         [
             "DELETE FROM billing_invoiceline",
+            "DELETE FROM billing_duedate",
             "DELETE FROM billing_invoice",
             "UPDATE billing_invoiceseries SET next_number = 1",
         ],
