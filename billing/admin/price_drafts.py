@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.conf import settings
@@ -29,7 +30,8 @@ COLORS = {
     PriceDraftState.PUBLISHED.value: "success",
     PriceDraftState.REJECTED.value: "info",
 }
-PARTS_OF_A_LINE = 3
+PARTS_OF_A_LINE = (3, 4)
+"""Size, group and price; behind them the id of a price to replace."""
 
 
 class PriceDraftForm(ServiceForm):
@@ -41,7 +43,8 @@ class PriceDraftForm(ServiceForm):
     lines = forms.CharField(
         label="prices",
         widget=UnfoldAdminTextareaWidget(),
-        help_text="A line each: size, group and price, such as: large H100/whole 4.125",
+        help_text="A line each: size, group and price, such as: large H100/whole 4.125. "
+        "To replace a wrong price, add its id.",
     )
     reason = forms.CharField(max_length=NOTE_LENGTH_MAX, widget=UnfoldAdminTextInputWidget())
 
@@ -154,10 +157,12 @@ class PriceDraftAdmin(ServiceAdmin):
 
 def _price(line: str) -> DraftedPrice:
     parts = line.split()
-    if len(parts) != PARTS_OF_A_LINE:
+    if len(parts) not in PARTS_OF_A_LINE:
         raise forms.ValidationError(f'Not size, group and price: "{line}"')
-    size, group, price = parts
+    size, group, price, *replaced = parts
     try:
-        return DraftedPrice(size, group, Decimal(price))
+        return DraftedPrice(size, group, Decimal(price), *map(UUID, replaced))
     except InvalidOperation as error:
         raise forms.ValidationError(f'Not a price: "{price}"') from error
+    except ValueError as error:
+        raise forms.ValidationError(f'Not the id of a price: "{replaced[0]}"') from error

@@ -36,6 +36,9 @@ class DraftedPriceSerializer(StrictSerializer):
     size = serializers.CharField(max_length=16)
     price_group = serializers.CharField(max_length=96, default=ANY_GROUP)
     unit_price = unit_price_input()
+    replaces = serializers.UUIDField(
+        required=False, help_text="The wrong price of this key, in force at valid_from."
+    )
 
 
 class PriceEffectSerializer(serializers.Serializer[dict[str, object]]):

@@ -72,6 +72,16 @@ class PriceInUseError(ConflictError):
     )
 
 
+class PriceChangeTooLargeError(ConflictError):
+    """The price is more than 10 times, or less than a tenth of, the one before it."""
+
+    code = "price_change_too_large"
+    remedy = (
+        "Publish it in a price draft, which shows what it changes and which another person "
+        "publishes."
+    )
+
+
 class ReplacedPriceError(ConflictError):
     """The price or assignment that is to be replaced is not the one in force at that hour."""
 

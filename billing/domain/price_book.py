@@ -9,7 +9,11 @@ from itertools import groupby, pairwise
 from typing import Final
 from uuid import UUID, uuid5
 
-from billing.domain.errors import PriceInvalidError, PriceKeyInvalidError
+from billing.domain.errors import (
+    PriceChangeTooLargeError,
+    PriceInvalidError,
+    PriceKeyInvalidError,
+)
 from metering.domain.catalogue.units import BURST_ENDING, GPUSize, is_burst, without_burst
 
 ANY_GROUP: Final = "*"
@@ -18,6 +22,8 @@ ANY_BURST_GROUP: Final = f"{ANY_GROUP}{BURST_ENDING}"
 PRICE_DECIMALS: Final = 10
 PRICE_MAX: Final = 10**10
 GROUP_LENGTH_MAX: Final = 96
+CHANGE_FACTOR_MAX: Final = 10
+"""Between a price and the next one; a wrong decimal point makes a larger change."""
 KEYS: Final = UUID("1a0f7a9e-6c53-5b53-9d0c-0f6f0c4a6c11")
 """The namespace of price keys; it never changes."""
 
@@ -137,6 +143,27 @@ def require_unit_price(unit_price: Decimal) -> Decimal:
             facts={"unit_price": str(unit_price)},
         )
     return unit_price
+
+
+def require_small_change(unit_price: Decimal, *, earlier: Iterable[Decimal]) -> None:
+    """Refuse a price far from each earlier one; without an earlier one there is no limit.
+
+    Raises:
+        PriceChangeTooLargeError: It is more than 10 times, or less than a tenth of, each of them.
+    """
+    prices = list(earlier)
+    if prices and not any(
+        price <= unit_price * CHANGE_FACTOR_MAX and unit_price <= price * CHANGE_FACTOR_MAX
+        for price in prices
+    ):
+        raise PriceChangeTooLargeError(
+            "The price is more than 10 times, or less than a tenth of, the price before it.",
+            field="unit_price",
+            facts={
+                "unit_price": f"{unit_price.normalize():f}",
+                "price_before": f"{prices[0].normalize():f}",
+            },
+        )
 
 
 def require_key(*, size: str, price_group: str) -> None:

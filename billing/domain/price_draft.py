@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from uuid import UUID
 
 from billing.domain.errors import PriceDraftInvalidError
 from billing.domain.money import Money, price_of
@@ -16,11 +17,16 @@ PriceTable = Mapping[tuple[str, str], Decimal]
 
 @dataclass(frozen=True)
 class DraftedPrice:
-    """A price of a draft, per unit-hour in the book's currency."""
+    """A price of a draft, per unit-hour in the book's currency.
+
+    Attributes:
+        replaces: The wrong price in force at the draft's hour whose hours it takes over.
+    """
 
     size: str
     price_group: str
     unit_price: Decimal
+    replaces: UUID | None = None
 
     @property
     def key(self) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -91,6 +92,7 @@ def publish_draft(
         PriceDraftFourEyesError: The actor proposed it, and the site requires four eyes.
         PriceOverlapError: A key has a price at that hour, and a later one or one as old.
         PriceInUseError: Hours a price would cover are charged already.
+        ReplacedPriceError: A price to replace is not the one in force at that hour.
         PriceDraft.DoesNotExist: There is none.
     """
     with transaction.atomic():
@@ -109,6 +111,8 @@ def publish_draft(
                 valid_from=draft.valid_from,
                 actor=actor,
                 at=at,
+                **_repair(price, draft),
+                is_drafted=True,
             )
         _decide(draft, PriceDraftState.PUBLISHED, note=note.strip(), actor=actor, at=at)
         _audit(draft, action="publish", actor=actor, at=at)
@@ -169,9 +173,17 @@ def _audit(draft: PriceDraft, *, action: str, actor: Actor, at: datetime) -> Non
     )
 
 
+def _repair(price: dict[str, str], draft: PriceDraft) -> dict[str, Any]:
+    """Return what a price replaces, and why; a draft needs a reason in any case."""
+    if "replaces" not in price:
+        return {}
+    return {"replaces": UUID(price["replaces"]), "reason": draft.reason}
+
+
 def _to_json(price: DraftedPrice) -> dict[str, str]:
     return {
         "size": price.size,
         "price_group": price.price_group,
         "unit_price": f"{price.unit_price.normalize():f}",
+        **({} if price.replaces is None else {"replaces": str(price.replaces)}),
     }

@@ -54,7 +54,7 @@ def withdraw_price(*, price_id: UUID, reason: str, actor: Actor, at: datetime) -
         rows = published_prices(
             price_book=price.price_book, size=price.size, price_group=price.price_group
         )
-        before = _row_before(price, rows)
+        before = row_before(price, rows)
         _mark(price, at=at)
         _record_price(price, action="withdraw", facts={"reason": why}, actor=actor, at=at)
         if before is not None:
@@ -86,7 +86,7 @@ def withdraw_assignment(
         payer = lock_organization(rows.values_list("organization", flat=True).get())
         assignment = rows.select_related("price_book").get()
         _require_future(assignment, at=at)
-        before = _row_before(assignment, published_assignments(payer))
+        before = row_before(assignment, published_assignments(payer))
         _mark(assignment, at=at)
         _record_assignment(assignment, action="withdraw", facts={"reason": why}, actor=actor, at=at)
         if before is not None:
@@ -200,6 +200,11 @@ def publish_assignment(
     return assignment
 
 
+def row_before(row: Row, rows: Sequence[Row]) -> Row | None:
+    """Return the row that ends where a row begins."""
+    return next((other for other in rows if other.valid.upper == row.valid.lower), None)
+
+
 def _copy_of_price(price: Price, *, hours: DateTimeTZRange, replaces: Price) -> Price:
     return Price(
         price_book=price.price_book,
@@ -209,10 +214,6 @@ def _copy_of_price(price: Price, *, hours: DateTimeTZRange, replaces: Price) -> 
         valid=hours,
         replaces=replaces,
     )
-
-
-def _row_before(row: Row, rows: Sequence[Row]) -> Row | None:
-    return next((other for other in rows if other.valid.upper == row.valid.lower), None)
 
 
 def _require_future(row: Price | PriceBookAssignment, *, at: datetime) -> None:

@@ -19,7 +19,13 @@ from billing.domain.errors import (
 )
 from billing.domain.money import minor_digits
 from billing.domain.period import require_hour
-from billing.domain.price_book import ANY_GROUP, groups_for, require_key, require_unit_price
+from billing.domain.price_book import (
+    ANY_GROUP,
+    groups_for,
+    require_key,
+    require_small_change,
+    require_unit_price,
+)
 from billing.models import Charge, Price, PriceBook, PriceBookAssignment
 from billing.selectors.locks import (
     lock_organization,
@@ -34,6 +40,7 @@ from billing.services.price_history import (
     publish_assignment,
     publish_price,
     require_replaced,
+    row_before,
     supersede_assignment,
     supersede_price,
 )
@@ -86,6 +93,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
     price_group: str = ANY_GROUP,
     replaces: UUID | None = None,
     reason: str = "",
+    is_drafted: bool = False,
 ) -> Price:
     """Return a new price that is in force from an hour until it is succeeded.
 
@@ -105,6 +113,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
             for what preemptible pods hold, which the others never price.
         replaces: The price of the same key in force at `valid_from` that was wrong.
         reason: Why; needed to replace a price, or to price hours that are charged otherwise.
+        is_drafted: Whether it comes from a draft of prices, which may change a price by any factor.
 
     Raises:
         PriceInvalidError: The price is negative, or finer than the ledger keeps.
@@ -114,6 +123,8 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         PriceOverlapError: The key has a price at that hour, and a later one or one as old.
         PriceInUseError: Hours it would cover are charged already.
         ReplacedPriceError: The named price is not the one in force at that hour.
+        PriceChangeTooLargeError: It is far from the price before it, and from the one before a
+            price it replaces; only drafts of prices may be.
     """
     require_key(size=size, price_group=price_group)
     require_unit_price(unit_price)
@@ -134,9 +145,13 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         )
         if replaces is not None:
             replaced = require_replaced(previous, replaces)
+            if not is_drafted:
+                require_small_change(unit_price, earlier=_prices_until(replaced, rows))
             supersede_price(replaced, from_at=begin_at, reason=why, actor=actor, at=at)
         else:
             _refuse_price(price, previous, is_repair=bool(why))
+            if previous is not None and not is_drafted:
+                require_small_change(unit_price, earlier=[previous.unit_price])
             end_row(previous, begin_at)
         was = None if previous is None else str(previous.unit_price)
         return publish_price(price, was=was, reason=why, actor=actor, at=at)
@@ -192,6 +207,12 @@ def assign_price_book(  # noqa: PLR0913 - A repair names what it replaces; all a
             _refuse_assignment(assignment, previous, is_repair=bool(why))
             end_row(previous, begin_at)
         return publish_assignment(assignment, reason=why, actor=actor, at=at)
+
+
+def _prices_until(replaced: Price, rows: list[Price]) -> list[Decimal]:
+    """Return the replaced price and the one before it, which a repair may go back to."""
+    before = row_before(replaced, rows)
+    return [row.unit_price for row in (replaced, before) if row is not None]
 
 
 def _require_currency(payer: Organization, book: PriceBook) -> None:

@@ -123,6 +123,7 @@ def publish(ledger: Ledger, oracle: Oracle, group: str, hour: int, number: int) 
         valid_from=begin_at,
         replaces=None if in_force is None else in_force.pk,
         reason="Typed wrong.",
+        is_drafted=True,
         actor=DORA,
         at=AT,
     )

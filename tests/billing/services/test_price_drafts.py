@@ -178,3 +178,19 @@ def test_what_was_proposed_stays(ledger: Ledger, change: Callable[[], object]) -
         change()
 
     assert len(PriceDraft.objects.get().prices) == 2
+
+
+def test_a_draft_replaces_a_wrong_first_price_by_any_factor(ledger: Ledger) -> None:
+    wrong = make_price(ledger.book, "2000", price_group=SMALL_GROUP, begin_at=LATER)
+    right = DraftedPrice("small", SMALL_GROUP, Decimal(2), replaces=wrong.pk)
+
+    publish(draft(ledger, prices=[right]))
+
+    price = Price.objects.get(price_group=SMALL_GROUP, superseded_at__isnull=True)
+    assert (price.unit_price, price.replaces_id, price.valid.lower) == (
+        Decimal(2),
+        wrong.pk,
+        LATER,
+    )
+    wrong.refresh_from_db()
+    assert wrong.superseded_at == AT

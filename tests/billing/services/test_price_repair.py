@@ -82,7 +82,7 @@ def findings() -> list[str]:
 def test_a_future_price_typed_wrong_is_withdrawn_and_no_hour_is_charged_at_it() -> None:
     book = make_book()
     put(book, "2.00")
-    wrong = put(book, "2000", valid_from=SOON)
+    wrong = put(book, "2000", valid_from=SOON, is_drafted=True)
 
     withdraw_price(price_id=wrong.pk, reason="A point was missing.", actor=DORA, at=AT)
 
@@ -117,8 +117,8 @@ def test_a_price_withdrawn_between_others_leaves_no_gap() -> None:
     book = make_book()
     later = SOON + 5 * HOUR
     put(book, "2.00")
-    wrong = put(book, "2000", valid_from=SOON)
-    put(book, "3.00", valid_from=later)
+    wrong = put(book, "2000", valid_from=SOON, is_drafted=True)
+    put(book, "3.00", valid_from=later, is_drafted=True)
 
     withdraw_price(price_id=wrong.pk, reason="Wrong.", actor=DORA, at=AT)
 
@@ -132,7 +132,7 @@ def test_a_price_withdrawn_between_others_leaves_no_gap() -> None:
 def test_a_future_price_is_replaced_by_the_right_one() -> None:
     book = make_book()
     put(book, "2.00")
-    wrong = put(book, "2000", valid_from=SOON)
+    wrong = put(book, "2000", valid_from=SOON, is_drafted=True)
 
     put(book, "2.50", valid_from=SOON, replaces=wrong.pk, reason="A point was missing.")
 
@@ -164,7 +164,7 @@ def test_what_is_withdrawn_is_not_withdrawn_again() -> None:
 @pytest.mark.parametrize("reason", ["", "  "])
 def test_nothing_is_withdrawn_or_replaced_without_a_reason(reason: str) -> None:
     book = make_book()
-    wrong = put(book, "2000", valid_from=SOON)
+    wrong = put(book, "2000", valid_from=SOON, is_drafted=True)
 
     with pytest.raises(ReasonMissingError) as refused:
         withdraw_price(price_id=wrong.pk, reason=reason, actor=DORA, at=AT)

@@ -13,6 +13,7 @@ from billing.domain.errors import (
     CurrencyUnknownError,
     NotOnTheHourError,
     PriceBookExistsError,
+    PriceChangeTooLargeError,
     PriceInUseError,
     PriceInvalidError,
     PriceKeyInvalidError,
@@ -92,6 +93,44 @@ def test_a_new_price_ends_the_one_before_it() -> None:
     assert newest is not None
     assert newest.facts["was"] == "2.0000000000"
     assert newest.facts["unit_price"] == "3.00"
+
+
+@pytest.mark.parametrize("price", ["20.0000000001", "2000", "0.1999999999", "0"])
+def test_a_price_far_from_the_one_before_it_needs_a_draft(price: str) -> None:
+    book = make_book()
+    put(book, "2.00")
+
+    with pytest.raises(PriceChangeTooLargeError) as refused:
+        put(book, price, valid_from=MONTH_START + HOUR)
+
+    assert (refused.value.code, refused.value.field) == ("price_change_too_large", "unit_price")
+    assert refused.value.facts == {"unit_price": price, "price_before": "2"}
+    assert spans(book) == [("*", "2.00", MONTH_START, None)]
+    assert AuditEntry.objects.count() == 1
+
+
+def test_a_price_of_ten_times_or_a_tenth_is_set_directly() -> None:
+    book = make_book()
+
+    put(book, "2.00")
+    put(book, "20.00", valid_from=MONTH_START + HOUR)
+    put(book, "2.00", valid_from=MONTH_START + 2 * HOUR)
+
+    assert [price for _, price, _, _ in spans(book)] == ["2.00", "20.00", "2.00"]
+
+
+def test_a_replacement_far_from_the_wrong_price_may_go_back_to_the_one_before_it() -> None:
+    book = make_book()
+    put(book, "2.00")
+    wrong = put(book, "2000", valid_from=MONTH_START + HOUR, is_drafted=True)
+    repair = {"valid_from": MONTH_START + HOUR, "replaces": wrong.pk, "reason": "Typed wrong."}
+
+    with pytest.raises(PriceChangeTooLargeError):
+        put(book, "21.00", **repair)
+    put(book, "2.10", **repair)
+
+    published = Price.objects.filter(superseded_at__isnull=True).order_by("valid")
+    assert [f"{price.unit_price:.2f}" for price in published] == ["2.00", "2.10"]
 
 
 def test_prices_of_other_groups_are_left_alone() -> None:
