@@ -57,15 +57,17 @@ WRITE_PAYMENT: Final = "billing:payment:write"
 
 
 def price_books_visible_to(actor: Actor) -> QuerySet[PriceBook]:
-    """Return every book to the platform, to others those they are or will be billed by."""
+    """Return every book to the platform; to others those they are billed by, and the bases."""
     if is_platform_wide(actor, READ_PRICE):
         return PriceBook.objects.all()
-    return PriceBook.objects.filter(
-        pk__in=assignments_visible_to(actor)
+    assigned = (
+        assignments_visible_to(actor)
         .filter(superseded_at__isnull=True)
         .order_by()
         .values("price_book")
     )
+    bases = PriceBook.objects.filter(pk__in=assigned).order_by().values("base_book")
+    return PriceBook.objects.filter(Q(pk__in=assigned) | Q(pk__in=bases))
 
 
 def prices_visible_to(actor: Actor) -> QuerySet[Price]:

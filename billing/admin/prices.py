@@ -42,9 +42,14 @@ class PriceBookAdmin(ServiceAdmin):
 
     view_capability = "billing:price:read"
     write_capability = "billing:price:write"
-    hint = "A book holds the prices of one currency; organizations are billed by one at a time."
-    add_fields = ("slug", "name", "currency")
-    list_display = ("name", "slug", "currency", "created_at")
+    hint = (
+        "A book holds the prices of one currency; organizations are billed by one at a time. One "
+        "with a base book costs the prices of that less the discount, where it has none of its own."
+    )
+    add_fields = ("slug", "name", "currency", "base_book", "discount_percent")
+    autocomplete_fields = ("base_book",)
+    list_display = ("name", "slug", "currency", "base_book", "discount_percent", "created_at")
+    list_select_related = ("base_book",)
     list_filter = ("currency",)
     search_fields = ("name", "slug")
 

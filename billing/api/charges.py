@@ -182,6 +182,9 @@ class ChargeSerializer(serializers.ModelSerializer[Charge]):
     correction = serializers.UUIDField(source="correction_id", read_only=True, allow_null=True)
     repricing = serializers.UUIDField(source="repricing_id", read_only=True, allow_null=True)
     unit_price = UnitPriceField()
+    list_unit_price = UnitPriceField(
+        help_text="The base book's price, before a discount; else unit_price. FOCUS: ListUnitPrice."
+    )
     unit_hours = serializers.SerializerMethodField()
 
     class Meta:
@@ -200,6 +203,7 @@ class ChargeSerializer(serializers.ModelSerializer[Charge]):
             "unit_seconds",
             "unit_hours",
             "unit_price",
+            "list_unit_price",
             "price",
             "period",
             "line",

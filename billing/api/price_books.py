@@ -41,11 +41,22 @@ Row = TypeVar("Row", Price, PriceBookAssignment)
 
 
 class PriceBookSerializer(serializers.ModelSerializer[PriceBook]):
-    """A list of prices in one currency."""
+    """A list of prices in one currency, or a discount on `base_book`."""
+
+    base_book = serializers.UUIDField(source="base_book_id", read_only=True, allow_null=True)
 
     class Meta:
         model = PriceBook
-        fields = ("id", "slug", "name", "currency", "version", "created_at")
+        fields = (
+            "id",
+            "slug",
+            "name",
+            "currency",
+            "base_book",
+            "discount_percent",
+            "version",
+            "created_at",
+        )
         read_only_fields = fields
 
 
@@ -55,6 +66,16 @@ class PriceBookInputSerializer(StrictSerializer):
     slug = serializers.CharField(max_length=63)
     name = serializers.CharField(max_length=200)
     currency = serializers.CharField(max_length=3)
+    base_book = serializers.UUIDField(
+        default=None, allow_null=True, help_text="Whose prices it has where it has none of its own."
+    )
+    discount_percent = serializers.DecimalField(
+        max_digits=5,
+        decimal_places=2,
+        default=None,
+        allow_null=True,
+        help_text="What is taken off the prices of the base book, as text.",
+    )
 
 
 class PriceBookFilter(StrictFilterSet):
@@ -85,6 +106,8 @@ class PriceBookViewSet(ReadingViewSet):
         """Make an empty price book."""
         fields = self.read(PriceBookInputSerializer, request)
         require_capability(self.actor, WRITE_PRICE)
+        if fields["base_book"] is not None:
+            fields["base_book"] = access_price_book(self.actor, fields["base_book"])
         made = create_price_book(**fields, actor=self.actor, at=self.at)
         return self.answer(made, status_code=status.HTTP_201_CREATED)
 

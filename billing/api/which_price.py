@@ -1,19 +1,23 @@
 """/api/v1/which-price/: what a device share costs an organization in an hour, and why."""
 
+from decimal import Decimal
 from typing import Final
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.access import access_priced_organization
+from billing.api.money import MoneySerializer
 from billing.api.price_books import PriceSerializer
+from billing.domain.document import price_text
 from billing.domain.period import floor_hour
 from billing.domain.price_book import GROUP_LENGTH_MAX, require_key
 from billing.selectors.price_lookup import AppliedPrice, which_price
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
+from tenants.domain.currencies import MINOR_DIGITS
 
 MISSING: Final = {True: "no_price", False: "no_price_book"}
 
@@ -39,6 +43,10 @@ class WhichPriceSerializer(serializers.Serializer[AppliedPrice]):
     """
 
     price = PriceSerializer(allow_null=True)
+    unit_price = serializers.SerializerMethodField(help_text="What is charged.")
+    list_unit_price = serializers.SerializerMethodField(
+        help_text="The base book's price before a discount; else unit_price."
+    )
     assignment = serializers.UUIDField(source="assignment.pk", allow_null=True, default=None)
     price_book = serializers.UUIDField(
         source="assignment.price_book_id", allow_null=True, default=None
@@ -47,6 +55,16 @@ class WhichPriceSerializer(serializers.Serializer[AppliedPrice]):
     missing = serializers.SerializerMethodField(
         help_text="no_price_book or no_price; null when there is a price."
     )
+
+    @extend_schema_field(MoneySerializer(allow_null=True))
+    def get_unit_price(self, answer: AppliedPrice) -> dict[str, str] | None:
+        """Return the price that is charged."""
+        return _money(answer, answer.unit_price)
+
+    @extend_schema_field(MoneySerializer(allow_null=True))
+    def get_list_unit_price(self, answer: AppliedPrice) -> dict[str, str] | None:
+        """Return the price before a discount."""
+        return _money(answer, answer.list_unit_price)
 
     def get_missing(self, answer: AppliedPrice) -> str | None:
         """Return what is missing."""
@@ -77,3 +95,11 @@ class WhichPriceViewSet(LedgerViewSet):
             hour=floor_hour(fields["at"] or self.at),
         )
         return Response(WhichPriceSerializer(answer).data)
+
+
+def _money(answer: AppliedPrice, price: Decimal | None) -> dict[str, str] | None:
+    if answer.price is None or price is None:
+        return None
+    currency = answer.price.price_book.currency
+    amount = price_text(price, digits=MINOR_DIGITS.get(currency, 0))
+    return {"amount": amount, "currency": currency}

@@ -52,6 +52,16 @@ class PriceBookExistsError(ConflictError):
     remedy = "Choose another slug, or set prices in the book that has it."
 
 
+class DiscountInvalidError(InvalidInputError):
+    """A price book cannot be this discount on that base book."""
+
+    code = "discount_invalid"
+    remedy = (
+        "Give a base book in the same currency that has no base itself, and a discount above 0 and "
+        "up to 100 percent with at most 2 digits after the point."
+    )
+
+
 class PriceOverlapError(ConflictError):
     """The key has a price that begins at that hour or later."""
 

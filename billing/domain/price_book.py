@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 from itertools import groupby, pairwise
 from typing import Final
 from uuid import UUID, uuid5
 
 from billing.domain.errors import (
+    DiscountInvalidError,
     PriceChangeTooLargeError,
     PriceInvalidError,
     PriceKeyInvalidError,
@@ -24,6 +25,8 @@ PRICE_MAX: Final = 10**10
 GROUP_LENGTH_MAX: Final = 96
 CHANGE_FACTOR_MAX: Final = 10
 """Between a price and the next one; a wrong decimal point makes a larger change."""
+DISCOUNT_MAX: Final = 100
+DISCOUNT_STEP: Final = Decimal("0.01")
 KEYS: Final = UUID("1a0f7a9e-6c53-5b53-9d0c-0f6f0c4a6c11")
 """The namespace of price keys; it never changes."""
 
@@ -88,16 +91,25 @@ def find_problems(spans: Iterable[PriceSpan]) -> tuple[PriceProblem, ...]:
 
 
 def find_price(
-    spans: Iterable[PriceSpan], *, book: str, size: str, price_group: str, at: datetime
+    spans: Iterable[PriceSpan],
+    *,
+    book: str,
+    size: str,
+    price_group: str,
+    at: datetime,
+    base_book: str | None = None,
 ) -> PriceSpan | None:
     """Return the price in force whose group is the most specific of those that apply.
 
-    Without one there is no price, and a person decides.
+    Of one group, the book's own price goes before that of its base. Without any there is no price,
+    and a person decides.
     """
+    known = [span for span in spans if span.size == size and span.covers(at)]
     in_force = {
         span.price_group: span
-        for span in spans
-        if span.book == book and span.size == size and span.covers(at)
+        for owner in (base_book, book)
+        for span in known
+        if span.book == owner
     }
     groups = groups_for(price_group)
     return next((in_force[group] for group in groups if group in in_force), None)
@@ -143,6 +155,32 @@ def require_unit_price(unit_price: Decimal) -> Decimal:
             facts={"unit_price": str(unit_price)},
         )
     return unit_price
+
+
+def discounted(unit_price: Decimal, *, discount_percent: Decimal) -> Decimal:
+    """Return a price less a discount, rounded half up to the digits of a price."""
+    exact = unit_price * (DISCOUNT_MAX - discount_percent) / DISCOUNT_MAX
+    return exact.quantize(Decimal(1).scaleb(-PRICE_DECIMALS), rounding=ROUND_HALF_UP)
+
+
+def require_discount(discount_percent: Decimal | None) -> Decimal:
+    """Return a discount that the database keeps to the last digit.
+
+    Raises:
+        DiscountInvalidError: It is missing, not above 0, above 100, or finer than 0.01 percent.
+    """
+    if (
+        discount_percent is None
+        or not discount_percent.is_finite()
+        or not 0 < discount_percent <= DISCOUNT_MAX
+        or discount_percent % DISCOUNT_STEP
+    ):
+        raise DiscountInvalidError(
+            "The discount is missing, not above 0 and up to 100, or finer than 0.01 percent.",
+            field="discount_percent",
+            facts={"discount_percent": None if discount_percent is None else str(discount_percent)},
+        )
+    return discount_percent
 
 
 def require_small_change(unit_price: Decimal, *, earlier: Iterable[Decimal]) -> None:

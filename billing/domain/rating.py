@@ -27,6 +27,8 @@ class BookSpan:
     book: str
     begin_at: datetime
     end_at: datetime | None
+    base_book: str | None = None
+    """Whose prices, less a discount, it has where it has none of its own."""
 
     def covers(self, at: datetime) -> bool:
         """Whether it is in force at a moment."""
@@ -106,7 +108,7 @@ def _price_of(
 ) -> PriceSpan | Missing:
     book = next(
         (
-            span.book
+            span
             for span in books
             if span.organization == fact.organization and span.covers(fact.window_start)
         ),
@@ -116,7 +118,8 @@ def _price_of(
         return Missing.PRICE_BOOK
     found = find_price(
         prices,
-        book=book,
+        book=book.book,
+        base_book=book.base_book,
         size=fact.size,
         price_group=fact.price_group,
         at=fact.window_start,

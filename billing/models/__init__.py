@@ -20,7 +20,7 @@ from billing.models.ledger import (
 )
 from billing.models.payment import DueDate, Payment, PaymentAllocation, PaymentKind
 from billing.models.period import BillingPeriod, PeriodState
-from billing.models.price import Price, PriceBook, PriceBookAssignment
+from billing.models.price import BookPrice, Price, PriceBook, PriceBookAssignment
 from billing.models.price_draft import PriceDraft, PriceDraftState
 from billing.models.repricing import Repricing, RepricingState
 from billing.models.tax import TaxRate, TaxTreatment
@@ -35,6 +35,7 @@ __all__ = [
     "AccruedWindow",
     "BatchedEntry",
     "BillingPeriod",
+    "BookPrice",
     "Charge",
     "DueDate",
     "Invoice",

@@ -1,5 +1,7 @@
 """Charges: sealed usage with its price pinned, before any invoice."""
 
+from decimal import Decimal
+
 from django.db import models
 from django.db.models import Q
 
@@ -161,6 +163,8 @@ class Charge(models.Model):
         Price, on_delete=models.PROTECT, related_name="charges", db_constraint=False
     )
     unit_price = models.DecimalField(max_digits=20, decimal_places=10)
+    base_unit_price = models.DecimalField(max_digits=20, decimal_places=10, null=True, blank=True)
+    """The price of its base book, where the price book is a discount on one; see ADR 0052."""
     currency = models.CharField(max_length=3)
     correction_id = models.UUIDField(null=True, blank=True)
     """The usage correction it charges, whose unit-seconds may be negative; None for metered use."""
@@ -188,6 +192,8 @@ class Charge(models.Model):
                     "repricing_id",
                     "window_start",
                     "organization",
+                    "unit_price",
+                    "base_unit_price",
                 ],
                 nulls_distinct=False,
                 name="charge_unique",
@@ -219,6 +225,11 @@ class Charge(models.Model):
     def __str__(self) -> str:
         """Return the quantity and the price."""
         return f"{self.unit_seconds} unit-seconds at {self.unit_price} {self.currency}"
+
+    @property
+    def list_unit_price(self) -> Decimal:
+        """The price before any discount; FOCUS' ListUnitPrice."""
+        return self.unit_price if self.base_unit_price is None else self.base_unit_price
 
 
 class AccrualException(models.Model):

@@ -17,12 +17,20 @@ SIZE_CHOICES = [(size.value, size.value.capitalize()) for size in GPUSize]
 
 
 class PriceBook(models.Model):
-    """A list of prices in one currency."""
+    """A list of prices in one currency, or a discount on another one.
+
+    A key that a discount book has no price of costs the price of its base book less the discount.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     slug = models.CharField(max_length=63, unique=True, validators=[SLUG])
     name = models.CharField(max_length=200)
     currency = models.CharField(max_length=3, validators=[CURRENCY])
+    base_book = models.ForeignKey(
+        "self", on_delete=models.PROTECT, related_name="discount_books", null=True, blank=True
+    )
+    """In the same currency, without a base of its own; the database checks both."""
+    discount_percent = models.DecimalField(max_digits=5, decimal_places=2, null=True, blank=True)
     version = models.PositiveIntegerField(default=1)
     generation = models.BigIntegerField(default=0, db_default=0, editable=False)
     """Counts changes of its prices; the database adds one for each."""
@@ -30,6 +38,18 @@ class PriceBook(models.Model):
 
     class Meta:
         ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(base_book__isnull=True, discount_percent__isnull=True)
+                | Q(
+                    base_book__isnull=False,
+                    discount_percent__isnull=False,
+                    discount_percent__gt=0,
+                    discount_percent__lte=100,
+                ),
+                name="price_book_discount_has_base",
+            ),
+        ]
 
     def __str__(self) -> str:
         """Return the name people know it by."""
@@ -126,3 +146,30 @@ class Price(models.Model):
         return key_id(
             price_book_id=self.price_book_id, size=self.size, price_group=self.price_group
         )
+
+
+class BookPrice(models.Model):
+    """What a book prices: its own prices, and those of its base less the discount; a view.
+
+    One id may appear in several books. Of two prices of a key in force, the book's own is used.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    """The stored price, of the book or of its base."""
+    price_book = models.ForeignKey(PriceBook, on_delete=models.DO_NOTHING, related_name="+")
+    size = models.CharField(max_length=16)
+    price_group = models.CharField(max_length=96)
+    unit_price = models.DecimalField(max_digits=20, decimal_places=10)
+    base_unit_price = models.DecimalField(max_digits=20, decimal_places=10, null=True)
+    """Before the discount; None for the book's own prices."""
+    valid = DateTimeRangeField()
+    superseded_at = models.DateTimeField(null=True)
+    is_own = models.BooleanField()
+
+    class Meta:
+        managed = False
+        db_table = "billing_book_price"
+
+    def __str__(self) -> str:
+        """Return what costs how much."""
+        return f"{self.size}/{self.price_group}: {self.unit_price.normalize():f}"

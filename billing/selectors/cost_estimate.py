@@ -13,7 +13,7 @@ from django.db.models import Q, Sum
 
 from billing.domain.money import price_of
 from billing.domain.price_book import ANY_BURST_GROUP, ANY_GROUP
-from billing.models import Charge, Price, PriceBookAssignment
+from billing.models import BookPrice, Charge, PriceBookAssignment
 from metering.domain.catalogue.units import BURST_ENDING, GPUSize
 from quotas.protocols.costs import CostEstimate
 
@@ -88,7 +88,7 @@ def _dearest(
 
     The price for any group counts too: it serves every share that has no price of its own.
     """
-    prices = Price.objects.filter(
+    prices = BookPrice.objects.filter(
         _BURST if is_burst else ~_BURST,
         price_book_id=price_book_id,
         size=size.value,
@@ -100,8 +100,9 @@ def _dearest(
         prices = prices.filter(
             Q(price_group__startswith=f"{model_group}/") | Q(price_group=any_group)
         )
-    found = prices.order_by("-unit_price", "price_group").first()
-    return None if found is None else _Priced(found.unit_price, found.price_group)
+    by_group = {price.price_group: price.unit_price for price in prices.order_by("is_own")}
+    ranked = sorted((-unit_price, group) for group, unit_price in by_group.items())
+    return _Priced(-ranked[0][0], ranked[0][1]) if ranked else None
 
 
 def _used_seconds(

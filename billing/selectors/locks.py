@@ -228,8 +228,10 @@ SELECT id FROM {PriceBookAssignment._meta.db_table}
 """  # noqa: S608, SLF001 - As above.
 _SHARE_PRICE_BOOKS = f"""
 SELECT id FROM {PriceBook._meta.db_table}
- WHERE id IN (SELECT price_book_id FROM {PriceBookAssignment._meta.db_table}
-               WHERE organization_id = ANY(%s))
+ WHERE id IN (SELECT unnest(ARRAY[b.id, b.base_book_id])
+                FROM {PriceBookAssignment._meta.db_table} a
+                JOIN {PriceBook._meta.db_table} b ON b.id = a.price_book_id
+               WHERE a.organization_id = ANY(%s))
  ORDER BY id FOR SHARE
 """  # noqa: S608, SLF001 - As above.
 

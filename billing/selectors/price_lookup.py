@@ -5,6 +5,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,10 @@ from billing.models import Price, PriceBookAssignment
 
 
 def best_price(*, book: str, size: str, price_group: str, hour: str) -> str:
-    """Return SQL of the price in force as `p`: the most specific group first, at most one row.
+    """Return SQL of the price in force: the most specific group first, at most one row.
+
+    Of one group the book's own price goes before that of its base. `base_unit_price` is what the
+    base book has for the same use, before the discount; NULL where there is none.
 
     Args:
         book: SQL of the key of the price book.
@@ -25,12 +29,17 @@ def best_price(*, book: str, size: str, price_group: str, hour: str) -> str:
     """
     ending = f"CASE WHEN right({price_group}, 6) = '/burst' THEN '/burst' ELSE '' END"
     of_model = f"split_part({price_group}, '/', 1) || '/*' || {ending}"
-    return f"""
-      SELECT p.id AS price_id, p.unit_price FROM billing_price p
-       WHERE p.price_book_id = {book} AND p.size = {size}
+    applies = f"""p.price_book_id = {book} AND p.size = {size}
          AND p.price_group IN ({price_group}, {of_model}, '*' || {ending})
-         AND p.valid @> {hour} AND p.superseded_at IS NULL
-       ORDER BY left(p.price_group, 1) = '*', p.price_group <> {price_group} LIMIT 1"""  # noqa: S608 - Constants.
+         AND p.valid @> {hour} AND p.superseded_at IS NULL"""
+    order = f"left(p.price_group, 1) = '*', p.price_group <> {price_group}"
+    return f"""
+      SELECT p.id AS price_id, p.unit_price, coalesce(p.base_unit_price, (
+               SELECT p.base_unit_price FROM billing_book_price p
+                WHERE {applies} AND NOT p.is_own ORDER BY {order} LIMIT 1)) AS base_unit_price
+        FROM billing_book_price p
+       WHERE {applies}
+       ORDER BY {order}, p.is_own DESC LIMIT 1"""  # noqa: S608 - Constants.
 
 
 @dataclass(frozen=True)
@@ -39,13 +48,17 @@ class AppliedPrice:
 
     Attributes:
         assignment: By which book the organization is billed then; None when by none.
-        price: The price; None when the book has none that applies.
+        price: The price, of the book or of its base; None when neither has one that applies.
+        unit_price: What is charged: the price less a discount.
+        list_unit_price: What the base book has for it; `unit_price` without one.
         groups: The groups of prices that apply, the most specific first.
     """
 
     assignment: PriceBookAssignment | None
     price: Price | None
     groups: tuple[str, ...]
+    unit_price: Decimal | None = None
+    list_unit_price: Decimal | None = None
 
 
 def which_price(
@@ -71,8 +84,12 @@ def which_price(
     with connection.cursor() as cursor:
         cursor.execute(_WHICH, given)
         row = cursor.fetchone()
-    price = Price.objects.select_related("price_book").get(pk=row[0]) if row else None
-    return AppliedPrice(assignment, price, groups)
+    if row is None:
+        return AppliedPrice(assignment, None, groups)
+    price_id, unit_price, base_unit_price = row
+    price = Price.objects.select_related("price_book").get(pk=price_id)
+    listed = unit_price if base_unit_price is None else base_unit_price
+    return AppliedPrice(assignment, price, groups, unit_price, listed)
 
 
 _WHICH = best_price(

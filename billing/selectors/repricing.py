@@ -20,18 +20,18 @@ _BEST_PRICE: Final = best_price(
 MISPRICED: Final = f"""
 net AS MATERIALIZED (
   SELECT c.window_id, c.window_start, c.cluster_id, c.project_id, c.owner, c.size, c.price_group,
-         c.correction_id, c.price_id, c.unit_price, c.currency,
+         c.correction_id, c.price_id, c.unit_price, c.base_unit_price, c.currency,
          sum(c.unit_seconds)::bigint AS unit_seconds
     FROM billing_charge c
    WHERE c.organization_id = %(organization)s
      AND c.window_start >= %(begin)s AND c.window_start < %(end)s
-   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
   HAVING sum(c.unit_seconds) <> 0
 ),
 asked AS MATERIALIZED (SELECT DISTINCT window_start, size, price_group FROM net),
 priced AS MATERIALIZED (
   SELECT q.window_start, q.size, q.price_group, published.price_id, published.unit_price,
-         b.currency
+         published.base_unit_price, b.currency
     FROM asked q
     LEFT JOIN billing_pricebookassignment a
       ON a.organization_id = %(organization)s AND a.valid @> q.window_start
@@ -41,7 +41,7 @@ priced AS MATERIALIZED (
 ),
 mispriced AS MATERIALIZED (
   SELECT n.*, p.price_id AS right_price_id, p.unit_price AS right_price,
-         p.currency AS right_currency
+         p.base_unit_price AS right_base_price, p.currency AS right_currency
     FROM net n JOIN priced p USING (window_start, size, price_group)
    WHERE (n.unit_price, n.currency) IS DISTINCT FROM (p.unit_price, p.currency)
 )"""  # noqa: S608 - Put together from constants only.

@@ -97,16 +97,17 @@ SELECT DISTINCT c.window_id, 'at the prices of its hour'
   LEFT JOIN billing_price p ON p.id = c.price_id
   LEFT JOIN billing_pricebook b ON b.id = p.price_book_id
  WHERE c.window_id = ANY(%(windows)s)
-   AND ((c.unit_price, c.size, c.currency, c.window_start)
-        IS DISTINCT FROM (p.unit_price, p.size, b.currency, w.start_at)
+   AND ((c.size, c.currency, c.window_start) IS DISTINCT FROM (p.size, b.currency, w.start_at)
      OR (p.valid @> c.window_start AND p.price_group IN
             (c.price_group, split_part(c.price_group, '/', 1) || '/*',
              split_part(c.price_group, '/', 1) || '/*/burst', '*', '*/burst'))
         IS NOT TRUE
      OR NOT EXISTS (
           SELECT FROM billing_pricebookassignment a
-           WHERE (a.organization_id, a.price_book_id) = (c.organization_id, p.price_book_id)
-             AND a.valid @> c.window_start))
+            JOIN billing_book_price k ON k.price_book_id = a.price_book_id
+           WHERE a.organization_id = c.organization_id AND a.valid @> c.window_start
+             AND (k.id, k.unit_price) = (p.id, c.unit_price)
+             AND (k.is_own OR k.base_unit_price = c.base_unit_price)))
  ORDER BY 1, 2
 """  # noqa: S608 - Constants.
 _PRICES: Final = """

@@ -30,7 +30,7 @@ from django.db.models.lookups import Exact
 
 from billing.domain.money import SECONDS_PER_HOUR, Money, cost_of
 from billing.domain.price_book import ANY_GROUP
-from billing.models import Price
+from billing.models import BookPrice
 from metering.domain.catalogue.units import BURST_ENDING
 from metering.selectors.efficiency import SAVING_UNKNOWN
 
@@ -149,7 +149,7 @@ def _known(product: Any) -> Any:  # noqa: ANN401 - Any arithmetic.
     )
 
 
-def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[Price]:
+def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[BookPrice]:
     """Return the price of a finding's size and group in its organization's book, best first."""
     is_burst = Exact(Right(OuterRef(price_group), len(BURST_ENDING)), Value(BURST_ENDING))
     ending = Case(When(is_burst, then=Value(BURST_ENDING)), default=Value(""))
@@ -167,7 +167,7 @@ def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[Price]:
         default=Value(0),
     )
     return (
-        Price.objects.filter(
+        BookPrice.objects.filter(
             price_book__assignments__organization=OuterRef("organization_id"),
             price_book__assignments__valid__contains=at,
             price_book__assignments__superseded_at__isnull=True,
@@ -180,5 +180,5 @@ def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[Price]:
             | Q(price_group=of_model)
             | Q(price_group=Concat(Value(ANY_GROUP), ending))
         )
-        .order_by(rank)[:1]
+        .order_by(rank, "-is_own")[:1]
     )

@@ -13,12 +13,19 @@ from billing.domain.errors import (
     PriceDraftFourEyesError,
     required_reason,
 )
-from billing.domain.period import require_hour
-from billing.domain.price_draft import DraftedPrice, effects_of, require_prices
+from billing.domain.period import Month, require_hour
+from billing.domain.price_book import discounted
+from billing.domain.price_draft import DraftedPrice, Effect, effects_of, require_prices
 from billing.models import PriceBook, PriceDraft
 from billing.models.price_draft import PriceDraftState
 from billing.selectors.locks import lock_price_book, lock_price_draft
-from billing.selectors.price_drafts import month_before, prices_in_force, use_of_month
+from billing.selectors.price_drafts import (
+    books_priced_by,
+    month_before,
+    prices_in_force,
+    table_of,
+    use_of_month,
+)
 from billing.services.pricing import set_price
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
@@ -55,10 +62,7 @@ def draft_prices(
     require_prices(prices)
     with transaction.atomic():
         month = month_before(at)
-        before = prices_in_force(price_book.pk, hour=begin_at)
-        after = {**before, **{price.key: price.unit_price for price in prices}}
-        use = use_of_month(price_book.pk, month=month, hour=begin_at)
-        effects = effects_of(use, before=before, after=after, currency=price_book.currency)
+        effects = _effects(price_book, prices, month=month, hour=begin_at)
         draft = PriceDraft.objects.create(
             price_book=price_book,
             valid_from=begin_at,
@@ -171,6 +175,28 @@ def _audit(draft: PriceDraft, *, action: str, actor: Actor, at: datetime) -> Non
             **({"note": draft.decision_note} if draft.decision_note else {}),
         },
     )
+
+
+def _effects(
+    book: PriceBook, prices: Sequence[DraftedPrice], *, month: Month, hour: datetime
+) -> list[Effect]:
+    """Return what prices of a book change, for organizations of discounts on it too, by slug."""
+    books = books_priced_by(book)
+    in_force = prices_in_force(books, hour=hour)
+    use = use_of_month(books, month=month, hour=hour)
+    effects: list[Effect] = []
+    for one in books:
+        before, after = table_of(in_force[one.pk]), table_of(in_force[one.pk])
+        for price in prices:
+            known = in_force[one.pk].get(price.key)
+            if one.pk == book.pk:
+                after[price.key] = price.unit_price
+            elif one.discount_percent is not None and (known is None or not known.is_own):
+                after[price.key] = discounted(
+                    price.unit_price, discount_percent=one.discount_percent
+                )
+        effects += effects_of(use[one.pk], before=before, after=after, currency=book.currency)
+    return sorted(effects, key=lambda effect: effect.organization)
 
 
 def _repair(price: dict[str, str], draft: PriceDraft) -> dict[str, Any]:

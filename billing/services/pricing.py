@@ -6,12 +6,13 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from billing.domain.errors import (
     AssignmentInUseError,
     AssignmentOverlapError,
     CurrencyMismatchError,
+    DiscountInvalidError,
     PriceBookExistsError,
     PriceInUseError,
     PriceOverlapError,
@@ -22,6 +23,7 @@ from billing.domain.period import require_hour
 from billing.domain.price_book import (
     ANY_GROUP,
     groups_for,
+    require_discount,
     require_key,
     require_small_change,
     require_unit_price,
@@ -51,22 +53,46 @@ from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 
 
-def create_price_book(
-    *, slug: str, name: str, currency: str, actor: Actor, at: datetime
+def create_price_book(  # noqa: PLR0913 - A discount has a base; all are keyword only.
+    *,
+    slug: str,
+    name: str,
+    currency: str,
+    actor: Actor,
+    at: datetime,
+    base_book: PriceBook | None = None,
+    discount_percent: Decimal | None = None,
 ) -> PriceBook:
-    """Return a new, empty price book.
+    """Return a new, empty price book, or one that is a discount on another.
+
+    Args:
+        slug: Its short name, unique.
+        name: Its name.
+        currency: Of its prices, in ISO 4217.
+        actor: The account that makes it.
+        at: When.
+        base_book: The book whose prices it has where it has none of its own.
+        discount_percent: What is taken off the prices of `base_book`.
 
     Raises:
         InvalidInputError: A field cannot be used; every problem is reported.
         CurrencyUnknownError: The currency is not in ISO 4217.
+        DiscountInvalidError: The base has another currency or a base itself, or there is no
+            discount that can be kept.
         PriceBookExistsError: The slug is taken.
     """
     refuse_invalid(PriceBook(slug=slug, name=name, currency=currency, created_at=at))
     minor_digits(currency)
+    _require_base(base_book, discount_percent, currency=currency)
+    fields = {
+        "name": name,
+        "currency": currency,
+        "base_book": base_book,
+        "discount_percent": discount_percent,
+        "created_at": at,
+    }
     with transaction.atomic():
-        book, is_new = PriceBook.objects.get_or_create(
-            slug=slug, defaults={"name": name, "currency": currency, "created_at": at}
-        )
+        book, is_new = PriceBook.objects.get_or_create(slug=slug, defaults=fields)
         if not is_new:
             raise PriceBookExistsError(
                 "There is a price book with this slug.", field="slug", facts={"slug": slug}
@@ -77,7 +103,7 @@ def create_price_book(
             action="billing:price_book:create",
             object_kind="price_book",
             object_id=book.pk,
-            facts={"slug": slug, "currency": currency},
+            facts={"slug": slug, "currency": currency, **_discount_facts(book)},
         )
     return book
 
@@ -215,6 +241,24 @@ def _prices_until(replaced: Price, rows: list[Price]) -> list[Decimal]:
     return [row.unit_price for row in (replaced, before) if row is not None]
 
 
+def _require_base(base: PriceBook | None, percent: Decimal | None, *, currency: str) -> None:
+    if base is None and percent is None:
+        return
+    if base is None or base.base_book_id is not None or base.currency != currency:
+        raise DiscountInvalidError(
+            "The base book is missing, has a base itself, or is in another currency.",
+            field="base_book",
+            facts={"base_book": None if base is None else base.slug, "currency": currency},
+        )
+    require_discount(percent)
+
+
+def _discount_facts(book: PriceBook) -> dict[str, str]:
+    if book.base_book is None:
+        return {}
+    return {"base_book": book.base_book.slug, "discount_percent": str(book.discount_percent)}
+
+
 def _require_currency(payer: Organization, book: PriceBook) -> None:
     if book.currency != payer.billing_currency:
         raise CurrencyMismatchError(
@@ -244,7 +288,7 @@ def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> N
         )
     if previous is None and is_repair:
         return
-    charged = Charge.objects.filter(price__price_book=price.price_book_id, size=price.size)
+    charged = _charges_by_book(price.price_book).filter(size=price.size)
     wider = groups_for(price.price_group)
     if without_burst(price.price_group).endswith(ANY_GROUP):
         charged = charged.filter(price__price_group__in=wider)
@@ -260,6 +304,25 @@ def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> N
             field="valid_from",
             facts={"last_charged_hour": last.isoformat()},
         )
+
+
+def _charges_by_book(book: PriceBook) -> QuerySet[Charge]:
+    """Return the charges that a new price of a book could price otherwise.
+
+    They are at prices of the book or of a discount on it; and those at prices of its base, of the
+    organizations that were billed by the book in their hour.
+    """
+    billed = PriceBookAssignment.objects.filter(
+        organization=OuterRef("organization"),
+        price_book=book,
+        valid__contains=OuterRef("window_start"),
+        superseded_at__isnull=True,
+    )
+    return Charge.objects.filter(
+        Q(price__price_book=book)
+        | Q(price__price_book__base_book=book)
+        | Q(Exists(billed), price__price_book=book.base_book_id)
+    )
 
 
 def _refuse_assignment(

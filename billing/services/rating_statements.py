@@ -161,7 +161,7 @@ terms AS MATERIALIZED (
       ORDER BY lower(p.hours) LIMIT 1) posting
 ),
 priced AS MATERIALIZED (
-  SELECT q.*, found.price_id, found.unit_price, b.currency
+  SELECT q.*, found.price_id, found.unit_price, found.base_unit_price, b.currency
     FROM (SELECT DISTINCT t.price_book_id, k.window_start, k.size, k.price_group
             FROM keys k JOIN terms t USING (organization_id, window_start)) q
     JOIN billing_pricebook b ON b.id = q.price_book_id
@@ -169,23 +169,24 @@ priced AS MATERIALIZED (
 ),
 found AS MATERIALIZED (
   SELECT k.organization_id, k.window_start, k.size, k.price_group, t.period_id, t.price_book_id,
-         p.price_id, p.unit_price, p.currency
+         p.price_id, p.unit_price, p.base_unit_price, p.currency
     FROM keys k
     LEFT JOIN terms t USING (organization_id, window_start)
     LEFT JOIN priced p USING (price_book_id, window_start, size, price_group)
 ),
 rated AS MATERIALIZED (
-  SELECT l.*, f.period_id, f.price_book_id, f.price_id, f.unit_price, f.currency
+  SELECT l.*, f.period_id, f.price_book_id, f.price_id, f.unit_price, f.base_unit_price,
+         f.currency
     FROM lacking l JOIN found f USING (organization_id, window_start, size, price_group)
 )"""  # noqa: S608 - Put together from constants only.
 _CHARGE: Final = """
   INSERT INTO billing_charge
     (window_id, window_start, cluster_id, organization_id, project_id, owner, size, price_group,
-     tier, price_id, unit_price, currency, unit_seconds, correction_id,
+     tier, price_id, unit_price, base_unit_price, currency, unit_seconds, correction_id,
      period_id, created_at)
   SELECT r.window_id, r.window_start, r.cluster_id, r.organization_id, r.project_id, r.owner,
-         r.size, r.price_group, 0, r.price_id, r.unit_price, r.currency, r.unit_seconds,
-         r.correction_id, r.period_id, %(at)s
+         r.size, r.price_group, 0, r.price_id, r.unit_price, r.base_unit_price, r.currency,
+         r.unit_seconds, r.correction_id, r.period_id, %(at)s
     FROM rated r
    WHERE r.price_id IS NOT NULL
    ORDER BY r.window_id, r.correction_id, r.project_id, r.owner, r.size, r.price_group"""

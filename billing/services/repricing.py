@@ -205,13 +205,13 @@ _CHARGE_ANEW = f"""
 WITH {MISPRICED},
 made AS (
   SELECT window_id, window_start, cluster_id, project_id, owner, size, price_group, correction_id,
-         price_id, unit_price, currency, -unit_seconds AS unit_seconds
+         price_id, unit_price, base_unit_price, currency, -unit_seconds AS unit_seconds
     FROM mispriced
    UNION ALL
   SELECT window_id, window_start, cluster_id, project_id, owner, size, price_group, correction_id,
-         right_price_id, right_price, right_currency, sum(unit_seconds)::bigint
+         right_price_id, right_price, right_base_price, right_currency, sum(unit_seconds)::bigint
     FROM mispriced
-   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
   HAVING sum(unit_seconds) <> 0
 ),
 hours AS MATERIALIZED (SELECT DISTINCT window_start FROM made),
@@ -226,11 +226,11 @@ posting AS MATERIALIZED (
 )
 INSERT INTO billing_charge
   (window_id, window_start, cluster_id, organization_id, project_id, owner, size, price_group,
-   tier, price_id, unit_price, currency, unit_seconds, correction_id, repricing_id, period_id,
-   created_at)
+   tier, price_id, unit_price, base_unit_price, currency, unit_seconds, correction_id,
+   repricing_id, period_id, created_at)
 SELECT m.window_id, m.window_start, m.cluster_id, %(organization)s, m.project_id, m.owner, m.size,
-       m.price_group, 0, m.price_id, m.unit_price, m.currency, m.unit_seconds, m.correction_id,
-       %(repricing)s, t.period_id, %(at)s
+       m.price_group, 0, m.price_id, m.unit_price, m.base_unit_price, m.currency, m.unit_seconds,
+       m.correction_id, %(repricing)s, t.period_id, %(at)s
   FROM made m JOIN posting t USING (window_start)
  ORDER BY m.window_id, m.correction_id, m.project_id, m.owner, m.size, m.price_group, m.price_id
 """  # noqa: S608 - Put together from constants only.

@@ -106,7 +106,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_truncate",
         "refuses_update",
     ),
-    "billing_pricebook": ("refuses_update",),
+    "billing_pricebook": ("checks_base", "keeps_base", "refuses_update"),
     "billing_pricebookassignment": (
         "counts_changes",
         "keeps_charged",

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from billing.domain.errors import NothingToRepriceError
 from billing.domain.invoicing import compose_lines, total_of
-from billing.models import BillingPeriod, Charge, Invoice, Price
+from billing.models import BillingPeriod, Charge, Invoice, Price, PriceBook, PriceBookAssignment
 from billing.selectors.invoices import charge_sums
 from billing.selectors.verification import check_charges
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from billing.services.pricing import set_price
+from billing.services.pricing import assign_price_book, set_price
 from billing.services.repricing import approve_repricing, reprice_period
 from billing.tasks import tick
 from metering.models import MeteringWindow
@@ -35,6 +35,7 @@ from tests.support.billing.ledger import (
     TICK,
     Ledger,
     Use,
+    make_discount_book,
     make_ledger,
     sealed_window,
 )
@@ -45,7 +46,9 @@ Step = tuple[str, int, int]
 used = st.lists(st.integers(1, 3600), min_size=BOUND_HOURS, max_size=BOUND_HOURS)
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["any price", "exact price", "more", "less", "reprice", "tick", "close"]),
+        st.sampled_from(
+            ["any price", "exact price", "more", "less", "reprice", "tick", "close", "discount"]
+        ),
         st.integers(0, BOUND_HOURS - 1),
         st.integers(1, 900),
     ),
@@ -60,13 +63,14 @@ class Oracle:
         """Begin with what was metered, at 2.00."""
         self.seconds = list(seconds)
         self.prices: dict[str, dict[int, Fraction]] = {"*": {0: Fraction(2)}, SMALL_GROUP: {}}
+        self.factor = Fraction(1)
 
     def price_at(self, hour: int) -> Fraction:
         """Return the price of an hour: the exact one where there is one."""
         for group in (SMALL_GROUP, "*"):
             begins = [begin for begin in self.prices[group] if begin <= hour]
             if begins:
-                return self.prices[group][max(begins)]
+                return self.prices[group][max(begins)] * self.factor
         raise LookupError(hour)
 
     def quantities(self) -> dict[Fraction, int]:
@@ -98,6 +102,8 @@ def run(seconds: list[int], script: list[Step]) -> None:
             add(ledger, oracle, windows[hour], hour, number if what == "more" else -number)
         elif what == "reprice":
             reprice(ledger)
+        elif what == "discount":
+            discount(ledger, oracle, number)
         elif what == "close" and next(numbers) == 0:
             close(ledger)
         else:
@@ -128,6 +134,25 @@ def publish(ledger: Ledger, oracle: Oracle, group: str, hour: int, number: int) 
         at=AT,
     )
     oracle.prices[group][hour] = Fraction(price)
+
+
+def discount(ledger: Ledger, oracle: Oracle, number: int) -> None:
+    """Bill the whole month by a new discount on the book, of tenths of a percent."""
+    base = ledger.book
+    book = make_discount_book(f"discount-{PriceBook.objects.count()}", base, f"{number}e-1")
+    was = PriceBookAssignment.objects.get(
+        organization=ledger.organization, superseded_at__isnull=True
+    )
+    assign_price_book(
+        organization=ledger.organization,
+        price_book=book,
+        valid_from=MONTH_START,
+        replaces=was.pk,
+        reason="Academic.",
+        actor=DORA,
+        at=AT,
+    )
+    oracle.factor = 1 - Fraction(number, 1000)
 
 
 def add(ledger: Ledger, oracle: Oracle, window: MeteringWindow, hour: int, delta: int) -> None:

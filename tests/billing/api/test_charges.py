@@ -78,6 +78,7 @@ def test_a_charge_shows_quantity_and_price_exactly(office: Office) -> None:
 
     assert (row["unit_seconds"], row["unit_hours"]) == (1800, "0.500000")
     assert row["unit_price"] == {"amount": "2.00", "currency": "EUR"}
+    assert row["list_unit_price"] == row["unit_price"]
     assert (row["window_start"], row["line"]) == ("2026-10-01T00:00:00Z", None)
 
 

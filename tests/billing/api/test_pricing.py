@@ -7,8 +7,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from billing.models import Price, PriceBook, PriceBookAssignment
-from tests.support.billing.ledger import make_book, make_price
+from tests.support.billing.ledger import assign, make_book, make_price
 from tests.support.billing.office import Office
+from tests.support.builders import AT, MONTH_START
 from tests.support.tenants.clients import api_client, problem
 
 BOOKS, PRICES, ASSIGNMENTS = (
@@ -166,3 +167,20 @@ def test_a_book_is_read_by_its_id(office: Office) -> None:
     answer = api_client(office.cast.ann).get(f"{BOOKS}{office.book.pk}/")
 
     assert (answer.status_code, answer.json()["slug"]) == (200, "standard")
+
+
+def test_a_discount_book_is_made_and_its_payers_read_its_base(office: Office) -> None:
+    hidden = make_book("hidden")
+    client = api_client(office.cast.dora)
+    body = {"slug": "academic", "name": "Academic", "currency": "EUR", "discount_percent": "20.00"}
+
+    refused = post(client, BOOKS, body)
+    made = post(client, BOOKS, {**body, "base_book": str(hidden.pk)}, key="k2")
+
+    assert (problem(refused)[1], PriceBook.objects.count()) == ("discount_invalid", 3)
+    assert made.status_code == 201
+    assert (made.json()["base_book"], made.json()["discount_percent"]) == (str(hidden.pk), "20.00")
+    PriceBookAssignment.objects.filter(organization=office.cast.acme).update(superseded_at=AT)
+    assign(office.cast.acme, PriceBook.objects.get(slug="academic"), begin_at=MONTH_START)
+    seen = api_client(office.cast.alice).get(BOOKS).json()["results"]
+    assert [book["slug"] for book in seen] == ["academic", "hidden"]

@@ -39,6 +39,8 @@ def test_the_most_specific_price_in_force_is_shown_with_its_key(office: Office) 
     assert len({answer["price"]["sku_price_id"] for answer in answers}) == 3
     assert answers[0]["considered"] == ["H100/1g.10gb", "H100/*", "*"]
     assert {answer["missing"] for answer in answers} == {None}
+    assert answers[2]["unit_price"] == {"amount": "4.00", "currency": "EUR"}
+    assert answers[2]["list_unit_price"] == {"amount": "4.00", "currency": "EUR"}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,7 @@ def test_without_a_price_it_says_what_is_missing(
     answer = ask(api_client(office.cast.ann), office, **query).json()
 
     assert (answer["price"], answer["missing"]) == (None, missing)
+    assert (answer["unit_price"], answer["list_unit_price"]) == (None, None)
     assert (answer["assignment"] is None) == (missing == "no_price_book")
 
 

@@ -8,10 +8,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from billing.domain.money import Money
-from billing.models import PriceBook
+from billing.models import PriceBook, PriceBookAssignment
 from billing.selectors.waste import SavingTotal, WasteMoney, money_of, saving_totals, with_money
 from metering.models import WasteFinding
-from tests.support.billing.ledger import assign, make_book, make_price
+from tenants.models import Organization
+from tests.support.billing.ledger import assign, make_book, make_discount_book, make_price
 from tests.support.billing.wasteful import find
 from tests.support.builders import AT, MONTH_START
 from tests.support.metering.waste_world import WasteWorld, make_waste_world
@@ -107,6 +108,16 @@ def test_most_money_stands_first_and_no_price_last(world: WasteWorld) -> None:
     assert [name for name, _ in reported()] == ["eight", "one", "nowhere-to-go", "unpriced"]
     assert reported()[2][1] == WasteMoney(lost=None, monthly=None)
     assert reported()[3][1] == WasteMoney(lost=None, monthly=None)
+
+
+def test_a_discount_book_saves_less(world: WasteWorld) -> None:
+    standard = PriceBook.objects.get(slug="standard")
+    book = make_discount_book("academic", standard)
+    PriceBookAssignment.objects.update(superseded_at=AT)
+    assign(Organization.objects.get(slug="acme"), book)
+    find(world, price_group="A100/whole")
+
+    assert reported()[0][1].lost == eur("6.40")
 
 
 def test_only_prices_in_force_count(world: WasteWorld) -> None:

@@ -1,7 +1,7 @@
 """The one SQL statement charges what the reference in plain Python charges, book by book."""
 
 from collections import Counter
-from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from billing.domain.price_book import PriceSpan
 from billing.domain.rating import BookSpan, ChargeKey, Missing, MissingKey, UsageFact, rate_usage
-from billing.models import AccrualException, AccruedUsage, Charge, Price
+from billing.models import AccrualException, AccruedUsage, Charge, Price, PriceBookAssignment
 from billing.services.accrual import accrue_windows
 from metering.models import MeteringWindow
 from tests.support.billing.ledger import (
@@ -22,6 +22,7 @@ from tests.support.billing.ledger import (
     add_usage,
     assign,
     make_book,
+    make_discount_book,
     make_price,
     make_window,
     seal,
@@ -59,16 +60,26 @@ price_starts = st.dictionaries(
 )
 
 
-def ledger_for(prices: dict[tuple[str, str], list[int]], book_from: int) -> dict[str, Ledger]:
-    ledgers = {}
+def ledger_for(
+    prices: dict[tuple[str, str], list[int]],
+    book_from: int,
+    discounted_keys: set[tuple[str, str]] | None,
+) -> dict[str, Ledger]:
+    """Return two ledgers; Umbrella's book is a discount on Acme's if it has keys of its own."""
+    ledgers: dict[str, Ledger] = {}
     for slug, begin in (("acme", 0), ("umbrella", book_from)):
         organization = make_organization(slug)
         project = make_project(organization)
         cluster = make_cluster(f"of-{slug}")
         bind(cluster, "ns", project)
         book = make_book(slug)
+        if discounted_keys is not None and slug == "umbrella":
+            book = make_discount_book("umbrella-discount", ledgers["acme"].book, "12.5")
+        own = None if book.base_book is None else discounted_keys
         assign(organization, book, begin_at=MONTH_START + begin * HOUR)
         for (size, group), starts in prices.items():
+            if own is not None and (size, group) not in own:
+                continue
             for start, end in zip(starts, [*starts[1:], None], strict=True):
                 make_price(
                     book,
@@ -81,7 +92,7 @@ def ledger_for(prices: dict[tuple[str, str], list[int]], book_from: int) -> dict
     return ledgers
 
 
-def expected(facts: list[UsageFact], book_from: int) -> tuple[dict[Any, int], dict[Any, int]]:
+def expected(facts: list[UsageFact]) -> tuple[dict[Any, int], dict[Any, int]]:
     prices = [
         PriceSpan(
             id=str(p.pk),
@@ -95,11 +106,25 @@ def expected(facts: list[UsageFact], book_from: int) -> tuple[dict[Any, int], di
         for p in Price.objects.select_related("price_book")
     ]
     books = [
-        BookSpan("acme", "acme", MONTH_START, None),
-        BookSpan("umbrella", "umbrella", MONTH_START + timedelta(hours=book_from), None),
+        BookSpan(
+            a.organization.slug,
+            a.price_book.slug,
+            a.valid.lower,
+            None,
+            base_book=None if a.price_book.base_book is None else a.price_book.base_book.slug,
+        )
+        for a in PriceBookAssignment.objects.select_related("organization", "price_book__base_book")
     ]
     rating = rate_usage(facts, books=books, prices=prices)
     return rating.charged, rating.unpriced
+
+
+def assert_discounted() -> None:
+    """Compare each charge with its price, less the discount where it is of the base book."""
+    for charge in Charge.objects.select_related("price__price_book", "organization"):
+        is_own = charge.price.price_book.slug.startswith(charge.organization.slug)
+        price = charge.price.unit_price
+        assert charge.unit_price == (price if is_own else price * Decimal("0.875"))
 
 
 def sums_by_window(
@@ -119,14 +144,21 @@ def sums_by_window(
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(used=uses, prices=price_starts, book_from=hours)
+@given(
+    used=uses,
+    prices=price_starts,
+    book_from=hours,
+    own=st.none()
+    | st.sets(st.tuples(st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*"]))),
+)
 def test_the_statement_charges_what_the_reference_charges(
     used: list[tuple[int, str, str, str, str, int]],
     prices: dict[tuple[str, str], list[int]],
     book_from: int,
+    own: set[tuple[str, str]] | None,
 ) -> None:
     with transaction.atomic():
-        ledgers = ledger_for(prices, book_from)
+        ledgers = ledger_for(prices, book_from, own)
         windows: dict[tuple[str, int], MeteringWindow] = {}
         facts = []
         for hour, slug, owner, size, group, seconds in used:
@@ -147,12 +179,12 @@ def test_the_statement_charges_what_the_reference_charges(
                 )
             )
         for key, window in windows.items():
-            own = [u for u in used if (u[1], u[0]) == key]
+            held = [u for u in used if (u[1], u[0]) == key]
             add_usage(
                 window,
                 [
                     Use(ledgers[u[1]].llm, u[5], owner=u[2], size=u[3], price_group=u[4])
-                    for u in own
+                    for u in held
                 ],
             )
             seal(window)
@@ -171,7 +203,8 @@ def test_the_statement_charges_what_the_reference_charges(
             ): e.unit_seconds
             for e in AccrualException.objects.all()
         }
-        assert (charges, missing) == expected(facts, book_from)
+        assert (charges, missing) == expected(facts)
+        assert_discounted()
         stored = {
             row.window_id: (row.charged_unit_seconds, row.unpriced_unit_seconds)
             for row in AccruedUsage.objects.all()

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -67,7 +68,7 @@ def test_a_price_book_is_made_empty_and_reported_to_the_audit_trail() -> None:
     ],
 )
 def test_a_price_book_that_cannot_be_is_refused(
-    fields: dict[str, str], refusal: type[DomainError]
+    fields: dict[str, Any], refusal: type[DomainError]
 ) -> None:
     make_book("standard")
 

@@ -82,6 +82,18 @@ def make_book(slug: str = "standard", currency: str = "EUR") -> PriceBook:
     return PriceBook.objects.create(slug=slug, name=slug, currency=currency, created_at=AT)
 
 
+def make_discount_book(slug: str, base: PriceBook, percent: str = "20") -> PriceBook:
+    """Return a book without prices of its own."""
+    return PriceBook.objects.create(
+        slug=slug,
+        name=slug,
+        currency=base.currency,
+        base_book=base,
+        discount_percent=Decimal(percent),
+        created_at=AT,
+    )
+
+
 def make_price(
     book: PriceBook,
     unit_price: str = "2.00",
