@@ -24,7 +24,7 @@ from billing.selectors.pending import (
     pending_windows,
     unpriced_extents,
 )
-from billing.selectors.undrafted import stale_drafts, undrafted_periods
+from billing.selectors.months import stale_drafts, undrafted_periods
 from billing.services.accrual import AccrualResult, accrue_corrections, accrue_windows
 from billing.services.closing import close_nil_period
 from billing.services.invoicing import draft_invoice

@@ -30,7 +30,7 @@ from billing.domain.errors import PeriodLabelInvalidError
 from billing.domain.money import round_money
 from billing.domain.month_board import MonthFacts, MonthStep, step_of, to_finalize, to_review
 from billing.domain.period import Month
-from billing.selectors.month_board import month_board, month_labels
+from billing.selectors.months import month_board, month_labels
 from billing.services.closing import review_period
 from billing.services.finalizing import finalize_invoice
 from tenants.admin.base import LedgerAdmin, actor_of_request

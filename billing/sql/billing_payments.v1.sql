@@ -46,8 +46,8 @@ BEGIN
                       WHERE r.origin_id = p.id)
          < (SELECT sum(a.amount) FROM billing_paymentallocation a WHERE a.payment_id = p.id) THEN
       'it is more than is left of the payment'
-    WHEN NEW.amount > 0 AND d.total
-         + (SELECT coalesce(sum(n.total), 0) FROM billing_invoice n
+    WHEN NEW.amount > 0 AND d.total + d.tax_total
+         + (SELECT coalesce(sum(n.total + n.tax_total), 0) FROM billing_invoice n
              WHERE n.corrects_id = d.id AND n.state = 'final')
          < (SELECT sum(a.amount) FROM billing_paymentallocation a WHERE a.document_id = d.id) THEN
       'it is more than the document leaves open'

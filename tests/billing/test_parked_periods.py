@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.domain.errors import AmountTooLargeError
 from billing.models import BillingPeriod, Invoice
-from billing.selectors.undrafted import undrafted_periods
+from billing.selectors.months import undrafted_periods
 from billing.services.invoicing import draft_invoice
 from billing.tasks import ACTOR, settle_periods, tick
 from tenants.models import Organization

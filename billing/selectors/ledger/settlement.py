@@ -27,9 +27,9 @@ from billing.domain.ledger.status import PaymentStatus
 from billing.models import Invoice, Payment, PaymentAllocation
 
 NET: Final = "i.total"
-TAX: Final = "0::numeric"
+TAX: Final = "i.tax_total"
 """Net amount and tax of a row `i` of invoices in SQL; `GROSS` is both."""
-GROSS: Final = F("total")
+GROSS: Final = F("total") + F("tax_total")
 _AMOUNT: Final = DecimalField(max_digits=20, decimal_places=4)
 _ZERO: Final = Value(Decimal(0), output_field=_AMOUNT)
 

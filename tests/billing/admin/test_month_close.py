@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from billing.models import BillingPeriod, Invoice
-from billing.selectors.month_board import month_board
+from billing.selectors.months import month_board
 from billing.services.closing import review_period
 from metering.models import MeteringException, MeteringWindow
 from tenants.domain.actors import Actor, ActorKind

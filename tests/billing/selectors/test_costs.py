@@ -14,7 +14,7 @@ from billing.selectors.costs import (
     unpriced_use,
 )
 from billing.selectors.invoices import invoices_of_month, latest_invoices
-from billing.selectors.undrafted import undrafted_periods
+from billing.selectors.months import undrafted_periods
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from tests.support.billing.ledger import (

@@ -24,7 +24,7 @@ KEY = [
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0014_charge_parents")]
+    dependencies = [("billing", "0021_journal_batches")]
 
     operations = [
         migrations.AddField(

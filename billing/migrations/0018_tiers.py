@@ -9,7 +9,7 @@ from tenants.migrations._sql import install
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("billing", "0015_taxes"),
+        ("billing", "0017_taxes"),
         ("tenants", "0002_functions"),
     ]
 

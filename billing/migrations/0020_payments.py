@@ -9,7 +9,7 @@ from tenants.migrations._sql import install
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("billing", "0015_journal"),
+        ("billing", "0019_journal"),
         ("tenants", "0003_triggers"),
     ]
 

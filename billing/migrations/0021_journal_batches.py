@@ -9,7 +9,7 @@ from tenants.migrations._sql import install
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("billing", "0016_payments"),
+        ("billing", "0020_payments"),
     ]
 
     operations = [

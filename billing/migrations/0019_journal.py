@@ -9,7 +9,7 @@ from tenants.migrations._sql import install
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("billing", "0014_charge_parents"),
+        ("billing", "0018_tiers"),
         ("tenants", "0003_triggers"),
     ]
 
