@@ -18,13 +18,13 @@ from django.db import OperationalError
 
 from billing.domain.document import InvoiceTerms
 from billing.domain.errors import PeriodNotReadyError
+from billing.selectors.months import stale_drafts, undrafted_periods
 from billing.selectors.pending import (
     PendingWindow,
     pending_correction_ids,
     pending_windows,
     unpriced_extents,
 )
-from billing.selectors.months import stale_drafts, undrafted_periods
 from billing.services.accrual import AccrualResult, accrue_corrections, accrue_windows
 from billing.services.closing import close_nil_period
 from billing.services.invoicing import draft_invoice

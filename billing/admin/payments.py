@@ -16,7 +16,8 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from billing.access import READ_INVOICE, READ_JOURNAL, WRITE_PAYMENT
 from billing.adapters.bank_files import READERS
-from billing.domain.document import amount_text, number_text
+from billing.domain.document import amount_text
+from billing.domain.document_text import number_text
 from billing.domain.money import Money
 from billing.models import JournalEntry, Payment
 from billing.selectors.ledger.settlement import find_documents, with_free_amount
