@@ -46,7 +46,6 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "comes_unbilled",
         "has_price",
         "is_repriced",
-        "keeps_repricing",
         "refuses_delete",
         "refuses_truncate",
         "refuses_update",
