@@ -29,6 +29,7 @@ from billing.domain.errors import CreditInvalidError
 from billing.domain.invoicing import InvoiceKind, InvoiceState
 from billing.domain.money import Money
 from billing.models import Invoice
+from billing.selectors.invoices import others_of_run
 from billing.services.crediting import draft_credit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
@@ -261,7 +262,6 @@ def _corrections(invoice: Invoice) -> dict[str, Any]:
     """Return what a page shows of credit notes: those of the invoice, and its own run's."""
     is_final = invoice.state == InvoiceState.FINAL.value
     is_invoice = invoice.kind == InvoiceKind.INVOICE.value
-    run = Invoice.objects.filter(period=invoice.period_id, run=invoice.run).exclude(pk=invoice.pk)
     return {
         "is_first_run": invoice.run == 1,
         "can_be_credited": is_final and is_invoice and invoice.corrects_id is None,
@@ -270,7 +270,7 @@ def _corrections(invoice: Invoice) -> dict[str, Any]:
             for line in invoice.lines.select_related("project").order_by("position")
         ],
         "credit_notes": list(invoice.credit_notes.select_related("period").order_by("run")),
-        "others_of_run": list(run.select_related("period")) if invoice.run > 1 else [],
+        "others_of_run": list(others_of_run(invoice)) if invoice.run > 1 else [],
     }
 
 

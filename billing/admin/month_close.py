@@ -57,7 +57,7 @@ class Shortfall:
 
 
 @dataclass(frozen=True)
-class BoardRow:
+class MonthRow:
     """One organization's month as shown."""
 
     month: MonthFacts
@@ -218,7 +218,7 @@ def _counts(months: Iterable[MonthFacts], *, at: datetime) -> list[tuple[str, in
     return [(step.value, counts[step]) for step in MonthStep if counts[step]]
 
 
-def _row(month: MonthFacts, *, at: datetime) -> BoardRow:
+def _row(month: MonthFacts, *, at: datetime) -> MonthRow:
     step = step_of(month, at=at)
     change, sign = month.change, ""
     if change is not None and change > 0:
@@ -226,7 +226,7 @@ def _row(month: MonthFacts, *, at: datetime) -> BoardRow:
     page = reverse("admin:billing_billingperiod_change", args=[month.period_id])
     if month.invoice_id is not None:
         page = reverse("admin:billing_invoice_change", args=[month.invoice_id])
-    return BoardRow(
+    return MonthRow(
         month=month,
         step=step,
         step_class=_CLASSES.get(step, ""),
@@ -238,7 +238,7 @@ def _row(month: MonthFacts, *, at: datetime) -> BoardRow:
     )
 
 
-def _needed_first(row: BoardRow) -> tuple[int, str]:
+def _needed_first(row: MonthRow) -> tuple[int, str]:
     """Return the order of rows: what a person has to settle comes first, what is closed last."""
     order = (
         MonthStep.RESOLVE,

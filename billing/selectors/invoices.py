@@ -65,6 +65,12 @@ def _fact(invoice: Invoice) -> InvoiceFact:
     )
 
 
+def others_of_run(invoice: Invoice) -> QuerySet[Invoice]:
+    """Return the other documents of an invoice's billing run, with their periods."""
+    run = Invoice.objects.filter(period=invoice.period_id, run=invoice.run)
+    return run.exclude(pk=invoice.pk).select_related("period")
+
+
 def usual_totals(
     organization_ids: Iterable[UUID], *, label: str
 ) -> dict[tuple[UUID, str], Decimal]:

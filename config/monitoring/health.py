@@ -63,12 +63,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_invoiceline": ("keeps_final", "refuses_truncate"),
     "billing_accountingmonth": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_batchedentry": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_journalbatch": (
-        "is_next",
-        "refuses_delete",
-        "refuses_truncate",
-        "refuses_update",
-    ),
+    "billing_journalbatch": ("is_next", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_journalentry": (
         "is_balanced",
         "month_is_open",
@@ -78,12 +73,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     ),
     "billing_duedate": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_payment": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_paymentallocation": (
-        "fits",
-        "refuses_delete",
-        "refuses_truncate",
-        "refuses_update",
-    ),
+    "billing_paymentallocation": ("fits", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_posting": ("is_balanced", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_price": (
         "counts_changes",

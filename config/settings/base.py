@@ -102,22 +102,15 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "SESSION_COOKIE_AGE": env.SESSION_IDLE_SECONDS,
         "SESSION_MAX_SECONDS": env.SESSION_MAX_SECONDS,
         "LOGGING": logging_settings(level=env.LOG_LEVEL, form=env.LOG_FORMAT),
-        "USAGE_SOURCE": {
-            "BACKEND": _backend(env, "USAGE_SOURCE"),
-            "OPTIONS": env.USAGE_SOURCE_OPTIONS,
-        },
-        "CLUSTER_WATCH": {
-            "BACKEND": _backend(env, "CLUSTER_WATCH"),
-            "OPTIONS": env.CLUSTER_WATCH_OPTIONS,
-        },
+        "USAGE_SOURCE": _chosen(env, "USAGE_SOURCE", env.USAGE_SOURCE_OPTIONS),
+        "CLUSTER_WATCH": _chosen(env, "CLUSTER_WATCH", env.CLUSTER_WATCH_OPTIONS),
         "WATCH_HEARTBEAT_SECONDS": env.WATCH_HEARTBEAT_SECONDS,
         "WATCH_LEASE_SECONDS": env.WATCH_LEASE_SECONDS,
         "WATCH_RELIST_SECONDS": env.WATCH_RELIST_SECONDS,
-        "QUOTA_ENFORCER": {
-            "BACKEND": _backend(env, "QUOTA_ENFORCER"),
-            "OPTIONS": {"burst_classes": list(env.BURST_PRIORITY_CLASSES)},
-        },
-        "WORKLOAD_EVICTOR": {"BACKEND": _backend(env, "WORKLOAD_EVICTOR"), "OPTIONS": {}},
+        "QUOTA_ENFORCER": _chosen(
+            env, "QUOTA_ENFORCER", {"burst_classes": list(env.BURST_PRIORITY_CLASSES)}
+        ),
+        "WORKLOAD_EVICTOR": _chosen(env, "WORKLOAD_EVICTOR", {}),
         "PREEMPTION_GRACE_SECONDS": env.PREEMPTION_GRACE_SECONDS,
         "PREEMPTION_AFTER_SECONDS": env.PREEMPTION_AFTER_SECONDS,
         "BURST_PRIORITY_CLASSES": list(env.BURST_PRIORITY_CLASSES),
@@ -175,6 +168,10 @@ def _backend(env: Environment, variable: str) -> str:
     if chosen == "simulated":
         return env.SIMULATED[variable]
     return BACKENDS[variable][chosen]
+
+
+def _chosen(env: Environment, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    return {"BACKEND": _backend(env, name), "OPTIONS": options}
 
 
 def _password_validators(breached_passwords: Path | None) -> list[dict[str, Any]]:

@@ -360,10 +360,7 @@ def _methods(pattern: URLPattern) -> list[str]:
 
 
 def _plain(route: str) -> str:
-    path = route.removeprefix(PREFIX)
-    for kind in ("uuid", "int"):
-        path = path.replace(f"<{kind}:pk>", "pk")
-    return path
+    return route.removeprefix(PREFIX).replace("<uuid:pk>", "pk").replace("<int:pk>", "pk")
 
 
 def _filled(value: object, known: dict[str, Any]) -> object:
