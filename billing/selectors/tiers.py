@@ -102,6 +102,7 @@ def _key(row: dict[str, Any]) -> TierKey:
     return TierKey(row["schedule"], row["span"], row["band"], row["project"])
 
 
+# The arrays have lines read by their invoice also where nested loops are ruled out.
 _FACTS = """
 WITH schedules AS MATERIALIZED (
   SELECT s.* FROM billing_tierschedule s
@@ -113,7 +114,9 @@ WITH schedules AS MATERIALIZED (
            SELECT l.tier_schedule_id
              FROM billing_invoice i
              JOIN billing_invoiceline l ON l.invoice_id = i.id AND l.kind = 'tier'
-            WHERE i.organization_id = %(organization)s)
+            WHERE i.organization_id = %(organization)s
+              AND l.invoice_id = ANY (ARRAY(
+                SELECT id FROM billing_invoice WHERE organization_id = %(organization)s)))
 ),
 months AS MATERIALIZED (
   SELECT p.id, p.label, upper(p.hours) - interval '1 hour' AS last_hour
@@ -134,12 +137,14 @@ used AS MATERIALIZED (
     FROM documents d
     JOIN billing_invoiceline l ON l.invoice_id = d.id AND l.kind = 'usage'
     JOIN months m ON m.id = coalesce(l.service_period_id, d.period_id)
+   WHERE l.invoice_id = ANY (ARRAY(SELECT id FROM documents))
    GROUP BY l.project_id, l.size, l.price_group, l.unit_price, m.label, d.is_own
 ),
 billed AS MATERIALIZED (
   SELECT l.tier_schedule_id::text AS schedule, l.tier_span AS span, l.tier_band AS band,
          l.project_id::text AS project, d.is_own, sum(l.amount)::text AS amount
     FROM documents d JOIN billing_invoiceline l ON l.invoice_id = d.id AND l.kind = 'tier'
+   WHERE l.invoice_id = ANY (ARRAY(SELECT id FROM documents))
    GROUP BY l.tier_schedule_id, l.tier_span, l.tier_band, l.project_id, d.is_own
 )
 SELECT

@@ -1,11 +1,12 @@
 """What becomes final is posted: journal entry, due date, and credit of a standing credit note."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import connection, transaction
 
+from billing.domain.invoicing import InvoiceKind
 from billing.models import Invoice
 from billing.selectors.ledger.settlement import NET, TAX
 from billing.selectors.locks import share_accounting_months
@@ -30,7 +31,9 @@ def post_document(document: Invoice, *, payment_days: int, actor: Actor, at: dat
         at: When.
     """
     share_accounting_months()
-    _post({"document": document.pk, "payment_days": payment_days}, actor=actor, at=at)
+    if document.kind == InvoiceKind.CREDIT_NOTE.value and document.corrects_id is None:
+        _credit([document.pk], actor=actor, at=at)
+    _post([document.pk], payment_days=payment_days, actor=actor, at=at)
     if document.corrects_id is not None:
         release_above_open(document.corrects_id, actor=actor, at=at)
 
@@ -42,7 +45,11 @@ def post_missing_documents(*, payment_days: int, actor: Actor, at: datetime) -> 
     """
     with transaction.atomic():
         share_accounting_months()
-        posted = _post({"document": None, "payment_days": payment_days}, actor=actor, at=at)
+        with connection.cursor() as cursor:
+            cursor.execute(_MISSING, {"most": DOCUMENTS_MAX})
+            missing = [document_id for (document_id,) in cursor.fetchall()]
+        _credit(missing, actor=actor, at=at)
+        posted = _post(missing, payment_days=payment_days, actor=actor, at=at)
         if posted:
             record(
                 actor=actor,
@@ -55,23 +62,29 @@ def post_missing_documents(*, payment_days: int, actor: Actor, at: datetime) -> 
     return posted
 
 
-def _post(values: Mapping[str, Any], *, actor: Actor, at: datetime) -> int:
+def _credit(document_ids: list[UUID], *, actor: Actor, at: datetime) -> None:
+    """Record what standing credit notes give back as payments, which settle other invoices."""
     with connection.cursor() as cursor:
-        cursor.execute(_DUE_DATES, {**values, "most": DOCUMENTS_MAX})
-        cursor.execute(_CREDITS, {**values, "actor": actor.label, "at": at, "most": DOCUMENTS_MAX})
-    return post_events(_DOCUMENTS, {**values, "most": DOCUMENTS_MAX}, actor=actor, at=at)
+        cursor.execute(_CREDITS, {"documents": document_ids, "actor": actor.label, "at": at})
 
 
-_FINAL: Final = "i.state = 'final' AND (%(document)s::uuid IS NULL OR i.id = %(document)s::uuid)"
+def _post(document_ids: list[UUID], *, payment_days: int, actor: Actor, at: datetime) -> int:
+    values: dict[str, Any] = {"documents": document_ids, "payment_days": payment_days}
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE_DATES, values)
+    return post_events(_DOCUMENTS, values, actor=actor, at=at)
+
+
+_FINAL: Final = "i.state = 'final' AND i.id = ANY (%(documents)s)"
 _ISSUED_ON: Final = "(i.finalized_at AT TIME ZONE 'UTC')::date"
 _STANDS_ALONE: Final = "i.kind = 'credit_note' AND i.corrects_id IS NULL"
+# OFFSET 0 has each row looked up by its key also where nested loops are ruled out.
 _DUE_DATES: Final = f"""
 INSERT INTO billing_duedate (document_id, due_on, payment_days)
 SELECT i.id, {_ISSUED_ON} + %(payment_days)s::int, %(payment_days)s
   FROM billing_invoice i
  WHERE {_FINAL} AND i.kind = 'invoice'
-   AND NOT EXISTS (SELECT FROM billing_duedate d WHERE d.document_id = i.id)
- LIMIT %(most)s
+   AND NOT EXISTS (SELECT FROM billing_duedate d WHERE d.document_id = i.id OFFSET 0)
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - Put together from constants only.
 _CREDITS: Final = f"""
@@ -83,8 +96,7 @@ SELECT gen_random_uuid(), 'credit_note', 'credit note', i.document ->> 'referenc
        %(actor)s, %(at)s
   FROM billing_invoice i
  WHERE {_FINAL} AND {_STANDS_ALONE} AND {NET} + {TAX} < 0
-   AND NOT EXISTS (SELECT FROM billing_payment p WHERE p.document_id = i.id)
- LIMIT %(most)s
+   AND NOT EXISTS (SELECT FROM billing_payment p WHERE p.document_id = i.id OFFSET 0)
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - As above.
 # A credit note that corrects no invoice is owed to the customer.
@@ -94,9 +106,19 @@ SELECT i.kind AS event, 'document:' || i.id AS source_key, i.organization_id, i.
   FROM (SELECT * FROM billing_invoice i
          WHERE {_FINAL} AND ({NET}, {TAX}) <> (0, 0)
            AND NOT EXISTS (SELECT FROM billing_journalentry e
-                            WHERE e.source_key = 'document:' || i.id)
-         LIMIT %(most)s) i
+                            WHERE e.source_key = 'document:' || i.id OFFSET 0)) i
  CROSS JOIN LATERAL (VALUES
    (CASE WHEN {_STANDS_ALONE} THEN 'customer_credit' ELSE 'receivables' END, {NET} + {TAX}),
    ('revenue', -({NET})), ('tax_payable', -({TAX}))) AS p(account, amount)
+"""  # noqa: S608 - As above.
+_MISSING: Final = f"""
+SELECT i.id FROM billing_invoice i
+ WHERE i.state = 'final' AND (
+       ({NET}, {TAX}) <> (0, 0) AND NOT EXISTS (
+         SELECT FROM billing_journalentry e WHERE e.source_key = 'document:' || i.id)
+    OR i.kind = 'invoice' AND NOT EXISTS (
+         SELECT FROM billing_duedate d WHERE d.document_id = i.id)
+    OR {_STANDS_ALONE} AND {NET} + {TAX} < 0 AND NOT EXISTS (
+         SELECT FROM billing_payment p WHERE p.document_id = i.id))
+ ORDER BY i.id LIMIT %(most)s
 """  # noqa: S608 - As above.

@@ -12,6 +12,7 @@ from django.db import connection
 from billing.models import BillingPeriod
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
+from billing.services.tiers import publish_tiers
 from tests.support.billing.ledger import (
     BOUND_HOURS,
     DORA,
@@ -23,6 +24,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.terms import make_rule
 from tests.support.builders import AT, MONTH_END
 
 pytestmark = pytest.mark.django_db
@@ -33,8 +35,13 @@ OWN_TABLES: Final = (
     "billing_accruedcorrection",
     "billing_accruedusage",
     "billing_charge",
+    "billing_duedate",
     "billing_invoice",
     "billing_invoiceline",
+    "billing_journalentry",
+    "billing_payment",
+    "billing_paymentallocation",
+    "billing_posting",
     "metering_usagecorrection",
 )
 """They grow with organizations, and each row belongs to one."""
@@ -51,10 +58,14 @@ class Reads:
         self.rows: dict[str, int] = {}
 
     def __call__(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:  # noqa: ANN401 - Django's wrapper.
-        if str(sql).lstrip().startswith(("SELECT", "WITH")) and "set_config" not in str(sql):
+        text = str(sql).lstrip()
+        is_plain = "set_config" in text or (text.startswith("INSERT") and "SELECT" not in text)
+        if text.startswith(("SELECT", "WITH", "INSERT")) and not is_plain:
             with context["connection"].connection.cursor() as cursor:
-                cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", params)
+                cursor.execute("SAVEPOINT explained")
+                cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", params)
                 (plan,) = cursor.fetchone()
+                cursor.execute("ROLLBACK TO SAVEPOINT explained")
             self.add(json.loads(plan)[0]["Plan"] if isinstance(plan, str) else plan[0]["Plan"])
         return execute(sql, params, many, context)
 
@@ -86,6 +97,8 @@ def reading() -> Iterator[dict[str, int]]:
 
 def test_a_month_is_closed_without_reading_the_rows_of_others() -> None:
     ledgers = [make_ledger(f"lab-{n:02d}", bound_hours=BOUND_HOURS) for n in range(OTHERS + 1)]
+    for ledger in ledgers:
+        publish_tiers(price_book=ledger.book, rule=make_rule(), actor=DORA, at=AT)
     uses = [Use(ledger.llm, owner=f"user-{n}") for ledger in ledgers for n in range(3)]
     sealed_window(ledgers[0].cluster, uses)
     seal_rest_of_month(ledgers[0].cluster, hours=BOUND_HOURS)
@@ -104,5 +117,6 @@ def test_a_month_is_closed_without_reading_the_rows_of_others() -> None:
         finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=NOVEMBER_OVER)
 
     assert drafting["billing_charge"] == finalizing["billing_charge"] == 3
+    assert (drafting.pop("billing_invoiceline"), finalizing.pop("billing_invoiceline")) == (2, 4)
     assert max(drafting.values()) <= 3
     assert max(finalizing.values()) <= 3
