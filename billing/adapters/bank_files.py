@@ -5,9 +5,10 @@ An XML file with a document type or entity is refused before it is parsed, so th
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Final, TypeVar
 from xml.etree import ElementTree as ET
 
@@ -65,16 +66,24 @@ def read_camt053(content: bytes) -> BankFile:
     statements = root.findall("./{*}BkToCstmrStmt/{*}Stmt")
     if not statements:
         raise BankFileInvalidError("The file has no statement.", field="file")
-    rows: list[tuple[int, tuple[ET.Element, ET.Element, ET.Element]]] = []
+    rows: list[tuple[int, CamtRow]] = []
     number = 0
     for statement in statements:
         for entry in statement.findall("./{*}Ntry"):
             number += 1
-            if _at(entry, "CdtDbtInd") == "CRDT" or _at(entry, "RvslInd") == "true":
+            if _at(entry, "CdtDbtInd") == "CRDT" or _at(entry, "RvslInd") in TRUE:
                 details = entry.findall("./{*}NtryDtls/{*}TxDtls") or [entry]
-                rows += [(number, (statement, entry, detail)) for detail in details]
+                is_alone = len(details) == 1
+                rows += [(number, (statement, entry, detail, is_alone)) for detail in details]
     return _read(rows, _camt_row)
 
+
+CamtRow = tuple[ET.Element, ET.Element, ET.Element, bool]
+"""Statement, entry, transaction, and whether it is the entry's only one."""
+TRUE: Final = frozenset({"true", "1"})
+NO_REFERENCE: Final = frozenset({"", "NONREF", "NOTPROVIDED"})
+"""What banks write where they have none. NtryRef counts entries of one statement, no more."""
+_AMOUNT: Final = re.compile(r"[+-]?[0-9]{1,16}(\.[0-9]{1,5})?")
 
 READERS: Final[Mapping[str, Callable[[bytes], BankFile]]] = {
     "camt053": read_camt053,
@@ -120,18 +129,17 @@ def _csv_row(row: dict[str, str | None], line: int) -> BankRow:
     )
 
 
-def _camt_row(row: tuple[ET.Element, ET.Element, ET.Element], line: int) -> BankRow:
-    statement, entry, detail = row
-    if _at(entry, "RvslInd") == "true":
+def _camt_row(row: CamtRow, line: int) -> BankRow:
+    statement, entry, detail, is_alone = row
+    if _at(entry, "RvslInd") in TRUE:
         raise RowError("The entry is a reversal: reverse the payment itself.")
     if (_at(entry, "Sts/{*}Cd") or _at(entry, "Sts")) != "BOOK":
         raise RowError("The entry is not booked.")
-    siblings = len(entry.findall("./{*}NtryDtls/{*}TxDtls"))
-    amount = _amount_of(entry, detail, is_alone=siblings <= 1)
+    amount = _amount_of(entry, detail, is_alone=is_alone)
     reference = _at(detail, "Refs/{*}AcctSvcrRef")
-    if not reference and siblings <= 1:
-        reference = _at(entry, "AcctSvcrRef") or _at(entry, "NtryRef")
-    if not reference:
+    if not reference and is_alone:
+        reference = _at(entry, "AcctSvcrRef")
+    if reference.upper() in NO_REFERENCE:
         raise RowError("The bank's reference is missing.")
     return BankRow(
         bank_account=_at(statement, "Acct/{*}Id/{*}IBAN")
@@ -166,13 +174,9 @@ def _all(element: ET.Element, path: str) -> Iterator[str]:
 
 
 def _amount(text: str) -> Decimal:
-    try:
-        amount = Decimal(text)
-    except InvalidOperation as error:
-        raise RowError(f'Not an amount with a point: "{text[:40]}".') from error
-    if not amount.is_finite():
-        raise RowError("The amount is not finite.")
-    return amount
+    if _AMOUNT.fullmatch(text) is None:
+        raise RowError(f'Not an amount with a point: "{text[:40]}".')
+    return Decimal(text)
 
 
 def _date(text: str) -> date:

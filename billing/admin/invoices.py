@@ -40,6 +40,8 @@ from tenants.domain.refusals import PreconditionRequiredError
 
 LIST = "admin:billing_invoice_changelist"
 PAGE = "admin:billing_invoice_change"
+DIGITS_MAX = 20
+"""As many as an amount is stored with."""
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 
@@ -289,7 +291,7 @@ def _amounts(request: HttpRequest) -> dict[UUID, Decimal]:
         amounts = {UUID(line): Decimal(text) for line, text in typed.items()}
     except (ValueError, InvalidOperation) as error:
         raise CreditInvalidError("An amount is no number.", field="lines") from error
-    if any(not amount.is_finite() for amount in amounts.values()):
+    if any(not amount.is_finite() or amount.adjusted() > DIGITS_MAX for amount in amounts.values()):
         raise CreditInvalidError("An amount is no number.", field="lines")
     return amounts
 

@@ -4,8 +4,9 @@ A step works through its months for SLICE_SECONDS, one transaction each, so that
 other month; the page then shows how far it came, and continues behind the last one.
 """
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -13,6 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import Final
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.conf import settings
 from django.db import OperationalError
@@ -42,6 +44,9 @@ from tenants.domain.identity.roles import RoleScope
 SLICE_SECONDS: Final = 15
 """A web server gives up on a request after 30 s."""
 BUSY: Final = "The database was busy with this month. Start the step again."
+_SEEN: Final = re.compile(
+    r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}):([0-9]{1,9})"
+)
 _CLASSES: Final = {
     MonthStep.RESOLVE: "text-red-600 dark:text-red-500",
     MonthStep.REVIEW: "text-primary-600 dark:text-primary-500",
@@ -93,7 +98,11 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         step = ""
     mine = to_finalize(months, actor_id=actor.id, four_eyes=settings.FOUR_EYES)
     if step == "finalize" and "confirmed" not in request.POST:
-        confirm = {"count": len(mine), "totals": _totals(mine)}
+        confirm = {
+            "count": len(mine),
+            "payable": _sums((month.currency, month.payable) for month in mine),
+            "seen": ",".join(f"{month.invoice_id}:{month.version}" for month in mine),
+        }
     elif step:
         result = _perform(step, request, months, mine, actor=actor, at=at)
         months = _board(label, at=at)
@@ -111,6 +120,7 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         "may_write": admin.has_write_permission(request),
         "who_may": who_may(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
         "result": result,
+        "seen": request.POST.get("seen", ""),
         "confirm": confirm,
     }
     return TemplateResponse(request, "admin/billing/billingperiod/close.html", context)
@@ -124,7 +134,7 @@ def _board(label: str, *, at: datetime) -> list[MonthFacts]:
 def _label(request: HttpRequest, labels: Sequence[str], *, at: datetime) -> str:
     """Return the month asked for, or else the last one that is over."""
     try:
-        return Month.parse(request.GET.get("month", "")).label
+        return Month.parse(request.POST.get("month") or request.GET.get("month", "")).label
     except PeriodLabelInvalidError:
         running = f"{at:%Y-%m}"
         return next((label for label in labels if label < running), running)
@@ -141,7 +151,11 @@ def _perform(
 ) -> StepResult | None:
     review = partial(_review, actor=actor, at=at)
     if step == "finalize":
-        return _each(mine, partial(_finalize, actor=actor, at=at), "finalized", request)
+        seen = _seen(request)
+        finalize = partial(_finalize, seen=seen, actor=actor, at=at)
+        return _each(
+            [month for month in mine if month.invoice_id in seen], finalize, "finalized", request
+        )
     if step == "review":
         return _each(to_review(months, at=at), review, "sent to review", request)
     chosen = [month for month in months if str(month.period_id) == request.POST.get("period")]
@@ -159,9 +173,23 @@ def _review(month: MonthFacts, *, actor: Actor, at: datetime, acknowledgement: s
     )
 
 
-def _finalize(month: MonthFacts, *, actor: Actor, at: datetime) -> None:
+def _finalize(month: MonthFacts, *, seen: Mapping[UUID, int], actor: Actor, at: datetime) -> None:
     if month.invoice_id is not None:
-        finalize_invoice(invoice_id=month.invoice_id, actor=actor, at=at, terms=invoice_terms())
+        finalize_invoice(
+            invoice_id=month.invoice_id,
+            actor=actor,
+            at=at,
+            terms=invoice_terms(),
+            expected_version=seen[month.invoice_id],
+        )
+
+
+def _seen(request: HttpRequest) -> dict[UUID, int]:
+    """Return the invoices that the confirmation showed, with the versions of their drafts."""
+    return {
+        UUID(invoice_id): int(version)
+        for invoice_id, version in _SEEN.findall(request.POST.get("seen", ""))
+    }
 
 
 def _each(
@@ -207,9 +235,13 @@ def _others(mine: Iterable[MonthFacts]) -> int:
 
 def _totals(months: Iterable[MonthFacts]) -> list[str]:
     """Return the sum of what was drafted or finalized, by currency."""
+    return _sums((month.currency, month.total) for month in months)
+
+
+def _sums(amounts: Iterable[tuple[str, Decimal | None]]) -> list[str]:
     totals: defaultdict[str, Decimal] = defaultdict(Decimal)
-    for month in months:
-        totals[month.currency] += month.total or Decimal(0)
+    for currency, amount in amounts:
+        totals[currency] += amount or Decimal(0)
     return [_money(total, currency) for currency, total in sorted(totals.items())]
 
 

@@ -15,7 +15,7 @@ from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from billing.access import READ_INVOICE, READ_JOURNAL, WRITE_PAYMENT
-from billing.adapters.bank_files import READERS
+from billing.adapters.bank_files import BYTES_MAX, READERS
 from billing.domain.document import amount_text
 from billing.domain.document_text import number_text
 from billing.domain.money import Money
@@ -110,7 +110,7 @@ class PaymentAdmin(LedgerAdmin):
             try:
                 report = import_payments(
                     bank_file=READERS[form.cleaned_data["format"]](
-                        form.cleaned_data["file"].read()
+                        form.cleaned_data["file"].read(BYTES_MAX + 1)
                     ),
                     actor=actor_of_request(request),
                     at=timezone.now(),

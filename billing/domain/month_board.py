@@ -30,7 +30,10 @@ class MonthFacts:
         reviewed_by_id: The account that sent it to review; "" before.
         invoice_id: The newest invoice of it that is no credit; None without one.
         reference: Its number, or "draft".
-        total: Of it, in `currency`; None without one.
+        version: Of its draft, as it is seen on the page.
+        total: What the month costs net, credit notes taken off; that of its draft before it is
+            final, None without one. In `currency`.
+        payable: What the newest invoice asks for, tax included; None without one.
         previous: What the month before cost, in the same currency; None if unknown.
         usual: See `billing.domain.closing.USUAL_MONTHS`.
         unaccrued_hours: Hours that are not sealed, or not charged.
@@ -51,7 +54,9 @@ class MonthFacts:
     has_charges: bool
     invoice_id: UUID | None
     reference: str
+    version: int
     total: Decimal | None
+    payable: Decimal | None
     currency: str
     previous: Decimal | None
     usual: Decimal | None

@@ -155,11 +155,11 @@ def _require_bands(bands: Sequence[TierBand]) -> None:
         bound, percent = band.above, band.discount_percent
         if not (bound.is_finite() and percent.is_finite()):
             raise TierInvalidError(f"Band {number} has no number.", field="bands")
-        if round(bound, BOUND_DECIMALS) != bound or not 0 <= bound < BOUND_LIMIT:
+        if not 0 <= bound < BOUND_LIMIT or round(bound, BOUND_DECIMALS) != bound:
             raise TierInvalidError(
                 f"The bound of band {number} is negative, too large or too fine.", field="bands"
             )
-        if round(percent, BOUND_DECIMALS) != percent or not 0 <= percent <= PERCENT_MAX:
+        if not 0 <= percent <= PERCENT_MAX or round(percent, BOUND_DECIMALS) != percent:
             raise TierInvalidError(
                 f"The discount of band {number} is not from 0 to 100 percent.", field="bands"
             )

@@ -92,7 +92,7 @@ SELECT o.id, usual.currency, avg(usual.total)
    SELECT i.currency, sum(i.total) AS total
      FROM billing_billingperiod p JOIN billing_invoice i ON i.period_id = p.id
     WHERE p.organization_id = o.id AND p.state = 'closed' AND p.label < %(label)s
-      AND i.state = 'final'
+      AND i.organization_id = o.id AND i.state = 'final'
     GROUP BY p.label, i.currency ORDER BY p.label DESC LIMIT %(months)s) usual
  GROUP BY 1, 2
 """

@@ -218,7 +218,10 @@ due AS MATERIALIZED (
 SELECT e.id AS period_id, e.organization_id, e.slug, e.name AS organization, e.state, e.begin_at,
        e.end_at, e.reviewed_by, e.reviewed_by_id,
        EXISTS (SELECT FROM billing_charge c WHERE c.period_id = e.id) AS has_charges,
-       i.id AS invoice_id, i.series, i.number, i.total,
+       i.id AS invoice_id, i.series, i.number, coalesce(i.version, 0) AS version,
+       coalesce((SELECT sum(f.total) FROM billing_invoice f
+                  WHERE f.period_id = e.id AND f.state = 'final'), i.total) AS total,
+       i.total + i.tax_total AS payable,
        coalesce(i.currency, e.billing_currency) AS currency,
        coalesce(ua.hours, 0) + coalesce(ur.hours, 0) AS unaccrued_hours,
        ua.first_at AS first_unaccrued_at, coalesce(uc.corrections, 0) AS waiting_corrections,
@@ -229,7 +232,8 @@ SELECT e.id AS period_id, e.organization_id, e.slug, e.name AS organization, e.s
   LEFT JOIN uncorrected uc ON uc.id = e.id
   LEFT JOIN unpriced up ON up.id = e.id
   LEFT JOIN LATERAL (
-    SELECT i.id, i.series, i.number, i.total, i.currency FROM billing_invoice i
+    SELECT i.id, i.series, i.number, i.version, i.total, i.tax_total, i.currency
+      FROM billing_invoice i
      WHERE i.period_id = e.id AND i.corrects_id IS NULL ORDER BY i.run DESC LIMIT 1) i ON true
  ORDER BY e.slug
 """  # noqa: S608 - Put together from constants only.

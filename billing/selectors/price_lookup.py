@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import connection
 
 from billing.domain.price_book import groups_for
-from billing.models import Price, PriceBookAssignment
+from billing.models import BookPrice, Price, PriceBookAssignment
 
 
 def best_price(*, book: str, size: str, price_group: str, hour: str) -> str:
@@ -40,6 +40,19 @@ def best_price(*, book: str, size: str, price_group: str, hour: str) -> str:
         FROM billing_book_price p
        WHERE {applies}
        ORDER BY {order}, p.is_own DESC LIMIT 1"""  # noqa: S608 - Constants.
+
+
+def base_prices(price: Price, hour: datetime) -> list[Decimal]:
+    """Return what a new price's book charges for its key in an hour by its base; at most one."""
+    rows = BookPrice.objects.filter(
+        price_book=price.price_book_id,
+        size=price.size,
+        price_group=price.price_group,
+        valid__contains=hour,
+        superseded_at__isnull=True,
+        is_own=False,
+    )
+    return list(rows.values_list("unit_price", flat=True))
 
 
 @dataclass(frozen=True)

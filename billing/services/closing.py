@@ -54,14 +54,7 @@ def review_period(
     with transaction.atomic():
         period = _locked(period_id, PeriodMove.REVIEW)
         invoice = draft_invoice(period_id=period_id, actor=actor, at=at, terms=terms)
-        require_usual(
-            invoice.total,
-            usual=usual_totals([period.organization_id], label=period.label).get(
-                (period.organization_id, invoice.currency)
-            ),
-            acknowledgement=acknowledgement,
-            currency=invoice.currency,
-        )
+        require_usual_cost(invoice, label=period.label, acknowledgement=acknowledgement)
         period.state, period.acknowledgement = PeriodState.REVIEW.value, acknowledgement
         period.reviewed_by, period.reviewed_by_id = actor.label, actor.id
         period.reviewed_by_kind, period.reviewed_at = actor.kind.value, at
@@ -170,6 +163,17 @@ def require_another_person(period: BillingPeriod, *, actor: Actor, terms: Invoic
     raise FourEyesError(
         "A month is sent to review by one person and approved by another.",
         facts={"reviewed_by": period.reviewed_by, "approved_by": actor.label},
+    )
+
+
+def require_usual_cost(invoice: Invoice, *, label: str, acknowledgement: str) -> None:
+    """Refuse a month that costs many times the usual, unless a person says why."""
+    usual = usual_totals([invoice.organization_id], label=label)
+    require_usual(
+        invoice.total,
+        usual=usual.get((invoice.organization_id, invoice.currency)),
+        acknowledgement=acknowledgement,
+        currency=invoice.currency,
     )
 
 

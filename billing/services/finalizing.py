@@ -22,13 +22,13 @@ from billing.domain.document import (
 from billing.domain.errors import DraftStaleError, FourEyesError
 from billing.domain.invoicing import InvoiceMove, InvoiceState, require_move
 from billing.domain.taxes import printed_terms, tax_point_of
-from billing.domain.tiers import tier_amounts
+from billing.domain.tiers import TierKey, tier_amounts
 from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
 from billing.selectors.membership import BILLED, KEYED
 from billing.selectors.taxes import tax_terms_of
 from billing.selectors.tiers import tier_facts
-from billing.services.closing import mark_approved, require_another_person
+from billing.services.closing import mark_approved, require_another_person, require_usual_cost
 from billing.services.invoicing import customer_of, require_ready
 from billing.services.ledger.documents import post_document
 from metering.selectors.collection.plans import prefer_hash_joins
@@ -69,6 +69,7 @@ def finalize_invoice(
         FourEyesError: The four-eyes rule applies, and not two people drafted, or sent to review,
             and finalize it.
         PeriodNotReadyError: Something came up since the draft; every reason is under `problems`.
+        UnusualCostError: An open month costs many times the usual: it is sent to review first.
         DraftStaleError: The period's charges, or issuer, customer or tax, are no longer those of
             the draft.
         TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
@@ -87,12 +88,15 @@ def finalize_invoice(
         require_version(row=invoice, expected_version=expected_version, actor=actor)
         _require_review(period, invoice, actor=actor, terms=terms, at=at)
         documents = _documents_of_run(invoice)
+        is_reviewed = period.state != PeriodState.OPEN
         for document in documents:
             if document.corrects_id is None:
                 _require_fresh(document)
                 _require_tiers(document, period)
                 _require_parties(document, organization, terms=terms)
                 _require_tax(document, organization, period)
+            if not is_reviewed:
+                require_usual_cost(document, label=period.label, acknowledgement="")
             _finalize(document, actor=actor, terms=terms, at=at)
             post_document(document, payment_days=terms.payment_days, actor=actor, at=at)
             if period.state != PeriodState.CLOSED:
@@ -189,7 +193,14 @@ def _require_tiers(invoice: Invoice, period: BillingPeriod) -> None:
     """Refuse a draft whose tier lines are not what schedules and final documents make them now."""
     facts = tier_facts(period, currency=invoice.currency, own_id=invoice.pk)
     due = tier_amounts(facts, facts.own_use, month=period.label, currency=invoice.currency)
-    if {key: share.amount.amount for key, share in due.items()} != facts.own:
+    lines = {
+        TierKey(
+            str(line.tier_schedule_id), line.tier_span, line.tier_band, str(line.project_id)
+        ): invoice.document["lines"][line.position - 1]["tier"]
+        for line in invoice.lines.filter(kind="tier")
+    }
+    is_same = {key: share.amount.amount for key, share in due.items()} == facts.own
+    if not is_same or {key: {**share.shown} for key, share in due.items()} != lines:
         raise DraftStaleError(
             "Tier schedules, or what is billed of them, have changed since the draft was made.",
             facts={"changed": "tiers"},

@@ -35,6 +35,7 @@ from billing.selectors.locks import (
     published_assignments,
     published_prices,
 )
+from billing.selectors.price_lookup import base_prices
 from billing.services.price_history import (
     end_row,
     hours_from,
@@ -176,8 +177,9 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
             supersede_price(replaced, from_at=begin_at, reason=why, actor=actor, at=at)
         else:
             _refuse_price(price, previous, is_repair=bool(why))
-            if previous is not None and not is_drafted:
-                require_small_change(unit_price, earlier=[previous.unit_price])
+            if not is_drafted:
+                before = [previous.unit_price] if previous else base_prices(price, begin_at)
+                require_small_change(unit_price, earlier=before)
             end_row(previous, begin_at)
         was = None if previous is None else str(previous.unit_price)
         return publish_price(price, was=was, reason=why, actor=actor, at=at)

@@ -1,5 +1,6 @@
--- Charges are stored by month of their hour: old months are read by nothing but their own reports,
--- and can be detached one by one. The keys have had window_start and organization since 0004.
+-- Charges are stored by month of their hour, so that indexes stay small and a month is vacuumed by
+-- itself. None may be detached: late usage is compared with the charges of its hour. The keys
+-- have had window_start and organization since 0004.
 ALTER TABLE billing_charge RENAME TO billing_charge_whole;
 CREATE TABLE billing_charge (
   LIKE billing_charge_whole INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING IDENTITY

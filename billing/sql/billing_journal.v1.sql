@@ -1,5 +1,6 @@
 -- The chart of accounts, and triggers that keep the journal: balanced, append-only, and none of it
--- in a closed month. Numbers of accounts are those of the German chart SKR03 where it has one.
+-- in a closed month. Numbers of accounts are those of the German chart SKR03 where it has one; that
+-- of revenue is one DATEV computes no tax from, since tax is posted by itself.
 INSERT INTO billing_ledgeraccount (code, number, name, kind) VALUES
   ('bank', '1200', 'Bank', 'asset'),
   ('clearing', '1370', 'Payments of unknown payers', 'liability'),
@@ -9,9 +10,11 @@ INSERT INTO billing_ledgeraccount (code, number, name, kind) VALUES
   ('tax_payable', '1776', 'Tax payable', 'liability'),
   ('bad_debt', '2400', 'Bad debt', 'expense'),
   ('rounding', '2650', 'Rounding differences', 'income'),
-  ('revenue', '8400', 'Revenue', 'income');
+  ('revenue', '8200', 'Revenue', 'income');
 INSERT INTO billing_accountingmonth (id, label, closed_at, closed_by)
 VALUES (gen_random_uuid(), '0000-00', '1970-01-01T00:00:00Z', 'installation');
+ALTER TABLE billing_accountingmonth ADD CONSTRAINT accounting_month_is_a_month
+  CHECK (label = '0000-00' OR label ~ '^2[01][0-9]{2}-(0[1-9]|1[0-2])$');
 
 CREATE FUNCTION billing_entry_is_balanced() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
@@ -92,6 +95,7 @@ REVOKE UPDATE, DELETE, TRUNCATE ON billing_journalentry, billing_posting FROM gp
 REVOKE DELETE, TRUNCATE ON billing_accountingmonth FROM gpu_ledger_runtime;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON billing_ledgeraccount FROM gpu_ledger_runtime;
 -- reverse
+ALTER TABLE billing_accountingmonth DROP CONSTRAINT accounting_month_is_a_month;
 DROP TRIGGER billing_accountingmonth_refuses_truncate ON billing_accountingmonth;
 DROP TRIGGER billing_accountingmonth_refuses_delete ON billing_accountingmonth;
 DROP TRIGGER billing_accountingmonth_refuses_update ON billing_accountingmonth;

@@ -34,7 +34,28 @@ CREATE TRIGGER billing_journalbatch_is_next BEFORE INSERT ON billing_journalbatc
 ALTER TABLE billing_journalbatch ENABLE ALWAYS TRIGGER billing_journalbatch_is_next;
 REVOKE UPDATE, DELETE, TRUNCATE ON billing_journalbatch, billing_batchedentry
   FROM gpu_ledger_runtime;
+-- A posting joins no entry that is exported, or of a closed month.
+CREATE FUNCTION billing_posting_is_of_open_entry() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+  IF EXISTS (
+    SELECT FROM (SELECT DISTINCT entry_id FROM new_rows) n
+      JOIN billing_journalentry e ON e.id = n.entry_id
+     WHERE EXISTS (SELECT FROM billing_batchedentry b WHERE b.entry_id = e.id)
+        OR to_char(e.posting_on, 'YYYY-MM') <= (SELECT max(label) FROM billing_accountingmonth))
+  THEN
+    RAISE EXCEPTION 'the entry is exported, or its accounting month closed'
+      USING ERRCODE = 'restrict_violation', HINT = 'Post another entry.';
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER billing_posting_is_of_open_entry AFTER INSERT ON billing_posting
+  REFERENCING NEW TABLE AS new_rows
+  FOR EACH STATEMENT EXECUTE FUNCTION billing_posting_is_of_open_entry();
+ALTER TABLE billing_posting ENABLE ALWAYS TRIGGER billing_posting_is_of_open_entry;
 -- reverse
+DROP TRIGGER billing_posting_is_of_open_entry ON billing_posting;
+DROP FUNCTION billing_posting_is_of_open_entry;
 DROP TRIGGER billing_journalbatch_is_next ON billing_journalbatch;
 DROP FUNCTION billing_batch_is_next;
 DROP TRIGGER billing_batchedentry_refuses_truncate ON billing_batchedentry;

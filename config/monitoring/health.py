@@ -74,7 +74,13 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_duedate": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_payment": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_paymentallocation": ("fits", "refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_posting": ("is_balanced", "refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_posting": (
+        "is_balanced",
+        "is_of_open_entry",
+        "refuses_delete",
+        "refuses_truncate",
+        "refuses_update",
+    ),
     "billing_price": (
         "counts_changes",
         "keeps_charged",

@@ -268,4 +268,4 @@ def test_a_few_orders_of_events_owe_what_was_used() -> None:
 @pytest.mark.soak
 @pytest.mark.django_db
 def test_many_orders_of_events_owe_what_was_used() -> None:
-    run(examples=100, steps=40)
+    run(examples=40, steps=40)

@@ -16,6 +16,10 @@ _ACCOUNT_LENGTH_MAX: Final = 34
 _REFERENCE_LENGTH_MAX: Final = 140
 
 
+RESERVED_ACCOUNTS: Final = frozenset({"CREDITNOTE"})
+"""Credit notes below zero are recorded as payments of this account."""
+
+
 @dataclass(frozen=True)
 class BankRow:
     """Money received, by a bank's statement.
@@ -32,6 +36,10 @@ class BankRow:
     payer: str = ""
     remittance: str = ""
     line: int = 0
+
+    def __post_init__(self) -> None:
+        """Spell the account in one way: an IBAN is printed with spaces, and sent without."""
+        object.__setattr__(self, "bank_account", "".join(self.bank_account.split()).upper())
 
     @property
     def key(self) -> tuple[str, str]:
@@ -74,6 +82,8 @@ def require_bank_row(row: BankRow, *, today: date) -> None:
     ):
         if not 1 <= len(text) <= most or not text.isprintable():
             raise PaymentInvalidError(f"It has 1 to {most} characters.", field=name)
+    if row.bank_account in RESERVED_ACCOUNTS:
+        raise PaymentInvalidError("The account is reserved.", field="bank_account")
     require_payment_amount(row.amount, currency=row.currency)
     if row.booked_on > today:
         raise PaymentInvalidError("The date is in the future.", field="booked_on")

@@ -91,7 +91,7 @@ _CREDITS: Final = f"""
 INSERT INTO billing_payment
   (id, kind, bank_account, bank_reference, amount, currency, booked_on, payer, remittance,
    organization_id, document_id, reason, recorded_by, recorded_at)
-SELECT gen_random_uuid(), 'credit_note', 'credit note', i.document ->> 'reference',
+SELECT gen_random_uuid(), 'credit_note', 'CREDITNOTE', i.document ->> 'reference',
        -({NET} + {TAX}), i.currency, {_ISSUED_ON}, '', '', i.organization_id, i.id, '',
        %(actor)s, %(at)s
   FROM billing_invoice i

@@ -102,16 +102,21 @@ def record_payment(
 
 
 def _checked(bank_file: BankFile, *, today: date) -> tuple[list[BankRow], list[RefusedRow]]:
-    """Return the rows that can be recorded, and all refused ones; one of a repeated key stays."""
+    """Return the rows that can be recorded, and all refused ones.
+
+    A reference that occurs twice in a file identifies no payment: only its first row is taken.
+    """
     refused = list(bank_file.refused)
-    rows: dict[tuple[tuple[str, str], Decimal, str], BankRow] = {}
+    rows: dict[tuple[str, str], BankRow] = {}
     for row in bank_file.rows:
         try:
             require_bank_row(row, today=today)
         except DomainError as error:
             refused.append(_refused(row, error))
             continue
-        rows.setdefault((row.key, row.amount, row.currency), row)
+        if row.key in rows:
+            refused.append(_refused(row, PaymentExistsError(TWICE, field="bank_reference")))
+        rows.setdefault(row.key, row)
     return list(rows.values()), refused
 
 
@@ -170,12 +175,13 @@ def _matching(
 ) -> list[Invoice]:
     """Return the invoices a payer's text names, if they are of one organization."""
     named = [documents[one] for one in row.references if one in documents]
-    fitting = [
+    if len({one.organization_id for one in named}) != 1:
+        return []
+    return [
         one
         for one in named
         if one.currency == row.currency and organization_id in {None, one.organization_id}
     ]
-    return fitting if len({one.organization_id for one in fitting}) == 1 else []
 
 
 def _one_organization(documents: Sequence[Invoice]) -> UUID | None:
@@ -246,6 +252,7 @@ def audit_payment(
     )
 
 
+TWICE: Final = "The reference occurs twice in the file."
 TAKEN: Final = "A payment with this reference on this account is recorded."
 # A refund or reversal has the sign of its amount, so that it goes the other way.
 PAYMENTS: Final = """

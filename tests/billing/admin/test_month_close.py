@@ -41,6 +41,16 @@ def visit(user: User, **form: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", answer.content.decode())))
 
 
+def finalize_all(user: User) -> str:
+    """Return the page after the question was answered for what it showed."""
+    client = Client()
+    client.force_login(user)
+    url = reverse(PAGE)
+    asked = client.post(url, {"step": "finalize", "month": "2026-10"}).content.decode()
+    found = re.search(r'name="seen" value="([^"]*)"', asked)
+    return visit(user, step="finalize", confirmed="1", seen=found[1] if found else "")
+
+
 def finance(name: str) -> User:
     user = make_user(name, is_staff=True)
     grant(user, Role.FINANCE_ADMIN)
@@ -59,9 +69,9 @@ def test_two_people_close_all_months_with_five_clicks(office: Office) -> None:
     assert "2 sent to review." in visit(office.cast.dora, step="review")
     assert "You sent 2 months to review" in visit(office.cast.dora)
     asked = visit(eric, step="finalize")
-    assert "2 invoices get their numbers and are frozen. 3.03 EUR in all." in asked
+    assert "2 invoices get their numbers and are frozen. 3.03 EUR to pay in all." in asked
     assert states() == {"acme": "review", "umbrella": "review"}
-    assert "2 finalized." in visit(eric, step="finalize", confirmed="1")
+    assert "2 finalized." in finalize_all(eric)
 
     assert states() == {"acme": "closed", "umbrella": "closed"}
     assert sorted(Invoice.objects.values_list("number", "state")) == [(1, "final"), (2, "final")]
@@ -73,6 +83,21 @@ def test_what_one_person_sent_to_review_that_person_does_not_finalize(office: Of
     assert "0 finalized." in visit(office.cast.dora, step="finalize", confirmed="1")
 
     assert states() == {"acme": "review", "umbrella": "review"}
+
+
+def test_what_the_question_did_not_show_is_not_finalized(office: Office) -> None:
+    eric = finance("eric")
+    visit(office.cast.dora, step="review")
+    shown = Invoice.objects.get(organization=office.cast.acme)
+    seen = f"{shown.pk}:{shown.version}"
+
+    outdated = visit(eric, step="finalize", confirmed="1", seen=f"{shown.pk}:{shown.version + 1}")
+    text = visit(eric, step="finalize", confirmed="1", seen=f"{seen},nonsense")
+
+    assert "0 finalized." in outdated
+    assert "1 finalized." in text
+    assert states() == {"acme": "closed", "umbrella": "review"}
+    assert "0 finalized." in visit(eric, step="finalize", confirmed="1")
 
 
 def test_a_month_that_waits_says_why_and_stops_no_other(office: Office) -> None:
@@ -96,7 +121,7 @@ def test_a_refusal_is_shown_beside_what_was_done(office: Office) -> None:
     Organization.objects.filter(pk=office.cast.acme.pk).update(billing_address="Elsewhere 1")
     visit(office.cast.dora, step="review")
 
-    text = visit(finance("eric"), step="finalize", confirmed="1")
+    text = finalize_all(finance("eric"))
 
     assert "1 finalized." in text
     assert "Acme: What is printed of issuer or customer has changed" in text
@@ -124,7 +149,7 @@ def test_usage_that_metering_holds_is_shown_as_not_on_the_bill(office: Office) -
 def test_an_unusual_month_is_sent_to_review_with_a_reason_only(office: Office) -> None:
     eric = finance("eric")
     visit(office.cast.dora, step="review")
-    visit(eric, step="finalize", confirmed="1")
+    finalize_all(eric)
     cluster = MeteringWindow.objects.earliest("start_at").cluster
     sealed_window(cluster, [Use(office.cast.virus, 36000, units=10)], start_at=MONTH_END)
     accrue_everything()

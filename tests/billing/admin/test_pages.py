@@ -330,6 +330,7 @@ def test_a_final_invoice_is_credited_by_line_from_its_page(office: Office) -> No
     [
         ("x", "r", "An amount is no number."),
         ("NaN", "r", "An amount is no number."),
+        ("1e999999999", "r", "An amount is no number."),
         ("-1", "r", "not above zero"),
         ("9.00", "r", "More would be given back"),
         ("0.10", " ", "The reason is missing"),

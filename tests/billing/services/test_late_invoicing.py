@@ -19,10 +19,12 @@ from billing.domain.money import price_of
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine, InvoiceSeries
 from billing.selectors.invoices import charge_sums
 from billing.selectors.membership import charges_of_line, unbilled_charges
+from billing.services.closing import review_period
 from metering.models import MeteringWindow, UsageRecord
 from tests.support.billing.late import accrue_late, correct, draft, finalize, reported
 from tests.support.billing.ledger import (
     BOUND_HOURS,
+    DORA,
     HOUR,
     Ledger,
     Use,
@@ -37,6 +39,13 @@ DECEMBER = AT.replace(month=12)
 LINE = "Small unit, H100 1g.10gb"
 
 pytestmark = pytest.mark.django_db
+
+
+def close_november(ledger: Ledger) -> Invoice:
+    """Return November's invoice, which costs more than three times October's, final."""
+    period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-11")
+    review_period(period_id=period.pk, actor=DORA, at=DECEMBER, acknowledgement="Checked.")
+    return finalize(Invoice.objects.get(period=period), at=DECEMBER)
 
 
 @pytest.fixture
@@ -68,7 +77,7 @@ def test_late_use_of_a_closed_month_is_a_line_of_the_next(
     november(ledger)
     accrue_late(correct(window, ledger.llm, 1001))
 
-    invoice = finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
+    invoice = close_november(ledger)
 
     # 2,002 unit-seconds at 2.00 are 1.11; 0.56 of it was billed in October.
     assert reported(invoice) == [
@@ -95,7 +104,7 @@ def test_what_is_taken_back_is_a_correction(ledger: Ledger, window: MeteringWind
     november(ledger)
     accrue_late(correct(window, ledger.llm, -1001))
 
-    invoice = finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
+    invoice = close_november(ledger)
 
     assert reported(invoice) == [
         (LINE, 3600, "2.00"),
@@ -132,7 +141,7 @@ def test_the_third_month_goes_on_from_what_both_billed(
 ) -> None:
     november(ledger)
     accrue_late(correct(window, ledger.llm, 1001))
-    finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
+    close_november(ledger)
     sealed_window(ledger.cluster, [], start_at=DECEMBER.replace(minute=0))
     accrue_late(correct(window, ledger.llm, 1001), at=DECEMBER)
 
@@ -232,7 +241,7 @@ def test_a_month_with_nothing_new_has_nothing_to_invoice(
     accrue_everything(at=DECEMBER)
     late = correct(MeteringWindow.objects.earliest("start_at"), ledger.llm, 5)
     accrue_late(late)
-    finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
+    close_november(ledger)
 
     with pytest.raises((NothingToInvoiceError, BillingPeriod.DoesNotExist)):
         draft(ledger.organization, "2026-12", at=DECEMBER.replace(year=2027, month=1))

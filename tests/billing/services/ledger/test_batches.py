@@ -36,7 +36,7 @@ INVOICE = ExportedEntry(
     postings=(
         ExportedPosting("1400", "Receivables", Decimal("119.00")),
         ExportedPosting("1776", "Tax payable", Decimal("-19.00")),
-        ExportedPosting("8400", "Revenue", Decimal("-100.00")),
+        ExportedPosting("8200", "Revenue", Decimal("-100.00")),
     ),
 )
 FACTS = BatchFacts(7, Month(2026, 11), datetime(2026, 12, 1, 8, 30, 5, 250_000, tzinfo=UTC))
@@ -65,7 +65,7 @@ def test_an_entry_is_in_exactly_one_batch_and_numbers_have_no_gap() -> None:
     rows = list(csv.DictReader(io.StringIO(october.content)))
     assert [(r["account"], r["debit"], r["credit"], r["event"]) for r in rows] == [
         ("1405", "2.00", "", "accrual"),
-        ("8400", "", "2.00", "accrual"),
+        ("8200", "", "2.00", "accrual"),
     ]
     assert tuple(rows[0]) == CSV_COLUMNS
 
@@ -100,6 +100,6 @@ def test_datev_books_account_against_account() -> None:
     assert {len(line) for line in (titles, *bookings)} == {DATEV_COLUMNS_COUNT}
     assert [[line[i] for i in (0, 1, 2, 6, 7, 9, 10, 13)] for line in bookings] == [
         ["19,00", '"S"', '"EUR"', "1400", "1776", "0211", '"GL-2026-000001"', '"acme invoice"'],
-        ["100,00", '"S"', '"EUR"', "1400", "8400", "0211", '"GL-2026-000001"', '"acme invoice"'],
+        ["100,00", '"S"', '"EUR"', "1400", "8200", "0211", '"GL-2026-000001"', '"acme invoice"'],
     ]
     assert text == DatevLayout(consultant=1234567, client=42).render(FACTS, [INVOICE])
