@@ -292,3 +292,20 @@ def test_the_bill_to_date_shows_the_tier_line_in_the_open_months_document(ledger
     (line, *_) = made.lines.filter(kind="tier")
     assert (line.tier_schedule, line.size, line.unit_seconds) == (schedule, "", 0)
     assert BillingPeriod.objects.get(label="2026-10").state == "open"
+
+
+def test_what_a_tier_line_prints_is_as_of_its_finalization(ledger: Ledger) -> None:
+    publish(ledger, (0, 10), span=TierSpan.FISCAL_YEAR)
+    use_in_november(ledger, hours=3)
+    october = draft(ledger.organization, "2026-10")
+    november = draft(ledger.organization, "2026-11", at=NOVEMBER_OVER)
+    finalize(october)
+
+    with pytest.raises(DraftStaleError):
+        finalize(november, at=NOVEMBER_OVER)
+
+    final = finalize(draft(ledger.organization, "2026-11", at=NOVEMBER_OVER), at=NOVEMBER_OVER)
+    assert (final.document["lines"][1]["tier"]["total_in_scope"], f"{final.total:.2f}") == (
+        "6.000000",
+        "5.40",
+    )

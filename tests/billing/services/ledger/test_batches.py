@@ -17,9 +17,16 @@ from billing.adapters.journal_layouts import (
 from billing.domain.ledger.batches import BatchFacts, ExportedEntry, ExportedPosting
 from billing.domain.ledger.errors import NothingToExportError
 from billing.domain.period import Month
-from billing.models import BatchedEntry, JournalBatch
+from billing.models import (
+    AccountingMonth,
+    BatchedEntry,
+    JournalBatch,
+    JournalEntry,
+    Posting,
+)
 from billing.services.ledger.batches import export_batch
-from billing.services.ledger.journal import accrue_unbilled
+from billing.services.ledger.journal import accrue_unbilled, close_accounting_month
+from tenants.domain.identifiers import new_id
 from tests.support.billing.ledger import DORA, month_of_use
 from tests.support.billing.payments import pay
 from tests.support.builders import AT
@@ -103,3 +110,25 @@ def test_datev_books_account_against_account() -> None:
         ["100,00", '"S"', '"EUR"', "1400", "8200", "0211", '"GL-2026-000001"', '"acme invoice"'],
     ]
     assert text == DatevLayout(consultant=1234567, client=42).render(FACTS, [INVOICE])
+
+
+def test_no_posting_joins_an_entry_that_is_exported_or_of_a_closed_month() -> None:
+    month_of_use([("llm", 3600)])
+    accrue_unbilled(label="2026-10", actor=DORA, at=AT)
+    close_accounting_month(label="2026-10", actor=DORA, at=AT)
+    pay()
+    export("2026-11")
+
+    for event in ("accrual", "payment"):
+        entry = JournalEntry.objects.get(event=event)
+        with pytest.raises(DatabaseError, match="exported, or its"), transaction.atomic():
+            Posting.objects.bulk_create(
+                Posting(id=new_id(), entry=entry, account_id=account, amount=amount)
+                for account, amount in (("bad_debt", 5), ("rounding", -5))
+            )
+
+
+@pytest.mark.parametrize("label", ["9999-99", "2026-13", "2026"])
+def test_what_is_no_month_closes_nothing(label: str) -> None:
+    with pytest.raises(DatabaseError, match="accounting_month_is_a_month"), transaction.atomic():
+        AccountingMonth.objects.create(label=label, closed_at=AT, closed_by="x")

@@ -350,6 +350,28 @@ def test_another_amount_under_a_known_reference_is_refused(final: Invoice) -> No
     ]
 
 
+def test_a_reference_that_occurs_twice_in_a_file_hides_no_payment() -> None:
+    rows = [("B1", "5.00", "first"), ("B1", "5.00", "second"), ("NONREF", "5.00", "")]
+
+    report = import_payments(bank_file=read_camt053(camt_text(*rows).encode()), actor=DORA, at=AT)
+
+    assert [one.remittance for one in report.recorded] == ["first"]
+    assert [(one.line, one.code) for one in report.refused] == [
+        (2, "payment_exists"),
+        (3, "bank_row_invalid"),
+    ]
+
+
+@pytest.mark.usefixtures("verified")
+def test_an_account_with_spaces_is_the_same_account() -> None:
+    pay(bank_account="DE89 3704 0044 0532 0130 00")
+
+    with pytest.raises(PaymentExistsError):
+        pay(bank_account="de89370400440532013000")
+    with pytest.raises(PaymentInvalidError):
+        pay("B2", bank_account="Credit note")
+
+
 @pytest.mark.parametrize(
     "content",
     [
