@@ -28,7 +28,7 @@ from billing.selectors.locks import lock_invoice, lock_organization, lock_period
 from billing.selectors.membership import BILLED, KEYED
 from billing.selectors.taxes import tax_terms_of
 from billing.selectors.tiers import tier_facts
-from billing.services.closing import mark_approved, require_another_person, require_usual_cost
+from billing.services.closing import mark_approved, require_another_person
 from billing.services.invoicing import customer_of, require_ready
 from billing.services.ledger.documents import post_document
 from metering.selectors.collection.plans import prefer_hash_joins
@@ -69,7 +69,6 @@ def finalize_invoice(
         FourEyesError: The four-eyes rule applies, and not two people drafted, or sent to review,
             and finalize it.
         PeriodNotReadyError: Something came up since the draft; every reason is under `problems`.
-        UnusualCostError: An open month costs many times the usual: it is sent to review first.
         DraftStaleError: The period's charges, or issuer, customer or tax, are no longer those of
             the draft.
         TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
@@ -88,15 +87,12 @@ def finalize_invoice(
         require_version(row=invoice, expected_version=expected_version, actor=actor)
         _require_review(period, invoice, actor=actor, terms=terms, at=at)
         documents = _documents_of_run(invoice)
-        is_reviewed = period.state != PeriodState.OPEN
         for document in documents:
             if document.corrects_id is None:
                 _require_fresh(document)
                 _require_tiers(document, period)
                 _require_parties(document, organization, terms=terms)
                 _require_tax(document, organization, period)
-            if not is_reviewed:
-                require_usual_cost(document, label=period.label, acknowledgement="")
             _finalize(document, actor=actor, terms=terms, at=at)
             post_document(document, payment_days=terms.payment_days, actor=actor, at=at)
             if period.state != PeriodState.CLOSED:

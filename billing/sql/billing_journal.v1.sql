@@ -14,7 +14,7 @@ INSERT INTO billing_ledgeraccount (code, number, name, kind) VALUES
 INSERT INTO billing_accountingmonth (id, label, closed_at, closed_by)
 VALUES (gen_random_uuid(), '0000-00', '1970-01-01T00:00:00Z', 'installation');
 ALTER TABLE billing_accountingmonth ADD CONSTRAINT accounting_month_is_a_month
-  CHECK (label = '0000-00' OR label ~ '^2[01][0-9]{2}-(0[1-9]|1[0-2])$');
+  CHECK (label = '0000-00' OR label ~ '^(19|20|21)[0-9]{2}-(0[1-9]|1[0-2])$');
 
 CREATE FUNCTION billing_entry_is_balanced() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$

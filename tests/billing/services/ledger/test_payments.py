@@ -352,8 +352,8 @@ def test_another_amount_under_a_known_reference_is_refused(final: Invoice) -> No
 
 def test_a_reference_that_occurs_twice_in_a_file_hides_no_payment() -> None:
     rows = [("B1", "5.00", "first"), ("B1", "5.00", "second"), ("NONREF", "5.00", "")]
-
-    report = import_payments(bank_file=read_camt053(camt_text(*rows).encode()), actor=DORA, at=AT)
+    bank_file = read_camt053(camt_text(*rows).encode())
+    report = import_payments(bank_file=bank_file, actor=DORA, at=AT)
 
     assert [one.remittance for one in report.recorded] == ["first"]
     assert [(one.line, one.code) for one in report.refused] == [
@@ -362,14 +362,11 @@ def test_a_reference_that_occurs_twice_in_a_file_hides_no_payment() -> None:
     ]
 
 
-@pytest.mark.usefixtures("verified")
 def test_an_account_with_spaces_is_the_same_account() -> None:
     pay(bank_account="DE89 3704 0044 0532 0130 00")
 
     with pytest.raises(PaymentExistsError):
         pay(bank_account="de89370400440532013000")
-    with pytest.raises(PaymentInvalidError):
-        pay("B2", bank_account="Credit note")
 
 
 @pytest.mark.parametrize(
@@ -395,7 +392,7 @@ def test_debits_of_a_statement_are_passed_over() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"reference": ""}, {"bank_account": "x" * 35}, {"booked_on": AT.date() + timedelta(1)}],
+    [{"reference": ""}, {"bank_account": "Credit note"}, {"booked_on": AT.date() + timedelta(1)}],
 )
 def test_a_payment_that_cannot_be_kept_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(PaymentInvalidError):
