@@ -97,7 +97,7 @@ def _ledger() -> None:
     """Make one organization with a price and a month of sealed usage."""
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
 
-    from billing.services.pricing import (  # noqa: PLC0415
+    from billing.services.pricing.prices import (  # noqa: PLC0415
         assign_price_book,
         create_price_book,
         set_price,

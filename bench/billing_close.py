@@ -66,9 +66,9 @@ def _measure() -> Iterator[Figure]:
 
 
 def _preview() -> Iterator[Figure]:
-    from billing.domain.invoicing import compose_lines  # noqa: PLC0415 - Django is set up by now.
+    from billing.domain.documents.invoicing import compose_lines  # noqa: PLC0415 - Django is set up by now.
     from billing.models import BillingPeriod  # noqa: PLC0415
-    from billing.selectors.invoices import charge_sums  # noqa: PLC0415
+    from billing.selectors.documents.invoices import charge_sums  # noqa: PLC0415
 
     with measured() as bare:
         execute(_BARE, {"begin": MONTH_START, "end": AT})

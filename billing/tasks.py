@@ -16,7 +16,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import OperationalError
 
-from billing.domain.document import InvoiceTerms
+from billing.domain.documents.document import InvoiceTerms
 from billing.domain.errors import PeriodNotReadyError
 from billing.selectors.months import stale_drafts, undrafted_periods
 from billing.selectors.pending import (

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import typst
 
-from billing.domain.document import digest_of
+from billing.domain.documents.document import digest_of
 
 TEMPLATE: Final = Path(__file__).resolve().parent.parent / "documents" / "invoice.typ"
 PDF_STANDARD: Final = "a-3b"
@@ -26,7 +26,7 @@ UNDISPLAYABLE: Final = "could not be displayed"
 
 
 def render_pdf(document: Mapping[str, Any]) -> bytes:
-    """Return a document of `billing.domain.document` as an A4 PDF/A-3b.
+    """Return a document of `billing.domain.documents.document` as an A4 PDF/A-3b.
 
     Drafts carry a mark. The only date in the file is the document's own. A name in a script that
     the fonts lack (they have Latin, Greek and Cyrillic) makes it a plain PDF, which PDF/A forbids
@@ -87,7 +87,7 @@ TAX_COLUMNS: Final = ("tax_category", "tax_rate", "invoice_total", "tax_total", 
 
 
 def render_csv(document: Mapping[str, Any]) -> bytes:
-    """Return the lines of a document of `billing.domain.document`, with a header."""
+    """Return the lines of a document of `billing.domain.documents.document`, with a header."""
     own = {
         "invoice": document["reference"],
         "state": document["state"],

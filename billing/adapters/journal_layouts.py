@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from billing.adapters.documents import render_table
-from billing.domain.document import amount_text
+from billing.domain.documents.document import amount_text
 from billing.domain.ledger.batches import BatchFacts, ExportedEntry, counter_postings
 from billing.domain.money import Money
 from billing.protocols import JournalLayout

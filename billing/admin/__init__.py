@@ -1,20 +1,12 @@
 """The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
-from billing.admin import (
-    invoices,
-    ledgers,
-    payments,
-    periods,
-    price_drafts,
-    prices,
-    repricings,
-    taxes,
-    tiers,
-)
+from billing.admin import invoices, periods, taxes
+from billing.admin.ledger import journal, payments
+from billing.admin.pricing import price_drafts, prices, repricings, tiers
 
 __all__ = [
     "invoices",
-    "ledgers",
+    "journal",
     "payments",
     "periods",
     "price_drafts",

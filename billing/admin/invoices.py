@@ -23,13 +23,13 @@ from unfold.decorators import display
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.documents import render_csv, render_pdf
 from billing.admin.terms import invoice_terms
-from billing.domain.document import amount_text, file_name_of
-from billing.domain.document_text import invoice_text, number_text
+from billing.domain.documents.document import amount_text, file_name_of
+from billing.domain.documents.document_text import invoice_text, number_text
+from billing.domain.documents.invoicing import InvoiceKind, InvoiceState
 from billing.domain.errors import CreditInvalidError
-from billing.domain.invoicing import InvoiceKind, InvoiceState
 from billing.domain.money import Money
 from billing.models import Invoice
-from billing.selectors.invoices import others_of_run
+from billing.selectors.documents.invoices import others_of_run
 from billing.services.crediting import draft_credit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice

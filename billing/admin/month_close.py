@@ -26,8 +26,8 @@ from django.utils import timezone
 
 from billing.access import WRITE_INVOICE
 from billing.admin.terms import invoice_terms
-from billing.domain.document import amount_text, utc_text
-from billing.domain.document_text import hours_text, number_text
+from billing.domain.documents.document import amount_text, utc_text
+from billing.domain.documents.document_text import hours_text, number_text
 from billing.domain.errors import PeriodLabelInvalidError
 from billing.domain.money import round_money
 from billing.domain.month_board import MonthFacts, MonthStep, step_of, to_finalize, to_review

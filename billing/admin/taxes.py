@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from billing.domain.taxes import TaxTerms
+from billing.domain.documents.taxes import TaxTerms
 from billing.models import TaxRate, TaxTreatment
 from billing.services.taxes import (
     set_tax_rate,

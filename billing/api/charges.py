@@ -27,10 +27,10 @@ from billing.access import (
 )
 from billing.api.money import MoneySerializer, UnitPriceField
 from billing.api.terms import invoice_terms
-from billing.domain.document import amount_text, unit_hours_text
+from billing.domain.documents.document import amount_text, unit_hours_text
 from billing.domain.money import Money
 from billing.models import AccrualException, BillingPeriod, Charge, PeriodState
-from billing.selectors.membership import (
+from billing.selectors.documents.membership import (
     billed_charges,
     charges_of_invoice,
     charges_of_line,

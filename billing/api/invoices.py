@@ -23,8 +23,8 @@ from billing.access import (
 from billing.adapters.documents import render_csv, render_pdf
 from billing.api.money import MoneyField, UnitPriceField
 from billing.api.terms import invoice_terms
-from billing.domain.document import file_name_of, unit_hours_text
-from billing.domain.invoicing import InvoiceState
+from billing.domain.documents.document import file_name_of, unit_hours_text
+from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.ledger.status import PaymentStatus
 from billing.models import Invoice, InvoiceLine
 from billing.selectors.ledger.settlement import with_settlement

@@ -6,9 +6,9 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from billing.domain.document import amount_text, price_text
+from billing.domain.documents.document import amount_text, price_text
 from billing.domain.money import Money
-from billing.domain.price_book import PRICE_DECIMALS
+from billing.domain.pricing.price_book import PRICE_DECIMALS
 from tenants.domain.currencies import MINOR_DIGITS
 
 

@@ -20,8 +20,8 @@ from billing.access import (
     tax_rates_visible_to,
     tax_treatments_visible_to,
 )
-from billing.api.price_books import WithdrawalSerializer
-from billing.domain.taxes import EXEMPTION_LENGTH_MAX, TaxTerms
+from billing.api.pricing.price_books import WithdrawalSerializer
+from billing.domain.documents.taxes import EXEMPTION_LENGTH_MAX, TaxTerms
 from billing.models import TaxRate, TaxTreatment
 from billing.services.taxes import (
     set_tax_rate,

@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from billing.domain.document import InvoiceTerms
+from billing.domain.documents.document import InvoiceTerms
 
 
 def invoice_terms() -> InvoiceTerms:

@@ -14,16 +14,16 @@ from billing.api.ledger.batches import JournalBatchViewSet
 from billing.api.ledger.journal import AccountingMonthViewSet, JournalEntryViewSet
 from billing.api.ledger.payments import PaymentViewSet
 from billing.api.ledger.reports import AgeingViewSet, StatementViewSet
-from billing.api.price_books import (
+from billing.api.pricing.price_books import (
     PriceBookAssignmentViewSet,
     PriceBookViewSet,
     PriceViewSet,
 )
-from billing.api.price_drafts import PriceDraftViewSet
-from billing.api.repricings import RepricingViewSet
+from billing.api.pricing.price_drafts import PriceDraftViewSet
+from billing.api.pricing.repricings import RepricingViewSet
+from billing.api.pricing.tiers import TierScheduleViewSet
+from billing.api.pricing.which_price import WhichPriceViewSet
 from billing.api.taxes import TaxRateViewSet, TaxTreatmentViewSet
-from billing.api.tiers import TierScheduleViewSet
-from billing.api.which_price import WhichPriceViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("price-books", PriceBookViewSet, basename="price-book")

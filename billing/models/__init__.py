@@ -1,6 +1,6 @@
 """Tables of billing and their constraints."""
 
-from billing.domain.invoicing import InvoiceState
+from billing.domain.documents.invoicing import InvoiceState
 from billing.models.charge import (
     AccrualException,
     AccruedCorrection,

@@ -5,7 +5,7 @@ from decimal import Decimal
 from django.db import models
 from django.db.models import Q
 
-from billing.domain.invoicing import InvoiceKind, InvoiceState, LineKind, reference_of
+from billing.domain.documents.invoicing import InvoiceKind, InvoiceState, LineKind, reference_of
 from billing.models.period import BillingPeriod
 from billing.models.tier import TierSchedule
 from tenants.domain.identifiers import new_id

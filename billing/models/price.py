@@ -7,7 +7,7 @@ from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
 from django.db.models import Q
 
-from billing.domain.price_book import ANY_GROUP, key_id
+from billing.domain.pricing.price_book import ANY_GROUP, key_id
 from metering.domain.catalogue.units import GPUSize
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from billing.domain.document import utc_text
+from billing.domain.documents.document import utc_text
 from billing.models import BillingPeriod
 from tenants.domain.errors import FieldProblem
 from tenants.models import NamespaceBinding

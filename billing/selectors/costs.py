@@ -17,7 +17,7 @@ from django.db.models.functions import Cast
 
 from billing.domain.money import Money, cost_of
 from billing.models import AccrualException, Charge
-from billing.selectors.membership import unbilled_charges
+from billing.selectors.documents.membership import unbilled_charges
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from django.db import connection
 
-from billing.domain.invoicing import reference_of
+from billing.domain.documents.invoicing import reference_of
 from billing.domain.month_board import MonthFacts
 from billing.domain.period import Month
 from billing.models import BillingPeriod
-from billing.selectors.invoices import usual_totals
+from billing.selectors.documents.invoices import usual_totals
 from metering.selectors.corrections.exceptions import open_exceptions_of_organizations
 
 

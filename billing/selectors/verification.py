@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from django.db import connection
 
-from billing.domain.document import canonical_text, digest_of
+from billing.domain.documents.document import canonical_text, digest_of
 from billing.models import Invoice, InvoiceLine
-from billing.selectors.membership import KEYED
+from billing.selectors.documents.membership import KEYED
 from tenants.domain.verification import CheckedBatch, Cursor, differences_of
 from tenants.models import AuditEntry
 from tenants.selectors.verification import check_frozen_by_entries

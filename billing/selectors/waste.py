@@ -29,7 +29,7 @@ from django.db.models.functions import Coalesce, Concat, Right
 from django.db.models.lookups import Exact
 
 from billing.domain.money import SECONDS_PER_HOUR, Money, cost_of
-from billing.domain.price_book import ANY_GROUP
+from billing.domain.pricing.price_book import ANY_GROUP
 from billing.models import BookPrice
 from metering.domain.catalogue.units import BURST_ENDING
 from metering.selectors.efficiency import SAVING_UNKNOWN

@@ -4,8 +4,8 @@ A posted correction of usage is charged by the same statements, at the price of 
 corrects. One of a month that is still open joins its charges; one of a closed month is posted to
 the next open one, where it makes a line of its own.
 
-`billing.domain.rating` says the same in plain Python. The statements are the same few whatever the
-number of pods, prices and projects.
+`billing.domain.pricing.rating` says the same in plain Python. The statements are the same few
+whatever the number of pods, prices and projects.
 """
 
 from collections.abc import Sequence

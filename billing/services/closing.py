@@ -12,10 +12,10 @@ from uuid import UUID
 from django.db import transaction
 
 from billing.domain.closing import PeriodMove, require_period_move, require_usual
-from billing.domain.document import STANDARD_TERMS, InvoiceTerms
+from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms
 from billing.domain.errors import FourEyesError, PeriodHasChargesError, ReasonMissingError
 from billing.models import BillingPeriod, Charge, Invoice, PeriodState
-from billing.selectors.invoices import usual_totals
+from billing.selectors.documents.invoices import usual_totals
 from billing.selectors.locks import lock_organization, lock_period
 from billing.services.invoicing import draft_invoice, require_ready
 from tenants.domain.actors import Actor, ActorKind

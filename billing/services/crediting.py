@@ -15,14 +15,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Max, Sum
 
-from billing.domain.document import STANDARD_TERMS, InvoiceTerms, credit_document
-from billing.domain.errors import (
-    CreditInvalidError,
-    CreditTooLargeError,
-    NotCreditableError,
-    ReasonMissingError,
-)
-from billing.domain.invoicing import (
+from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms, credit_document
+from billing.domain.documents.invoicing import (
     InvoiceKind,
     InvoiceState,
     Line,
@@ -31,9 +25,15 @@ from billing.domain.invoicing import (
     compose_lines,
     total_of,
 )
+from billing.domain.errors import (
+    CreditInvalidError,
+    CreditTooLargeError,
+    NotCreditableError,
+    ReasonMissingError,
+)
 from billing.domain.money import Money
 from billing.models import Invoice, InvoiceLine
-from billing.selectors.invoices import charge_sums
+from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
 from billing.services.invoicing import add_tiers, compose_month, fill_draft
 from tenants.domain.actors import Actor

@@ -11,7 +11,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models import F
 
 from billing.domain.closing import PeriodMove, require_period_move
-from billing.domain.document import (
+from billing.domain.documents.document import (
     STANDARD_TERMS,
     InvoiceTerms,
     canonical_text,
@@ -19,15 +19,15 @@ from billing.domain.document import (
     issue_document,
     parties_text,
 )
+from billing.domain.documents.invoicing import InvoiceMove, InvoiceState, require_move
+from billing.domain.documents.taxes import printed_terms, tax_point_of
+from billing.domain.documents.tiers import TierKey, tier_amounts
 from billing.domain.errors import DraftStaleError, FourEyesError
-from billing.domain.invoicing import InvoiceMove, InvoiceState, require_move
-from billing.domain.taxes import printed_terms, tax_point_of
-from billing.domain.tiers import TierKey, tier_amounts
 from billing.models import BillingPeriod, Invoice, PeriodState
+from billing.selectors.documents.membership import BILLED, KEYED
+from billing.selectors.documents.taxes import tax_terms_of
+from billing.selectors.documents.tiers import tier_facts
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
-from billing.selectors.membership import BILLED, KEYED
-from billing.selectors.taxes import tax_terms_of
-from billing.selectors.tiers import tier_facts
 from billing.services.closing import mark_approved, require_another_person
 from billing.services.invoicing import customer_of, require_ready
 from billing.services.ledger.documents import post_document

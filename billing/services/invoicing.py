@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import transaction
 
 from billing.domain.closing import PeriodMove, require_period_move
-from billing.domain.document import (
+from billing.domain.documents.document import (
     STANDARD_TERMS,
     Document,
     InvoiceTerms,
@@ -20,8 +20,7 @@ from billing.domain.document import (
     PeriodFacts,
     compose_document,
 )
-from billing.domain.errors import NothingToInvoiceError, PeriodNotReadyError
-from billing.domain.invoicing import (
+from billing.domain.documents.invoicing import (
     InvoiceKind,
     InvoiceMove,
     InvoiceState,
@@ -33,21 +32,22 @@ from billing.domain.invoicing import (
     require_move,
     total_of,
 )
+from billing.domain.documents.taxes import tax_point_of, tax_text
+from billing.domain.documents.tiers import with_tiers
+from billing.domain.errors import NothingToInvoiceError, PeriodNotReadyError
 from billing.domain.money import Money
 from billing.domain.period import HourSpan
-from billing.domain.taxes import tax_point_of, tax_text
-from billing.domain.tiers import with_tiers
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
-from billing.selectors.invoices import charge_sums
+from billing.selectors.documents.invoices import charge_sums
+from billing.selectors.documents.taxes import tax_terms_of
+from billing.selectors.documents.tiers import tier_facts
 from billing.selectors.locks import (
     lock_invoice,
     lock_invoice_of,
     lock_organization,
     lock_period,
 )
-from billing.selectors.taxes import tax_terms_of
-from billing.selectors.tiers import tier_facts
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
 from tenants.models import Organization

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
-from billing.domain.invoicing import InvoiceState
+from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.period import HourSpan, Month, fit_between, month_hours, month_of
 from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.locks import lock_organization

@@ -1,13 +1,13 @@
 """SQL of accrual: charge what usage still lacks, and report what of it has no price.
 
 The same statement serves metered usage and corrections, and reads the usage once, whatever the
-number of pods, prices and projects. `billing.domain.rating` is the equivalent in Python.
+number of pods, prices and projects. `billing.domain.pricing.rating` is the equivalent in Python.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from billing.selectors.price_lookup import best_price
+from billing.selectors.pricing.price_lookup import best_price
 
 
 @dataclass(frozen=True)

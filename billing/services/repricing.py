@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from billing.domain.documents.invoicing import require_amount
 from billing.domain.errors import (
     NothingToRepriceError,
     RepricingDecidedError,
@@ -18,12 +19,11 @@ from billing.domain.errors import (
     RepricingUnpricedError,
     required_reason,
 )
-from billing.domain.invoicing import require_amount
-from billing.domain.repricing import PriceChange, total_after, total_before
+from billing.domain.pricing.repricing import PriceChange, total_after, total_before
 from billing.models import BillingPeriod, Repricing
 from billing.models.repricing import RepricingState
 from billing.selectors.locks import lock_for_repricing
-from billing.selectors.repricing import MISPRICED, hours_of, price_changes
+from billing.selectors.pricing.repricing import MISPRICED, hours_of, price_changes
 from billing.services.periods import ensure_periods
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor

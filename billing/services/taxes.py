@@ -7,13 +7,18 @@ from uuid import UUID
 
 from django.db import transaction
 
+from billing.domain.documents.taxes import (
+    TaxTerms,
+    require_category,
+    require_country,
+    require_terms,
+)
 from billing.domain.errors import (
     TaxRateExistsError,
     TaxTreatmentExistsError,
     TaxWithdrawnError,
     required_reason,
 )
-from billing.domain.taxes import TaxTerms, require_category, require_country, require_terms
 from billing.models import TaxRate, TaxTreatment
 from billing.selectors.locks import lock_organization
 from tenants.domain.actors import Actor

@@ -14,7 +14,7 @@ from billing.selectors.costs import (
     cost_by_size,
     unpriced_use,
 )
-from billing.selectors.invoices import InvoiceFact, invoices_of_month
+from billing.selectors.documents.invoices import InvoiceFact, invoices_of_month
 from config.dashboard import parts
 from config.dashboard.parts import cell, number, page_of, sizes_text
 from metering.domain.corrections.exceptions import ExceptionKind

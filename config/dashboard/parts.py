@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from billing.domain.money import Money
 from billing.selectors.costs import CostFact
-from billing.selectors.invoices import InvoiceFact
+from billing.selectors.documents.invoices import InvoiceFact
 from metering.domain.catalogue.units import GPUSize
 from metering.selectors.collection.usage import CapacityTotal
 

@@ -200,7 +200,7 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "kubernetes": "quotas.adapters.kubernetes_workloads.KubernetesWorkloadEvictor"
     },
     "COST_ESTIMATOR": {
-        "billing": "billing.selectors.cost_estimate.PriceBookEstimator",
+        "billing": "billing.selectors.pricing.cost_estimate.PriceBookEstimator",
         "none": "quotas.adapters.cost_unknown.NoCostEstimator",
     },
 }

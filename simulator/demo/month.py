@@ -21,8 +21,8 @@ from django.db.models import QuerySet
 from rich.progress import Progress
 
 from billing.adapters.documents import render_csv, render_pdf
-from billing.domain.document import InvoiceTerms
-from billing.domain.invoicing import InvoiceState
+from billing.domain.documents.document import InvoiceTerms
+from billing.domain.documents.invoicing import InvoiceState
 from billing.models import BillingPeriod, Invoice
 from billing.selectors.pending import pending_window_ids
 from billing.services.finalizing import finalize_invoice

@@ -51,7 +51,7 @@ Check = Callable[[list[Module]], list[str]]
             foreign_imports,
             "billing/migrations/0002_x.py",
             "from django.db import migrations\nfrom tenants.migrations._ledger import refuse",
-            "from billing.services.pricing import publish_price",
+            "from billing.services.pricing.prices import publish_price",
         ),
     ],
 )

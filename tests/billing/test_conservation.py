@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billing.models import BillingPeriod, Charge, Invoice
-from billing.selectors.membership import unbilled_charges
+from billing.selectors.documents.membership import unbilled_charges
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from tenants.domain.currencies import MINOR_DIGITS

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from billing.domain.invoicing import compose_lines, total_of
+from billing.domain.documents.invoicing import compose_lines, total_of
 from billing.domain.money import price_of
 from billing.models import BillingPeriod, Invoice
-from billing.selectors.invoices import charge_sums
+from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.verification import check_charges, check_invoices, check_lines, check_numbers
 from billing.services.closing import (
     approve_period,

@@ -13,14 +13,14 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from billing.domain.documents.invoicing import compose_lines, total_of
 from billing.domain.errors import NothingToRepriceError
-from billing.domain.invoicing import compose_lines, total_of
 from billing.models import BillingPeriod, Charge, Invoice, Price, PriceBook, PriceBookAssignment
-from billing.selectors.invoices import charge_sums
+from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.verification import check_charges
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from billing.services.pricing import assign_price_book, set_price
+from billing.services.pricing.prices import assign_price_book, set_price
 from billing.services.repricing import approve_repricing, reprice_period
 from billing.tasks import tick
 from metering.models import MeteringWindow

@@ -3,7 +3,7 @@
 from django.contrib.auth.models import User
 
 from billing.models import Invoice
-from billing.selectors.cost_estimate import PriceBookEstimator
+from billing.selectors.pricing.cost_estimate import PriceBookEstimator
 from billing.services.invoicing import draft_invoice
 from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import CapacityRecord, MeteringException, MeteringWindow

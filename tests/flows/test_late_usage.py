@@ -8,7 +8,7 @@ import pytest
 
 from billing.domain.money import price_of
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine
-from billing.selectors.membership import billed_charges
+from billing.selectors.documents.membership import billed_charges
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.tasks import accrue_late, accrue_pending

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from billing.models import Charge, Invoice
-from billing.selectors.membership import billed_charges, unbilled_charges
+from billing.selectors.documents.membership import billed_charges, unbilled_charges
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
 from metering.services.collection.sweeping import CollectionSweep
 from simulator.demo.comparison import compare

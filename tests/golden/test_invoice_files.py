@@ -18,7 +18,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from billing.adapters.documents import render_csv, render_pdf
-from billing.domain.document import (
+from billing.domain.documents.document import (
     Document,
     InvoiceTerms,
     Party,

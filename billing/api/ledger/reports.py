@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from billing.access import READ_INVOICE, access_payer
 from billing.adapters.documents import render_table
-from billing.domain.document import amount_text
+from billing.domain.documents.document import amount_text
 from billing.domain.ledger.errors import StatementTooLongError
 from billing.domain.money import Money
 from billing.selectors.ledger.reports import (

@@ -22,7 +22,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
-from billing.domain.invoicing import InvoiceKind, InvoiceState
+from billing.domain.documents.invoicing import InvoiceKind, InvoiceState
 from billing.domain.ledger.status import PaymentStatus
 from billing.models import Invoice, Payment, PaymentAllocation
 

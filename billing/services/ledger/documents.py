@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from billing.domain.invoicing import InvoiceKind
+from billing.domain.documents.invoicing import InvoiceKind
 from billing.models import Invoice
 from billing.selectors.ledger.settlement import NET, TAX
 from billing.selectors.locks import share_accounting_months

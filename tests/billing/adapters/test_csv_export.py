@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.adapters.documents import COLUMNS, FORMULA_STARTS, render_csv
-from billing.domain.document import Party, clean_text
+from billing.domain.documents.document import Party, clean_text
 from tests.support.billing.documents import make_document
 
 

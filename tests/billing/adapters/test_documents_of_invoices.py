@@ -15,7 +15,7 @@ import pytest
 from pypdf import PdfReader
 
 from billing.adapters.documents import FORMULA_STARTS, render_csv, render_pdf
-from billing.domain.document import Party, canonical_bytes, clean_text, digest_of
+from billing.domain.documents.document import Party, canonical_bytes, clean_text, digest_of
 from billing.models import Invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
@@ -56,7 +56,7 @@ PROGRAM = """
 import hashlib, json, sys
 from billing.adapters.documents import render_csv
 from billing.adapters.documents import render_pdf
-from billing.domain.document import digest_of
+from billing.domain.documents.document import digest_of
 document = json.load(sys.stdin)
 print(*(hashlib.sha256(r(document)).hexdigest() for r in (render_pdf, render_csv)))
 print(digest_of(document))

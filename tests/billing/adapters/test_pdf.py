@@ -11,7 +11,7 @@ import pytest
 from pypdf import PdfReader
 
 from billing.adapters.documents import render_pdf
-from billing.domain.document import Document, Party, digest_of, issue_document
+from billing.domain.documents.document import Document, Party, digest_of, issue_document
 from tests.support.billing.documents import make_document
 
 ISSUED_AT = datetime(2026, 11, 3, 9, tzinfo=UTC)

@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from billing.domain.price_draft import DraftedPrice
+from billing.domain.pricing.price_draft import DraftedPrice
 from billing.models import Price, PriceDraft
-from billing.services.price_drafts import draft_prices
+from billing.services.pricing.price_drafts import draft_prices
 from tests.support.billing.ledger import ERIC
 from tests.support.billing.office import Office
 from tests.support.builders import AT

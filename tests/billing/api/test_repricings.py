@@ -9,7 +9,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from billing.models import Charge, Price, Repricing
-from billing.services.pricing import set_price
+from billing.services.pricing.prices import set_price
 from billing.services.repricing import reprice_period
 from tests.support.billing.ledger import DORA, ERIC
 from tests.support.billing.office import Office

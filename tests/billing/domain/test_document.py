@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.domain.document import (
+from billing.domain.documents.document import (
     InvoiceTerms,
     Party,
     canonical_bytes,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.domain.document_text import (
+from billing.domain.documents.document_text import (
     InvoiceText,
     LineText,
     SizeText,

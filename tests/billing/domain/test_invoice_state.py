@@ -2,8 +2,8 @@
 
 import pytest
 
+from billing.domain.documents.invoicing import InvoiceMove, require_move
 from billing.domain.errors import InvoiceFinalError
-from billing.domain.invoicing import InvoiceMove, require_move
 
 
 @pytest.mark.parametrize("move", list(InvoiceMove))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.domain.invoicing import ChargeSum, compose_lines, describe, total_of
+from billing.domain.documents.invoicing import ChargeSum, compose_lines, describe, total_of
 from billing.domain.money import Money, price_of
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.domain.errors import PriceInvalidError, PriceKeyInvalidError
-from billing.domain.price_book import (
+from billing.domain.pricing.price_book import (
     PriceFault,
     PriceSpan,
     find_price,

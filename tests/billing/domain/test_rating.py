@@ -6,8 +6,8 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.domain.price_book import PriceSpan
-from billing.domain.rating import (
+from billing.domain.pricing.price_book import PriceSpan
+from billing.domain.pricing.rating import (
     BookSpan,
     ChargeKey,
     Missing,

@@ -5,9 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from billing.domain.errors import TaxInvalidError
-from billing.domain.money import Money
-from billing.domain.taxes import (
+from billing.domain.documents.taxes import (
     TaxTerms,
     printed_terms,
     require_terms,
@@ -15,6 +13,8 @@ from billing.domain.taxes import (
     tax_point_of,
     tax_text,
 )
+from billing.domain.errors import TaxInvalidError
+from billing.domain.money import Money
 
 GERMAN = TaxTerms("DE", "S", Decimal("19.0000"), "")
 

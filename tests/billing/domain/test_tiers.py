@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from billing.domain.documents.tiers import TierFacts, TierUse, discounts_of, tier_amounts
 from billing.domain.errors import TierInvalidError
-from billing.domain.tier_schedule import (
+from billing.domain.pricing.tier_schedule import (
     TierBand,
     TierBasis,
     TierKind,
@@ -21,7 +22,6 @@ from billing.domain.tier_schedule import (
     overlaps,
     require_rule,
 )
-from billing.domain.tiers import TierFacts, TierUse, discounts_of, tier_amounts
 
 HOUR = 3600
 GRADUATED: Any = {

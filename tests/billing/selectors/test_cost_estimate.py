@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from billing.selectors.cost_estimate import PriceBookEstimator
+from billing.selectors.pricing.cost_estimate import PriceBookEstimator
 from billing.services.accrual import accrue_windows
 from metering.domain.catalogue.units import GPUSize
 from quotas.adapters.cost_unknown import NoCostEstimator

@@ -13,7 +13,7 @@ from billing.selectors.costs import (
     unbilled_cost,
     unpriced_use,
 )
-from billing.selectors.invoices import invoices_of_month, latest_invoices
+from billing.selectors.documents.invoices import invoices_of_month, latest_invoices
 from billing.selectors.months import undrafted_periods
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice

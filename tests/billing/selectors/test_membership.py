@@ -7,8 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine
-from billing.selectors import invoices
-from billing.selectors.membership import (
+from billing.selectors.documents import invoices
+from billing.selectors.documents.membership import (
     billed_charges,
     charges_of_invoice,
     charges_of_line,

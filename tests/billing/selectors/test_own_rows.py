@@ -12,7 +12,7 @@ from django.db import connection
 from billing.models import BillingPeriod
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from billing.services.tiers import publish_tiers
+from billing.services.pricing.tiers import publish_tiers
 from tests.support.billing.ledger import (
     BOUND_HOURS,
     DORA,

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from billing.models import AccrualException, AccruedWindow, BillingPeriod, Charge
 from billing.services.accrual import WINDOWS_PER_CALL_MAX, AccrualResult, accrue_windows
-from billing.services.pricing import assign_price_book, set_price
+from billing.services.pricing.prices import assign_price_book, set_price
 from metering.models import MeteringWindow
 from tenants.models import AuditEntry
 from tests.support.billing.ledger import (

@@ -9,8 +9,15 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billing.domain.price_book import PriceSpan
-from billing.domain.rating import BookSpan, ChargeKey, Missing, MissingKey, UsageFact, rate_usage
+from billing.domain.pricing.price_book import PriceSpan
+from billing.domain.pricing.rating import (
+    BookSpan,
+    ChargeKey,
+    Missing,
+    MissingKey,
+    UsageFact,
+    rate_usage,
+)
 from billing.models import AccrualException, AccruedUsage, Charge, Price, PriceBookAssignment
 from billing.services.accrual import accrue_windows
 from metering.models import MeteringWindow

@@ -8,7 +8,7 @@ from billing.domain.errors import PriceInUseError
 from billing.models import AccrualException, BillingPeriod, Charge, InvoiceLine, Price
 from billing.services.accrual import accrue_windows
 from billing.services.invoicing import draft_invoice
-from billing.services.pricing import set_price
+from billing.services.pricing.prices import set_price
 from metering.models import MeteringWindow
 from tests.support.billing.ledger import (
     BOUND_HOURS,

@@ -13,7 +13,7 @@ from billing.domain.errors import (
     ReasonMissingError,
 )
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine
-from billing.selectors.membership import charges_of_invoice, with_line
+from billing.selectors.documents.membership import charges_of_invoice, with_line
 from billing.selectors.verification import check_invoices, check_lines, check_numbers
 from billing.services.crediting import draft_credit, void_invoice
 from billing.services.finalizing import finalize_invoice

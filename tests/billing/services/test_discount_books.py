@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.domain.errors import DiscountInvalidError, PriceInUseError
-from billing.domain.price_book import discounted
-from billing.domain.price_draft import DraftedPrice
+from billing.domain.pricing.price_book import discounted
+from billing.domain.pricing.price_draft import DraftedPrice
 from billing.models import (
     AccrualException,
     BillingPeriod,
@@ -21,11 +21,11 @@ from billing.models import (
     PriceBook,
     PriceBookAssignment,
 )
-from billing.selectors.cost_estimate import PriceBookEstimator
-from billing.selectors.price_lookup import which_price
+from billing.selectors.pricing.cost_estimate import PriceBookEstimator
+from billing.selectors.pricing.price_lookup import which_price
 from billing.selectors.verification import check_charges
-from billing.services.price_drafts import draft_prices
-from billing.services.pricing import assign_price_book, create_price_book, set_price
+from billing.services.pricing.price_drafts import draft_prices
+from billing.services.pricing.prices import assign_price_book, create_price_book, set_price
 from billing.services.repricing import approve_repricing, reprice_period
 from billing.tasks import tick
 from metering.domain.catalogue.units import GPUSize

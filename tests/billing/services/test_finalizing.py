@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 from django.db import connection, connections, transaction
 
-from billing.domain.document import InvoiceTerms, digest_of, utc_text
+from billing.domain.documents.document import InvoiceTerms, digest_of, utc_text
 from billing.domain.errors import DraftStaleError, FourEyesError, PeriodNotReadyError
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine, InvoiceSeries
-from billing.selectors.membership import billed_charges, with_line
+from billing.selectors.documents.membership import billed_charges, with_line
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from tenants.domain.refusals import StaleVersionError

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from billing.domain.document import InvoiceTerms
+from billing.domain.documents.document import InvoiceTerms
 from billing.domain.errors import FourEyesError, InvoiceFinalError, PeriodNotReadyError
 from billing.models import BillingPeriod, Charge, Invoice
-from billing.selectors.membership import charges_of_invoice
+from billing.selectors.documents.membership import charges_of_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from billing.services.pricing import set_price
+from billing.services.pricing.prices import set_price
 from tests.support.billing.ledger import (
     BOUND_HOURS,
     DORA,

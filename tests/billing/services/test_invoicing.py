@@ -5,10 +5,10 @@ from decimal import Decimal
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from billing.domain.document import InvoiceTerms, Party
+from billing.domain.documents.document import InvoiceTerms, Party
 from billing.domain.errors import InvoiceFinalError, NothingToInvoiceError, PeriodNotReadyError
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine
-from billing.selectors.membership import unbilled_charges
+from billing.selectors.documents.membership import unbilled_charges
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.periods import open_period

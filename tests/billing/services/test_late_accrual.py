@@ -16,7 +16,7 @@ from billing.services.accrual import (
     accrue_corrections,
     accrue_windows,
 )
-from billing.services.pricing import set_price
+from billing.services.pricing.prices import set_price
 from billing.tasks import accrue_late as sweep
 from billing.tasks import tick, tick_accrual
 from metering.domain.corrections.correction import CorrectionState

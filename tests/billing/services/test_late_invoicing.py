@@ -17,8 +17,8 @@ from billing.domain.errors import (
 )
 from billing.domain.money import price_of
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine, InvoiceSeries
-from billing.selectors.invoices import charge_sums
-from billing.selectors.membership import charges_of_line, unbilled_charges
+from billing.selectors.documents.invoices import charge_sums
+from billing.selectors.documents.membership import charges_of_line, unbilled_charges
 from billing.services.closing import review_period
 from metering.models import MeteringWindow, UsageRecord
 from tests.support.billing.late import accrue_late, correct, draft, finalize, reported

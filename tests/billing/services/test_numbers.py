@@ -6,9 +6,14 @@ import psycopg
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from billing.domain.document import InvoiceTerms, canonical_text, digest_of, issue_document
+from billing.domain.documents.document import (
+    InvoiceTerms,
+    canonical_text,
+    digest_of,
+    issue_document,
+)
+from billing.domain.documents.invoicing import reference_of
 from billing.domain.errors import FourEyesError
-from billing.domain.invoicing import reference_of
 from billing.models import BillingPeriod, Invoice, InvoiceSeries
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice

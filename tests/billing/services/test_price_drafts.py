@@ -17,9 +17,9 @@ from billing.domain.errors import (
     PriceKeyInvalidError,
     ReasonMissingError,
 )
-from billing.domain.price_draft import PRICES_MAX, DraftedPrice
+from billing.domain.pricing.price_draft import PRICES_MAX, DraftedPrice
 from billing.models import Price, PriceDraft
-from billing.services.price_drafts import draft_prices, publish_draft, reject_draft
+from billing.services.pricing.price_drafts import draft_prices, publish_draft, reject_draft
 from tenants.domain.errors import DomainError
 from tenants.models import AuditEntry
 from tests.support.billing.ledger import (

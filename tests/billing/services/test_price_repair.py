@@ -18,8 +18,8 @@ from billing.domain.errors import (
 )
 from billing.models import BillingPeriod, Charge, Price, PriceBook, PriceBookAssignment
 from billing.selectors.verification import check_assignments, check_charges, check_prices
-from billing.services.price_history import withdraw_assignment, withdraw_price
-from billing.services.pricing import assign_price_book, set_price
+from billing.services.pricing.price_history import withdraw_assignment, withdraw_price
+from billing.services.pricing.prices import assign_price_book, set_price
 from billing.tasks import tick
 from tenants.models import AuditEntry, Organization
 from tests.support.billing.late import accrue_late, correct

@@ -21,7 +21,7 @@ from billing.domain.errors import (
     PriceOverlapError,
 )
 from billing.models import Price, PriceBook, PriceBookAssignment
-from billing.services.pricing import assign_price_book, create_price_book, set_price
+from billing.services.pricing.prices import assign_price_book, create_price_book, set_price
 from tenants.domain.errors import DomainError, InvalidInputError
 from tenants.models import AuditEntry
 from tests.support.billing.ledger import (

@@ -16,12 +16,12 @@ from billing.domain.errors import (
     PriceInUseError,
 )
 from billing.models import AccruedWindow, BillingPeriod, Charge, Invoice, InvoiceLine, Price
-from billing.selectors.membership import billed_charges
+from billing.selectors.documents.membership import billed_charges
 from billing.services.accrual import AccrualResult, accrue_windows
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
-from billing.services.pricing import assign_price_book, set_price
+from billing.services.pricing.prices import assign_price_book, set_price
 from tenants.models import AuditEntry
 from tests.support.billing.ledger import (
     DORA,

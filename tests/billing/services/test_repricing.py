@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from django.db import DatabaseError, connection, transaction
 
+from billing.domain.documents.invoicing import compose_lines, total_of
 from billing.domain.errors import (
     NothingToRepriceError,
     ReasonMissingError,
@@ -16,13 +17,12 @@ from billing.domain.errors import (
     RepricingStaleError,
     RepricingUnpricedError,
 )
-from billing.domain.invoicing import compose_lines, total_of
 from billing.models import BillingPeriod, Charge, Price, PriceBookAssignment, Repricing
-from billing.selectors.invoices import charge_sums
+from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.verification import check_charges
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from billing.services.pricing import assign_price_book, set_price
+from billing.services.pricing.prices import assign_price_book, set_price
 from billing.services.repricing import approve_repricing, reject_repricing, reprice_period
 from billing.tasks import tick
 from metering.models import MeteringWindow

@@ -7,7 +7,8 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from billing.adapters.documents import render_csv, render_pdf
-from billing.domain.document import canonical_bytes
+from billing.domain.documents.document import canonical_bytes
+from billing.domain.documents.taxes import TaxTerms
 from billing.domain.errors import (
     DraftStaleError,
     TaxRateExistsError,
@@ -15,7 +16,6 @@ from billing.domain.errors import (
     TaxTreatmentExistsError,
     TaxWithdrawnError,
 )
-from billing.domain.taxes import TaxTerms
 from billing.models import BillingPeriod, Invoice, TaxRate, TaxTreatment
 from billing.selectors.verification import check_invoices
 from billing.services.crediting import draft_credit, void_invoice

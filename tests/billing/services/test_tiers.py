@@ -7,7 +7,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from billing.adapters.documents import render_csv, render_pdf
-from billing.domain.document_text import invoice_text
+from billing.domain.documents.document_text import invoice_text
 from billing.domain.errors import (
     CreditTooLargeError,
     DraftStaleError,
@@ -16,11 +16,11 @@ from billing.domain.errors import (
     TierOverlapError,
     TierWithdrawnError,
 )
-from billing.domain.tier_schedule import TierKind, TierScope, TierSpan
+from billing.domain.pricing.tier_schedule import TierKind, TierScope, TierSpan
 from billing.models import BillingPeriod, Invoice, TierSchedule
 from billing.selectors.verification import check_invoices, check_lines
 from billing.services.crediting import draft_credit, void_invoice
-from billing.services.tiers import publish_tiers, withdraw_tiers
+from billing.services.pricing.tiers import publish_tiers, withdraw_tiers
 from metering.models import MeteringWindow
 from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import (

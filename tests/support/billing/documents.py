@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from billing.domain.document import Document, Party, PeriodFacts, compose_document
-from billing.domain.invoicing import ChargeSum, compose_lines
+from billing.domain.documents.document import Document, Party, PeriodFacts, compose_document
+from billing.domain.documents.invoicing import ChargeSum, compose_lines
 from billing.domain.period import Month, month_hours
 
 DRAFTED_AT = datetime(2026, 11, 2, 9, tzinfo=UTC)

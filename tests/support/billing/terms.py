@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from billing.domain.taxes import TaxTerms
-from billing.domain.tier_schedule import (
+from billing.domain.documents.taxes import TaxTerms
+from billing.domain.pricing.tier_schedule import (
     TierBand,
     TierBasis,
     TierKind,
@@ -15,8 +15,8 @@ from billing.domain.tier_schedule import (
     TierSpan,
 )
 from billing.models import PriceBook
+from billing.services.pricing.tiers import publish_tiers
 from billing.services.taxes import set_tax_rate, set_tax_treatment
-from billing.services.tiers import publish_tiers
 from tenants.domain.actors import system_actor
 from tenants.models import Organization
 from tests.support.builders import AT

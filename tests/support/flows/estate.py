@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 
-from billing.domain.price_draft import DraftedPrice
+from billing.domain.pricing.price_draft import DraftedPrice
 from billing.models import (
     AccrualException,
     BillingPeriod,
@@ -21,8 +21,8 @@ from billing.models import (
     PriceBookAssignment,
 )
 from billing.services.invoicing import draft_invoice
-from billing.services.price_drafts import draft_prices
-from billing.services.pricing import assign_price_book, set_price
+from billing.services.pricing.price_drafts import draft_prices
+from billing.services.pricing.prices import assign_price_book, set_price
 from billing.services.repricing import reprice_period
 from metering.domain.corrections.correction import CorrectionState
 from metering.models import (

@@ -8,8 +8,8 @@ from typing import Any
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from billing.adapters.journal_layouts import GenericCsvLayout
-from billing.domain.document import STANDARD_TERMS
-from billing.domain.invoicing import ChargeSum, compose_lines
+from billing.domain.documents.document import STANDARD_TERMS
+from billing.domain.documents.invoicing import ChargeSum, compose_lines
 from billing.domain.period import Month, month_hours
 from billing.models import AccountingMonth, BillingPeriod, Invoice, JournalBatch, JournalEntry
 from billing.services import finalizing

@@ -6,18 +6,16 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from billing.domain.price_draft import DraftedPrice
+from billing.domain.pricing.price_draft import DraftedPrice
 from billing.models import BillingPeriod, Invoice, PriceBook
 from billing.services import (
     closing,
     finalizing,
     invoicing,
     periods,
-    price_drafts,
-    price_history,
-    pricing,
     repricing,
 )
+from billing.services.pricing import price_drafts, price_history, prices
 from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
 from metering.services import catalogue as catalogue_editing
@@ -80,14 +78,14 @@ def _end_a_secret(_: Estate, who: Any) -> object:  # noqa: ANN401 - Actor and ti
 
 
 DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
-    "billing.pricing.create_price_book": (
+    "billing.pricing.prices.create_price_book": (
         dora,
-        lambda _, who: pricing.create_price_book(slug="new", name="New", currency="EUR", **who),
+        lambda _, who: prices.create_price_book(slug="new", name="New", currency="EUR", **who),
         [("billing:price_book:create", None)],
     ),
-    "billing.pricing.set_price": (
+    "billing.pricing.prices.set_price": (
         dora,
-        lambda _, who: pricing.set_price(
+        lambda _, who: prices.set_price(
             price_book=PriceBook.objects.earliest("pk"),
             size="small",
             unit_price=Decimal(3),
@@ -96,9 +94,9 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("billing:price:set", None)],
     ),
-    "billing.pricing.assign_price_book": (
+    "billing.pricing.prices.assign_price_book": (
         dora,
-        lambda e, who: pricing.assign_price_book(
+        lambda e, who: prices.assign_price_book(
             organization=e.cast.acme,
             price_book=PriceBook.objects.latest("pk"),
             valid_from=IN_FORCE_FROM + timedelta(days=1),
@@ -106,21 +104,21 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("billing:price_book:assign", "acme")],
     ),
-    "billing.price_history.withdraw_price": (
+    "billing.pricing.price_history.withdraw_price": (
         dora,
         lambda e, who: price_history.withdraw_price(
             price_id=e.places["own"]["prices"], reason="Wrong.", **who
         ),
         [("billing:price:set", None), ("billing:price:withdraw", None)],
     ),
-    "billing.price_history.withdraw_assignment": (
+    "billing.pricing.price_history.withdraw_assignment": (
         dora,
         lambda e, who: price_history.withdraw_assignment(
             assignment_id=e.places["own"]["price-book-assignments"], reason="Wrong.", **who
         ),
         [("billing:price_book:assign", "acme"), ("billing:price_book:withdraw", "acme")],
     ),
-    "billing.price_drafts.draft_prices": (
+    "billing.pricing.price_drafts.draft_prices": (
         dora,
         lambda _, who: price_drafts.draft_prices(
             price_book=PriceBook.objects.earliest("pk"),
@@ -131,14 +129,14 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("billing:price_draft:propose", None)],
     ),
-    "billing.price_drafts.publish_draft": (
+    "billing.pricing.price_drafts.publish_draft": (
         dora,
         lambda e, who: price_drafts.publish_draft(
             draft_id=e.places["own"]["price-drafts"], is_four_eyes=True, **who
         ),
         [("billing:price:set", None), ("billing:price_draft:publish", None)],
     ),
-    "billing.price_drafts.reject_draft": (
+    "billing.pricing.price_drafts.reject_draft": (
         dora,
         lambda e, who: price_drafts.reject_draft(
             draft_id=e.places["own"]["price-drafts"], note="No.", **who

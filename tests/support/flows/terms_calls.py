@@ -5,9 +5,10 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from billing.domain.taxes import TaxTerms
+from billing.domain.documents.taxes import TaxTerms
 from billing.models import PriceBook
-from billing.services import taxes, tiers
+from billing.services import taxes
+from billing.services.pricing import tiers
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.terms import make_rule
@@ -22,7 +23,7 @@ TERMS_DEEDS: dict[
     str,
     tuple[Callable[[Estate], Actor], Callable[[Estate, Any], object], list[tuple[str, str | None]]],
 ] = {
-    "billing.tiers.publish_tiers": (
+    "billing.pricing.tiers.publish_tiers": (
         dora,
         lambda _, who: tiers.publish_tiers(
             price_book=PriceBook.objects.earliest("pk"),
@@ -31,7 +32,7 @@ TERMS_DEEDS: dict[
         ),
         [("billing:tier_schedule:publish", None)],
     ),
-    "billing.tiers.withdraw_tiers": (
+    "billing.pricing.tiers.withdraw_tiers": (
         dora,
         lambda e, who: tiers.withdraw_tiers(
             schedule_id=e.places["own"]["tier-schedules"], reason="Wrong.", **who

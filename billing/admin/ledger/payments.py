@@ -1,0 +1,207 @@
+"""Admin pages of payments, with the import of banks' files, and of the journal."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
+
+from billing.access import READ_INVOICE, READ_JOURNAL, WRITE_PAYMENT
+from billing.adapters.bank_files import BYTES_MAX, READERS
+from billing.domain.documents.document import amount_text
+from billing.domain.documents.document_text import number_text
+from billing.domain.money import Money
+from billing.models import JournalEntry, Payment
+from billing.selectors.ledger.settlement import find_documents, with_free_amount
+from billing.services.ledger.payments import PaymentReport, import_payments
+from billing.services.ledger.settling import allocate_payment, release_payment, reverse_payment
+from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.notes import NoteActionForm, note_of
+from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError, NotFoundError
+
+KIND_COLORS = {
+    "receipt": "success",
+    "refund": "info",
+    "reversal": "danger",
+    "credit_note": "primary",
+}
+
+
+class BankFileForm(forms.Form):
+    """A bank's file and its format."""
+
+    format = forms.ChoiceField(
+        choices=[("camt053", "camt.053"), ("csv", "CSV")], widget=UnfoldAdminSelectWidget()
+    )
+    file = forms.FileField(widget=UnfoldAdminFileFieldWidget())
+
+
+@admin.register(Payment)
+class PaymentAdmin(LedgerAdmin):
+    """Money received, paid back, and left to allocate."""
+
+    view_capability = READ_INVOICE
+    write_capability = WRITE_PAYMENT
+    hint = (
+        "Import a bank's file; payments that name their invoice settle it. To settle another, "
+        "choose the payment and Allocate with the invoice's number as reason."
+    )
+    action_form = NoteActionForm
+    actions = ("allocate_payments", "release_payments", "reverse_payments")
+    actions_list = ("import_file",)
+    list_display = (
+        "bank_reference",
+        "booked_on",
+        "kind_label",
+        "organization",
+        "amount_text",
+        "free_text",
+        "payer",
+    )
+    list_filter = (
+        "kind",
+        ("organization", admin.EmptyFieldListFilter),
+        "organization",
+        "currency",
+    )
+    list_select_related = ("organization",)
+    search_fields = ("bank_reference", "payer", "remittance", "organization__slug")
+    ordering = ("-booked_on", "pk")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return payments with what is left of them."""
+        return with_free_amount(super().get_queryset(request))
+
+    @display(description="kind", ordering="kind", label=KIND_COLORS)
+    def kind_label(self, payment: Payment) -> str:
+        """Return the kind, coloured."""
+        return str(payment.kind)
+
+    @admin.display(description="amount", ordering="amount")
+    def amount_text(self, payment: Payment) -> str:
+        """Return the amount as printed."""
+        return _money_text(payment.amount, payment.currency)
+
+    @admin.display(description="free")
+    def free_text(self, payment: Any) -> str:  # noqa: ANN401 - A row of `with_free_amount`.
+        """Return what is neither allocated nor paid back."""
+        return _money_text(payment.free_amount, payment.currency)
+
+    @action(
+        description="Import a bank's file",
+        url_path="import",
+        permissions=["write"],
+        icon="upload_file",
+    )
+    def import_file(self, request: HttpRequest) -> HttpResponse:
+        """Record the payments of a file, and show which rows were refused."""
+        form = BankFileForm(request.POST or None, request.FILES or None)
+        report: PaymentReport | None = None
+        if request.method == "POST" and form.is_valid():
+            try:
+                report = import_payments(
+                    bank_file=READERS[form.cleaned_data["format"]](
+                        form.cleaned_data["file"].read(BYTES_MAX + 1)
+                    ),
+                    actor=actor_of_request(request),
+                    at=timezone.now(),
+                )
+            except DomainError as error:
+                form.add_error("file", f"{error.message} {error.advice}")
+        context = {
+            **self.page_context(request, title="Import a bank's file"),
+            "form": form,
+            "report": report,
+        }
+        return TemplateResponse(request, "admin/billing/payment/import.html", context)
+
+    @admin.action(description="Allocate", permissions=["write"])
+    def allocate_payments(self, request: HttpRequest, rows: QuerySet[Payment]) -> None:
+        """Settle the invoice whose number was typed with the chosen payments."""
+        reference = note_of(request).strip().upper()
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: allocate_payment(
+                payment_id=row.pk, document_id=_document_id(reference), actor=actor, at=at
+            ),
+            done="is allocated",
+        )
+
+    @admin.action(description="Release", permissions=["write"])
+    def release_payments(self, request: HttpRequest, rows: QuerySet[Payment]) -> None:
+        """Take all allocations of the chosen payments back."""
+        reason = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: release_payment(
+                payment_id=row.pk, reason=reason, actor=actor, at=at
+            ),
+            done="is free again",
+        )
+
+    @admin.action(description="Reverse", permissions=["write"])
+    def reverse_payments(self, request: HttpRequest, rows: QuerySet[Payment]) -> None:
+        """Reverse the chosen payments, which the bank took back today."""
+        reason = note_of(request)
+
+        def reverse(row: Payment, actor: Actor, at: datetime) -> Payment:
+            return reverse_payment(
+                payment_id=row.pk, reason=reason, booked_on=at.date(), actor=actor, at=at
+            )
+
+        self.for_each(request, rows, reverse, done="is reversed")
+
+
+@admin.register(JournalEntry)
+class JournalEntryAdmin(LedgerAdmin):
+    """Events of the general ledger."""
+
+    view_capability = READ_JOURNAL
+    hint = "Entries are posted with what they are of, and corrected by another one."
+    list_display = (
+        "reason",
+        "event",
+        "organization",
+        "document_on",
+        "posting_on",
+        "postings_text",
+    )
+    list_filter = ("event", "organization", "currency", "posting_on")
+    list_select_related = ("organization",)
+    search_fields = ("reason", "organization__slug")
+    ordering = ("-posting_on", "pk")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[JournalEntry]:
+        """Return entries with their postings."""
+        rows: QuerySet[JournalEntry] = super().get_queryset(request)
+        return rows.prefetch_related("postings__account")
+
+    @admin.display(description="postings")
+    def postings_text(self, entry: JournalEntry) -> str:
+        """Return account and amount of each posting; debit above zero."""
+        return "; ".join(
+            f"{posting.account.name} {_money_text(posting.amount, entry.currency)}"
+            for posting in entry.postings.all()
+        )
+
+
+def _money_text(amount: Decimal, currency: str) -> str:
+    return f"{number_text(amount_text(Money(amount, currency)))} {currency}"
+
+
+def _document_id(reference: str) -> UUID:
+    document = find_documents([reference]).get(reference)
+    if document is None:
+        raise NotFoundError(f'There is no final invoice "{reference}".', field="document")
+    return document.pk

@@ -1,0 +1,1 @@
+"""Admin of price books, prices, drafts, repricings and tiers."""

@@ -1,0 +1,168 @@
+"""Admin pages of drafts of prices: what they change on last month's use, and their publication."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from unfold.decorators import display
+from unfold.widgets import (
+    UnfoldAdminSplitDateTimeWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from billing.domain.pricing.price_draft import DraftedPrice
+from billing.models import PriceDraft, PriceDraftState
+from billing.services.pricing.price_drafts import draft_prices, publish_draft, reject_draft
+from tenants.admin.base import ServiceAdmin, ServiceForm
+from tenants.admin.notes import NOTE_LENGTH_MAX, NoteActionForm, note_of
+from tenants.domain.actors import Actor
+
+COLORS = {
+    PriceDraftState.PROPOSED.value: "warning",
+    PriceDraftState.PUBLISHED.value: "success",
+    PriceDraftState.REJECTED.value: "info",
+}
+PARTS_OF_A_LINE = (3, 4)
+"""Size, group and price; behind them the id of a price to replace."""
+
+
+class PriceDraftForm(ServiceForm):
+    """New prices of a book, a line each, from an hour on, and why."""
+
+    valid_from = forms.SplitDateTimeField(
+        widget=UnfoldAdminSplitDateTimeWidget(), help_text="The start of a UTC hour."
+    )
+    lines = forms.CharField(
+        label="prices",
+        widget=UnfoldAdminTextareaWidget(),
+        help_text="A line each: size, group and price, such as: large H100/whole 4.125. "
+        "To replace a wrong price, add its id.",
+    )
+    reason = forms.CharField(max_length=NOTE_LENGTH_MAX, widget=UnfoldAdminTextInputWidget())
+
+    def clean_lines(self) -> list[DraftedPrice]:
+        """Return the prices of the lines."""
+        return [_price(line) for line in self.cleaned_data["lines"].splitlines() if line.strip()]
+
+
+@admin.register(PriceDraft)
+class PriceDraftAdmin(ServiceAdmin):
+    """Prices that are not published yet."""
+
+    form = PriceDraftForm
+    view_capability = "billing:price:read"
+    write_capability = "billing:price:write"
+    hint = (
+        "A draft shows what its prices change on last month's use. Another person publishes it: "
+        "then every price is set, or none."
+    )
+    action_form = NoteActionForm
+    actions = ("publish_drafts", "reject_drafts")
+    add_fields = ("price_book", "valid_from", "lines", "reason")
+    list_display = ("price_book", "valid_from", "state_label", "reason", "requested_by")
+    list_filter = ("state", "price_book")
+    list_select_related = ("price_book",)
+    search_fields = ("price_book__name", "reason")
+    autocomplete_fields = ("price_book",)
+    ordering = ("-requested_at",)
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+        """Return the form's fields, or a draft's with prices and effects as text."""
+        if obj is None:
+            return super().get_fields(request, obj)
+        return [
+            "price_book",
+            "valid_from",
+            "prices_text",
+            "effects_text",
+            "reason",
+            "state",
+            "requested_by",
+            "decided_by",
+            "decision_note",
+        ]
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Model | None = None
+    ) -> tuple[str, ...]:
+        """Return what a form shows without letting it be changed."""
+        names = super().get_readonly_fields(request, obj)
+        return (*names, "prices_text", "effects_text") if obj is not None else names
+
+    @display(description="state", ordering="state", label=COLORS)
+    def state_label(self, row: PriceDraft) -> str:
+        """Return the state, coloured."""
+        return str(row.state)
+
+    @admin.display(description="prices")
+    def prices_text(self, row: PriceDraft) -> str:
+        """Return a line for each price."""
+        return "\n".join(
+            f"{price['size']} {price['price_group']} {price['unit_price']}" for price in row.prices
+        )
+
+    @admin.display(description="effects")
+    def effects_text(self, row: PriceDraft) -> str:
+        """Return what changes for each organization on the month's use."""
+        currency = row.price_book.currency
+        return "\n".join(
+            f"{effect['organization']}: {effect['after']} instead of {effect['before']} {currency}"
+            f" in {row.month}"
+            for effect in row.effects
+        )
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> PriceDraft:
+        """Propose prices."""
+        return draft_prices(
+            price_book=fields["price_book"],
+            prices=fields["lines"],
+            valid_from=fields["valid_from"],
+            reason=fields["reason"],
+            actor=actor,
+            at=at,
+        )
+
+    @admin.action(description="Publish", permissions=["write"])
+    def publish_drafts(self, request: HttpRequest, rows: QuerySet[PriceDraft]) -> None:
+        """Set the prices of the chosen drafts."""
+        note = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: publish_draft(
+                draft_id=row.pk, note=note, is_four_eyes=settings.FOUR_EYES, actor=actor, at=at
+            ),
+            done="is published",
+        )
+
+    @admin.action(description="Reject", permissions=["write"])
+    def reject_drafts(self, request: HttpRequest, rows: QuerySet[PriceDraft]) -> None:
+        """Turn the chosen drafts down for the reason given."""
+        note = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: reject_draft(draft_id=row.pk, note=note, actor=actor, at=at),
+            done="is rejected",
+        )
+
+
+def _price(line: str) -> DraftedPrice:
+    parts = line.split()
+    if len(parts) not in PARTS_OF_A_LINE:
+        raise forms.ValidationError(f'Not size, group and price: "{line}"')
+    size, group, price, *replaced = parts
+    try:
+        return DraftedPrice(size, group, Decimal(price), *map(UUID, replaced))
+    except InvalidOperation as error:
+        raise forms.ValidationError(f'Not a price: "{price}"') from error
+    except ValueError as error:
+        raise forms.ValidationError(f'Not the id of a price: "{replaced[0]}"') from error

@@ -1,0 +1,179 @@
+"""Admin pages of price books, prices and assignments; all writes go through the services."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminSplitDateTimeWidget, UnfoldAdminTextInputWidget
+
+from billing.domain.documents.document import price_text
+from billing.models import Price, PriceBook, PriceBookAssignment
+from billing.services.pricing.price_history import withdraw_assignment, withdraw_price
+from billing.services.pricing.prices import assign_price_book, create_price_book, set_price
+from tenants.admin.base import ServiceAdmin, ServiceForm
+from tenants.admin.notes import NOTE_LENGTH_MAX, NoteActionForm, note_of
+from tenants.domain.actors import Actor
+from tenants.domain.currencies import MINOR_DIGITS
+from tenants.domain.hours import hours_text
+
+
+class FromHourForm(ServiceForm):
+    """A form of something that begins with a UTC hour."""
+
+    valid_from = forms.SplitDateTimeField(
+        widget=UnfoldAdminSplitDateTimeWidget(),
+        help_text="The start of a UTC hour; the price before it ends there.",
+    )
+    reason = forms.CharField(
+        required=False,
+        max_length=NOTE_LENGTH_MAX,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Needed to replace one, or for hours that are charged already.",
+    )
+
+
+@admin.register(PriceBook)
+class PriceBookAdmin(ServiceAdmin):
+    """Lists of prices."""
+
+    view_capability = "billing:price:read"
+    write_capability = "billing:price:write"
+    hint = (
+        "A book holds the prices of one currency; organizations are billed by one at a time. One "
+        "with a base book costs the prices of that less the discount, where it has none of its own."
+    )
+    add_fields = ("slug", "name", "currency", "base_book", "discount_percent")
+    autocomplete_fields = ("base_book",)
+    list_display = ("name", "slug", "currency", "base_book", "discount_percent", "created_at")
+    list_select_related = ("base_book",)
+    list_filter = ("currency",)
+    search_fields = ("name", "slug")
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> PriceBook:
+        """Make a price book."""
+        return create_price_book(**fields, actor=actor, at=at)
+
+
+@admin.register(Price)
+class PriceAdmin(ServiceAdmin):
+    """What a unit-hour costs, from when to when."""
+
+    form = FromHourForm
+    view_capability = "billing:price:read"
+    write_capability = "billing:price:write"
+    hint = (
+        "A price is never edited: add the next one, and the one before it ends there. A wrong one "
+        "is replaced: add it and name the price it replaces; what is not in force yet can be "
+        "withdrawn."
+    )
+    action_form = NoteActionForm
+    actions = ("withdraw_prices",)
+    add_fields = (
+        "price_book",
+        "size",
+        "price_group",
+        "unit_price",
+        "valid_from",
+        "replaces",
+        "reason",
+    )
+    list_display = (
+        "price_book",
+        "size",
+        "price_group",
+        "price_with_currency",
+        "valid_hours",
+        "superseded_at",
+    )
+    list_filter = (
+        ("superseded_at", admin.EmptyFieldListFilter),
+        "price_book",
+        "size",
+        "price_group",
+    )
+    list_select_related = ("price_book",)
+    search_fields = ("price_book__name", "size", "price_group")
+    autocomplete_fields = ("price_book", "replaces")
+
+    @admin.display(description="price of a unit-hour", ordering="unit_price")
+    def price_with_currency(self, price: Price) -> str:
+        """Return the price as printed, in the book's currency."""
+        currency = price.price_book.currency
+        return f"{price_text(price.unit_price, digits=MINOR_DIGITS.get(currency, 0))} {currency}"
+
+    @admin.display(description="valid (UTC)", ordering="valid")
+    def valid_hours(self, price: Price) -> str:
+        """Return the hours it is for."""
+        return hours_text(price.valid.lower, price.valid.upper)
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Price:
+        """Set a price."""
+        return set_price(**_named(fields), actor=actor, at=at)
+
+    @admin.action(description="Withdraw", permissions=["write"])
+    def withdraw_prices(self, request: HttpRequest, rows: QuerySet[Price]) -> None:
+        """Withdraw the chosen prices, which are not in force yet."""
+        reason = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: withdraw_price(
+                price_id=row.pk, reason=reason, actor=actor, at=at
+            ),
+            done="is withdrawn",
+        )
+
+
+@admin.register(PriceBookAssignment)
+class PriceBookAssignmentAdmin(ServiceAdmin):
+    """Assignments of organizations to price books."""
+
+    form = FromHourForm
+    view_capability = "billing:price:read"
+    write_capability = "billing:price:write"
+    hint = (
+        "A new assignment ends the one before it, or replaces it with a reason; what is not in "
+        "force yet can be withdrawn."
+    )
+    action_form = NoteActionForm
+    actions = ("withdraw_assignments",)
+    add_fields = ("organization", "price_book", "valid_from", "replaces", "reason")
+    list_display = ("organization", "price_book", "valid_hours", "superseded_at")
+    list_filter = (("superseded_at", admin.EmptyFieldListFilter), "price_book", "organization")
+    list_select_related = ("organization", "price_book")
+    search_fields = ("organization__name", "price_book__name")
+    autocomplete_fields = ("organization", "price_book", "replaces")
+
+    @admin.display(description="valid (UTC)", ordering="valid")
+    def valid_hours(self, assignment: PriceBookAssignment) -> str:
+        """Return the hours it is for."""
+        return hours_text(assignment.valid.lower, assignment.valid.upper)
+
+    def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> PriceBookAssignment:
+        """Assign a price book."""
+        return assign_price_book(**_named(fields), actor=actor, at=at)
+
+    @admin.action(description="Withdraw", permissions=["write"])
+    def withdraw_assignments(
+        self, request: HttpRequest, rows: QuerySet[PriceBookAssignment]
+    ) -> None:
+        """Withdraw the chosen assignments, which are not in force yet."""
+        reason = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: withdraw_assignment(
+                assignment_id=row.pk, reason=reason, actor=actor, at=at
+            ),
+            done="is withdrawn",
+        )
+
+
+def _named(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a form with the key of what is replaced."""
+    replaced = fields["replaces"]
+    return {**fields, "replaces": None if replaced is None else replaced.pk}

@@ -1,0 +1,1 @@
+"""Endpoints of price books, prices, drafts, repricings and tiers."""

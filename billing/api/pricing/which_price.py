@@ -1,0 +1,105 @@
+"""/api/v1/which-price/: what a device share costs an organization in an hour, and why."""
+
+from decimal import Decimal
+from typing import Final
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from billing.access import access_priced_organization
+from billing.api.money import MoneySerializer
+from billing.api.pricing.price_books import PriceSerializer
+from billing.domain.documents.document import price_text
+from billing.domain.period import floor_hour
+from billing.domain.pricing.price_book import GROUP_LENGTH_MAX, require_key
+from billing.selectors.pricing.price_lookup import AppliedPrice, which_price
+from tenants.api.serializers import StrictSerializer
+from tenants.api.views import LedgerViewSet
+from tenants.domain.currencies import MINOR_DIGITS
+
+MISSING: Final = {True: "no_price", False: "no_price_book"}
+
+
+class WhichPriceQuestionSerializer(StrictSerializer):
+    """Whose use of what is priced, and when."""
+
+    organization = serializers.UUIDField()
+    size = serializers.CharField(max_length=16)
+    price_group = serializers.CharField(
+        max_length=GROUP_LENGTH_MAX, help_text="A device share, as usage and charges have it."
+    )
+    at = serializers.DateTimeField(
+        required=False, default=None, help_text="A time within the hour; now without it."
+    )
+
+
+class WhichPriceSerializer(serializers.Serializer[AppliedPrice]):
+    """The price in force, or why there is none.
+
+    `considered` has the groups of prices that apply, the most specific first: the first with a
+    price in the book is used.
+    """
+
+    price = PriceSerializer(allow_null=True)
+    unit_price = serializers.SerializerMethodField(help_text="What is charged.")
+    list_unit_price = serializers.SerializerMethodField(
+        help_text="The base book's price before a discount; else unit_price."
+    )
+    assignment = serializers.UUIDField(source="assignment.pk", allow_null=True, default=None)
+    price_book = serializers.UUIDField(
+        source="assignment.price_book_id", allow_null=True, default=None
+    )
+    considered = serializers.ListField(source="groups", child=serializers.CharField())
+    missing = serializers.SerializerMethodField(
+        help_text="no_price_book or no_price; null when there is a price."
+    )
+
+    @extend_schema_field(MoneySerializer(allow_null=True))
+    def get_unit_price(self, answer: AppliedPrice) -> dict[str, str] | None:
+        """Return the price that is charged."""
+        return _money(answer, answer.unit_price)
+
+    @extend_schema_field(MoneySerializer(allow_null=True))
+    def get_list_unit_price(self, answer: AppliedPrice) -> dict[str, str] | None:
+        """Return the price before a discount."""
+        return _money(answer, answer.list_unit_price)
+
+    def get_missing(self, answer: AppliedPrice) -> str | None:
+        """Return what is missing."""
+        return None if answer.price is not None else MISSING[answer.assignment is not None]
+
+
+class WhichPriceViewSet(LedgerViewSet):
+    """Which price applies."""
+
+    serializer_class = WhichPriceSerializer
+
+    @extend_schema(
+        operation_id="which_price_retrieve",
+        parameters=[WhichPriceQuestionSerializer],
+        responses=WhichPriceSerializer,
+    )
+    def ask(self, request: Request) -> Response:
+        """Return the price of a device share in an hour."""
+        asked = WhichPriceQuestionSerializer(data=request.query_params.dict())
+        asked.is_valid(raise_exception=True)
+        fields = asked.validated_data
+        require_key(size=fields["size"], price_group=fields["price_group"])
+        organization = access_priced_organization(self.actor, fields["organization"])
+        answer = which_price(
+            organization_id=organization.pk,
+            size=fields["size"],
+            price_group=fields["price_group"],
+            hour=floor_hour(fields["at"] or self.at),
+        )
+        return Response(WhichPriceSerializer(answer).data)
+
+
+def _money(answer: AppliedPrice, price: Decimal | None) -> dict[str, str] | None:
+    if answer.price is None or price is None:
+        return None
+    currency = answer.price.price_book.currency
+    amount = price_text(price, digits=MINOR_DIGITS.get(currency, 0))
+    return {"amount": amount, "currency": currency}

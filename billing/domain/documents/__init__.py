@@ -1,0 +1,1 @@
+"""Lines, tiers and taxes of documents, and the document itself."""

@@ -1,0 +1,300 @@
+"""The invoice as a document: plain JSON with everything that is printed, and its text for a page.
+
+Money and hours are text, quantities whole numbers, times ISO 8601 in UTC; there is no float and no
+key that depends on the clock of the reader. PDF and CSV are made from it alone, and the database
+freezes it with the invoice.
+"""
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import groupby
+from typing import Any, Final, Self
+
+from billing.domain.documents.invoicing import InvoiceKind, InvoiceState, Line, total_of
+from billing.domain.documents.taxes import printed_terms, tax_text
+from billing.domain.money import (
+    SECONDS_PER_HOUR,
+    Money,
+    decimal_of,
+    minor_digits,
+    price_of,
+    round_half_up,
+)
+from billing.domain.period import HourSpan
+
+SCHEMA: Final = "gpu-ledger/invoice/1"
+HOUR_DECIMALS: Final = 6
+"""Digits of unit-hours; `unit_seconds` beside them is the exact quantity."""
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Party:
+    """Issuer or customer, as printed; an empty text is not printed."""
+
+    name: str
+    address: str = ""
+    tax_id: str = ""
+    contact: str = ""
+    email: str = ""
+    cost_center: str = ""
+
+
+@dataclass(frozen=True)
+class InvoiceTerms:
+    """A site's settings for invoices; entry points read them from the settings.
+
+    Attributes:
+        series: Prefix of every number; the year of issue follows.
+        credit_series: Prefix of the numbers of credit notes.
+        first_number: The first number of each year, of either.
+        is_four_eyes: Whether two people have to draft and finalize an invoice.
+        payment_days: From the date of an invoice to its due date.
+    """
+
+    issuer: Party = field(default_factory=lambda: Party(name="GPU Platform"))
+    series: str = "GL"
+    credit_series: str = "GL-CN"
+    first_number: int = 1
+    is_four_eyes: bool = True
+    payment_days: int = 30
+
+    @classmethod
+    def read(
+        cls,
+        issuer: Mapping[str, str],
+        *,
+        series: str,
+        credit_series: str,
+        first_number: int,
+        is_four_eyes: bool,
+        payment_days: int = 30,
+    ) -> Self:
+        """Return the terms from plain settings."""
+        return cls(
+            issuer=Party(**issuer),
+            series=series,
+            credit_series=credit_series,
+            first_number=first_number,
+            is_four_eyes=is_four_eyes,
+            payment_days=payment_days,
+        )
+
+    def series_of(self, kind: str) -> str:
+        """Return the prefix of the numbers of a kind of document."""
+        return self.credit_series if kind == InvoiceKind.CREDIT_NOTE else self.series
+
+
+STANDARD_TERMS: Final = InvoiceTerms()
+
+
+@dataclass(frozen=True)
+class PeriodFacts:
+    """The billed month as printed."""
+
+    label: str
+    time_zone: str
+    span: HourSpan
+
+
+def compose_document(
+    *,
+    issuer: Party,
+    customer: Party,
+    period: PeriodFacts,
+    lines: Iterable[Line],
+    currency: str,
+    drafted_at: datetime,
+) -> Document:
+    """Return the draft's document; it has no number yet. One below zero is a credit note.
+
+    `billing.domain.documents.taxes` adds the taxes of customers that have any.
+    """
+    composed = tuple(lines)
+    total = _totals(composed, currency=currency)
+    is_credit = total_of(composed, currency=currency).amount < 0
+    return {
+        **({"kind": InvoiceKind.CREDIT_NOTE.value} if is_credit else {}),
+        "schema": SCHEMA,
+        "state": InvoiceState.DRAFT.value,
+        "reference": "",
+        "issued_at": None,
+        "drafted_at": utc_text(drafted_at),
+        "currency": currency,
+        "minor_digits": minor_digits(currency),
+        **parties_text(issuer=issuer, customer=customer),
+        "period": {
+            "label": period.label,
+            "time_zone": period.time_zone,
+            "begin_at": utc_text(period.span.begin_at),
+            "end_at": utc_text(period.span.end_at),
+            "hours": period.span.hours,
+        },
+        "lines": [_line(line, own_month=period.label) for line in composed],
+        "subtotals": [
+            {"project": slug, **_totals(tuple(part), currency=currency)}
+            for slug, part in groupby(composed, key=lambda line: line.project)
+        ],
+        "total": total,
+    }
+
+
+def credit_document(
+    invoice: Mapping[str, Any], *, lines: Iterable[Line], drafted_at: datetime
+) -> Document:
+    """Return the draft of a credit note, for the parties and the month of a final invoice.
+
+    It takes the rate of tax printed there.
+
+    Args:
+        invoice: The document that is credited.
+        lines: What is given back; every amount is below zero, or zero.
+        drafted_at: When.
+    """
+    composed, currency = tuple(lines), invoice["currency"]
+    return {
+        **invoice,
+        "kind": InvoiceKind.CREDIT_NOTE.value,
+        "corrects": invoice["reference"],
+        "state": InvoiceState.DRAFT.value,
+        "reference": "",
+        "issued_at": None,
+        "drafted_at": utc_text(drafted_at),
+        "lines": [_line(line, own_month=invoice["period"]["label"]) for line in composed],
+        "subtotals": [
+            {"project": slug, **_totals(tuple(part), currency=currency)}
+            for slug, part in groupby(composed, key=lambda line: line.project)
+        ],
+        "total": _totals(composed, currency=currency),
+        **tax_text(
+            total_of(composed, currency=currency),
+            printed_terms(invoice),
+            tax_point=invoice.get("tax_point", ""),
+        ),
+    }
+
+
+def issue_document(draft: Mapping[str, Any], *, reference: str, issued_at: datetime) -> Document:
+    """Return the document of a final invoice: the draft with a number."""
+    return {
+        **draft,
+        "state": InvoiceState.FINAL.value,
+        "reference": reference,
+        "issued_at": utc_text(issued_at),
+    }
+
+
+def canonical_text(document: Mapping[str, Any]) -> str:
+    """Return the one spelling of a document that is stored and hashed: sorted keys, no spaces."""
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def canonical_bytes(document: Mapping[str, Any]) -> bytes:
+    """Return the canonical text in UTF-8."""
+    return canonical_text(document).encode()
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the canonical bytes, 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_bytes(document)).hexdigest()
+
+
+def unit_hours_text(unit_seconds: int) -> str:
+    """Return unit-seconds as unit-hours with six digits, half up; such as "12.500000"."""
+    scaled = round_half_up(unit_seconds * 10**HOUR_DECIMALS, SECONDS_PER_HOUR)
+    return f"{decimal_of(scaled, digits=HOUR_DECIMALS):f}"
+
+
+def price_text(unit_price: Decimal, *, digits: int) -> str:
+    """Return a price with at least the currency's digits and none that say nothing."""
+    text = f"{unit_price:f}"
+    whole, _, fraction = text.partition(".")
+    kept = fraction.rstrip("0").ljust(digits, "0")
+    return f"{whole}.{kept}" if kept else whole
+
+
+def utc_text(at: datetime) -> str:
+    """Return a moment as ISO 8601 in UTC to the second."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def file_name_of(document: Mapping[str, Any]) -> str:
+    """Return a file's name without its suffix, from the number or else the month."""
+    return document["reference"] or f"draft-{document['period']['label']}"
+
+
+def clean_text(text: str) -> str:
+    """Return text without what could hide or reorder other text: control and format characters."""
+    return "".join(
+        character
+        for character in unicodedata.normalize("NFC", text.replace("\r\n", "\n"))
+        if character == "\n" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Co"}
+    ).strip()
+
+
+def parties_text(*, issuer: Party, customer: Party) -> dict[str, dict[str, str]]:
+    """Return issuer and customer as a document shows them."""
+    return {"issuer": _party(issuer), "customer": _party(customer)}
+
+
+def _party(party: Party) -> dict[str, str]:
+    return {key: clean_text(value) for key, value in asdict(party).items()}
+
+
+def _line(line: Line, *, own_month: str) -> dict[str, Any]:
+    digits = minor_digits(line.amount.currency)
+    return {
+        "position": line.position,
+        "project": line.project,
+        "project_name": clean_text(line.project_name),
+        "cost_center": clean_text(line.cost_center),
+        "size": line.size,
+        "price_group": clean_text(line.price_group),
+        "description": clean_text(line.description),
+        "service_month": line.service_month or own_month,
+        "unit_seconds": line.unit_seconds,
+        "unit_hours": unit_hours_text(line.unit_seconds),
+        "unit_price": price_text(line.unit_price, digits=digits),
+        "amount": amount_text(line.amount),
+        **(_billed_before(line) if line.billed_unit_seconds else {}),
+        **({"kind": line.kind, "tier": {**line.tier.shown}} if line.tier else {}),
+    }
+
+
+def _billed_before(line: Line) -> dict[str, Any]:
+    """Return what shows how a line was rounded: the whole month's use less what was billed of it.
+
+    The amount is that of both quantities together, less that of the first alone.
+    """
+    before = price_of(
+        line.billed_unit_seconds, unit_price=line.unit_price, currency=line.amount.currency
+    )
+    return {
+        "billed_unit_seconds": line.billed_unit_seconds,
+        "billed_unit_hours": unit_hours_text(line.billed_unit_seconds),
+        "billed_amount": amount_text(before),
+        "whole_unit_hours": unit_hours_text(line.billed_unit_seconds + line.unit_seconds),
+        "whole_amount": amount_text(before + line.amount),
+    }
+
+
+def amount_text(money: Money) -> str:
+    """Return an amount with exactly its currency's digits."""
+    return f"{money.amount:f}"
+
+
+def _totals(lines: tuple[Line, ...], *, currency: str) -> dict[str, Any]:
+    unit_seconds = sum(line.unit_seconds for line in lines)
+    return {
+        "unit_seconds": unit_seconds,
+        "unit_hours": unit_hours_text(unit_seconds),
+        "amount": amount_text(total_of(lines, currency=currency)),
+    }

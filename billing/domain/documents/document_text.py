@@ -1,0 +1,122 @@
+"""A document as text for a page: its lines, what each size comes to, and its sums."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from billing.domain.money import SECONDS_PER_HOUR, decimal_of, round_half_up
+
+HOUR_DECIMALS_SHOWN: Final = 4
+"""As on the PDF beside it; price times hours can be checked by hand."""
+_SIZE_ORDER: Final = ("small", "medium", "large")
+
+
+@dataclass(frozen=True)
+class LineText:
+    """One line as displayed."""
+
+    project: str
+    description: str
+    unit_hours: str
+    unit_price: str
+    amount: str
+
+
+@dataclass(frozen=True)
+class SizeText:
+    """What one size comes to; unit-hours of two sizes are two things and are never added."""
+
+    size: str
+    unit_hours: str
+    amount: str
+
+
+@dataclass(frozen=True)
+class TaxText:
+    """A tax as displayed, such as "S 19 %"."""
+
+    label: str
+    taxable_amount: str
+    amount: str
+    exemption_text: str
+
+
+@dataclass(frozen=True)
+class InvoiceText:
+    """The lines, what each size comes to, the net total, taxes, and what is to pay with them."""
+
+    lines: tuple[LineText, ...]
+    sizes: tuple[SizeText, ...]
+    total: str
+    taxes: tuple[TaxText, ...]
+    payable: str
+    discount: str = ""
+    """Sum of the tier lines; "" without any."""
+
+
+def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
+    """Return a document of `billing.domain.documents.document` as the page shows it."""
+    return InvoiceText(
+        lines=tuple(_line_text(line) for line in document["lines"]),
+        sizes=_sizes(document["lines"]),
+        total=number_text(document["total"]["amount"]),
+        taxes=tuple(
+            TaxText(
+                label=f"{tax['category']} {tax['rate']} % {tax['country']}",
+                taxable_amount=number_text(tax["taxable_amount"]),
+                amount=number_text(tax["amount"]),
+                exemption_text=tax["exemption_text"],
+            )
+            for tax in document.get("taxes", ())
+        ),
+        payable=number_text(document.get("payable", document["total"]["amount"])),
+        discount=_discount(document["lines"]),
+    )
+
+
+def number_text(text: str) -> str:
+    """Return an exact number with its own digits and its thousands apart, such as "1,234.50"."""
+    return f"{Decimal(text):,f}"
+
+
+def hours_text(unit_seconds: int) -> str:
+    """Return unit-seconds as unit-hours with four digits, half up; such as "1,234.5000"."""
+    scaled = round_half_up(unit_seconds * 10**HOUR_DECIMALS_SHOWN, SECONDS_PER_HOUR)
+    return f"{decimal_of(scaled, digits=HOUR_DECIMALS_SHOWN):,f}"
+
+
+def _line_text(line: Mapping[str, Any]) -> LineText:
+    is_usage = "tier" not in line
+    return LineText(
+        project=line["project_name"],
+        description=line["description"],
+        unit_hours=hours_text(line["unit_seconds"]) if is_usage else "",
+        unit_price=number_text(line["unit_price"]) if is_usage else "",
+        amount=number_text(line["amount"]),
+    )
+
+
+def _discount(lines: list[Mapping[str, Any]]) -> str:
+    amounts = [Decimal(line["amount"]) for line in lines if "tier" in line]
+    return f"{sum(amounts):,f}" if amounts else ""
+
+
+def _sizes(lines: list[Mapping[str, Any]]) -> tuple[SizeText, ...]:
+    """Return what each size on the invoice comes to, from small to large."""
+    unit_seconds: defaultdict[str, int] = defaultdict(int)
+    amounts: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for line in lines:
+        if "tier" in line:
+            continue
+        unit_seconds[line["size"]] += line["unit_seconds"]
+        amounts[line["size"]] += Decimal(line["amount"])
+    return tuple(
+        SizeText(
+            size=size.capitalize(),
+            unit_hours=hours_text(unit_seconds[size]),
+            amount=f"{amounts[size]:,f}",
+        )
+        for size in sorted(unit_seconds, key=_SIZE_ORDER.index)
+    )

@@ -1,0 +1,1 @@
+"""Price books, drafts of prices, rating, repricing and tier schedules."""

@@ -1,0 +1,1 @@
+"""Reading what documents are made of: charges, tiers, taxes and membership."""

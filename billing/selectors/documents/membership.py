@@ -1,0 +1,109 @@
+"""Which charges a line is about: those of its invoice's period that have its key.
+
+A line has the whole key: project, size, price group, price and month of service. A charge belongs
+to the line with its key on the last final invoice of its period, so that no charge is ever written
+again.
+"""
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+
+from billing.domain.documents.invoicing import InvoiceState
+from billing.models import Charge, Invoice, InvoiceLine, PeriodState
+
+KEYED: Final = """
+due AS MATERIALIZED (
+  SELECT c.project_id, c.size, c.price_group, c.unit_price,
+         CASE WHEN p.hours @> c.window_start THEN NULL ELSE c.window_start END AS late_hour,
+         sum(c.unit_seconds) AS unit_seconds
+    FROM billing_charge c JOIN billing_billingperiod p ON p.id = c.period_id
+   WHERE c.period_id = %(period)s
+   GROUP BY 1, 2, 3, 4, 5
+),
+keyed AS MATERIALIZED (
+  SELECT d.project_id, d.size, d.price_group, d.unit_price, s.id AS month_id,
+         coalesce(s.label, '') AS month, sum(d.unit_seconds) AS unit_seconds
+    FROM due d
+    LEFT JOIN billing_billingperiod s
+      ON s.organization_id = %(organization)s AND s.hours @> d.late_hour
+   GROUP BY 1, 2, 3, 4, 5, 6
+)"""
+"""Charges of a period, added up by key; only hours of other months are looked up by range."""
+
+BILLED: Final = """
+billed AS MATERIALIZED (
+  SELECT l.project_id, l.size, l.price_group, l.unit_price,
+         coalesce(l.service_period_id, i.period_id) AS period_id,
+         sum(l.unit_seconds) AS unit_seconds
+    FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
+   WHERE i.organization_id = %(organization)s AND i.state = 'final' AND l.kind = 'usage'
+     AND i.id IS DISTINCT FROM %(replaced)s
+     AND l.invoice_id = ANY (ARRAY(
+       SELECT id FROM billing_invoice WHERE organization_id = %(organization)s))
+     AND coalesce(l.service_period_id, i.period_id)
+         IN (SELECT coalesce(month_id, %(period)s) FROM keyed)
+   GROUP BY 1, 2, 3, 4, 5
+)"""
+"""What final documents billed of the months in `keyed`, by key, but for one that is replaced.
+
+The array has lines read by their invoice also where nested loops are ruled out.
+"""
+
+
+def with_line(charges: QuerySet[Charge]) -> QuerySet[Any]:
+    """Return charges with `line_id`, the line of the final invoice they belong to, or None."""
+    lines = InvoiceLine.objects.filter(
+        Q(service_period__isnull=True, invoice__period__hours__contains=OuterRef("window_start"))
+        | Q(service_period__hours__contains=OuterRef("window_start")),
+        invoice__period=OuterRef("period"),
+        invoice__corrects__isnull=True,
+        invoice__state=InvoiceState.FINAL.value,
+        project=OuterRef("project"),
+        size=OuterRef("size"),
+        price_group=OuterRef("price_group"),
+        unit_price=OuterRef("unit_price"),
+    )
+    return charges.annotate(line_id=Subquery(lines.order_by("-invoice__run").values("pk")[:1]))
+
+
+def charges_of_line(charges: QuerySet[Charge], line_id: UUID) -> QuerySet[Charge]:
+    """Return the charges that belong to a line of a final invoice; none of any other."""
+    line = (
+        InvoiceLine.objects.filter(
+            pk=line_id, invoice__state=InvoiceState.FINAL.value, invoice__corrects=None
+        )
+        .select_related("service_period", "invoice__period")
+        .first()
+    )
+    if line is None:
+        return charges.none()
+    month = line.service_period or line.invoice.period
+    return charges.filter(
+        period=line.invoice.period_id,
+        project=line.project_id,
+        size=line.size,
+        price_group=line.price_group,
+        unit_price=line.unit_price,
+        window_start__gte=month.hours.lower,
+        window_start__lt=month.hours.upper,
+    )
+
+
+def charges_of_invoice(charges: QuerySet[Charge], invoice_id: UUID) -> QuerySet[Charge]:
+    """Return the charges of a final invoice; none of a draft."""
+    final = Invoice.objects.filter(
+        pk=invoice_id, state=InvoiceState.FINAL.value, corrects=None
+    ).order_by()
+    return charges.filter(period__in=final.values("period"))
+
+
+def billed_charges(charges: QuerySet[Charge]) -> QuerySet[Charge]:
+    """Return the charges on final invoices: those of closed periods."""
+    return charges.filter(period__state=PeriodState.CLOSED)
+
+
+def unbilled_charges(charges: QuerySet[Charge]) -> QuerySet[Charge]:
+    """Return the charges that are on no final invoice."""
+    return charges.exclude(period__state=PeriodState.CLOSED)

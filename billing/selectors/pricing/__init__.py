@@ -1,0 +1,1 @@
+"""Reading prices: lookups, drafts, repricings and estimates."""

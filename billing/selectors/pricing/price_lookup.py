@@ -1,0 +1,113 @@
+"""Which price applies: the one lookup of accrual, repricing and questions.
+
+`billing.domain.pricing.price_book.find_price` says the same in plain Python.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from billing.domain.pricing.price_book import groups_for
+from billing.models import BookPrice, Price, PriceBookAssignment
+
+
+def best_price(*, book: str, size: str, price_group: str, hour: str) -> str:
+    """Return SQL of the price in force: the most specific group first, at most one row.
+
+    Of one group the book's own price goes before that of its base. `base_unit_price` is what the
+    base book has for the same use, before the discount; NULL where there is none.
+
+    Args:
+        book: SQL of the key of the price book.
+        size: SQL of the size.
+        price_group: SQL of the device share, as used.
+        hour: SQL of the begin of the hour.
+    """
+    ending = f"CASE WHEN right({price_group}, 6) = '/burst' THEN '/burst' ELSE '' END"
+    of_model = f"split_part({price_group}, '/', 1) || '/*' || {ending}"
+    applies = f"""p.price_book_id = {book} AND p.size = {size}
+         AND p.price_group IN ({price_group}, {of_model}, '*' || {ending})
+         AND p.valid @> {hour} AND p.superseded_at IS NULL"""
+    order = f"left(p.price_group, 1) = '*', p.price_group <> {price_group}"
+    return f"""
+      SELECT p.id AS price_id, p.unit_price, coalesce(p.base_unit_price, (
+               SELECT p.base_unit_price FROM billing_book_price p
+                WHERE {applies} AND NOT p.is_own ORDER BY {order} LIMIT 1)) AS base_unit_price
+        FROM billing_book_price p
+       WHERE {applies}
+       ORDER BY {order}, p.is_own DESC LIMIT 1"""  # noqa: S608 - Constants.
+
+
+def base_prices(price: Price, hour: datetime) -> list[Decimal]:
+    """Return what a new price's book charges for its key in an hour by its base; at most one."""
+    rows = BookPrice.objects.filter(
+        price_book=price.price_book_id,
+        size=price.size,
+        price_group=price.price_group,
+        valid__contains=hour,
+        superseded_at__isnull=True,
+        is_own=False,
+    )
+    return list(rows.values_list("unit_price", flat=True))
+
+
+@dataclass(frozen=True)
+class AppliedPrice:
+    """The price of a device share in an hour, and what was considered for it.
+
+    Attributes:
+        assignment: By which book the organization is billed then; None when by none.
+        price: The price, of the book or of its base; None when neither has one that applies.
+        unit_price: What is charged: the price less a discount.
+        list_unit_price: What the base book has for it; `unit_price` without one.
+        groups: The groups of prices that apply, the most specific first.
+    """
+
+    assignment: PriceBookAssignment | None
+    price: Price | None
+    groups: tuple[str, ...]
+    unit_price: Decimal | None = None
+    list_unit_price: Decimal | None = None
+
+
+def which_price(
+    *, organization_id: UUID, size: str, price_group: str, hour: datetime
+) -> AppliedPrice:
+    """Return which price an organization's use of a device share has in an hour."""
+    groups = groups_for(price_group)
+    assignment = (
+        PriceBookAssignment.objects.filter(
+            organization_id=organization_id, valid__contains=hour, superseded_at__isnull=True
+        )
+        .select_related("price_book")
+        .first()
+    )
+    if assignment is None:
+        return AppliedPrice(None, None, groups)
+    given: dict[str, Any] = {
+        "book": assignment.price_book_id,
+        "size": size,
+        "price_group": price_group,
+        "hour": hour,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_WHICH, given)
+        row = cursor.fetchone()
+    if row is None:
+        return AppliedPrice(assignment, None, groups)
+    price_id, unit_price, base_unit_price = row
+    price = Price.objects.select_related("price_book").get(pk=price_id)
+    listed = unit_price if base_unit_price is None else base_unit_price
+    return AppliedPrice(assignment, price, groups, unit_price, listed)
+
+
+_WHICH = best_price(
+    book="%(book)s",
+    size="%(size)s",
+    price_group="%(price_group)s::text",
+    hour="%(hour)s::timestamptz",
+)

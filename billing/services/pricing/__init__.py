@@ -1,0 +1,1 @@
+"""Writing prices, price books, drafts of prices and tier schedules."""
