@@ -53,6 +53,7 @@ def _measure() -> Iterator[Figure]:
     from billing.tasks import ACTOR, accrue_pending  # noqa: PLC0415
 
     stage = make_stage(ORGANIZATIONS, bound_hours=HOURS)
+    _publish_tiers()
     meter(stage, begin=MONTH_START, hours=HOURS, pods=PODS)
     while accrue_pending(at=AT, actor=ACTOR)[0]:
         pass
@@ -65,17 +66,46 @@ def _measure() -> Iterator[Figure]:
     yield from _large(large)
 
 
+def _publish_tiers() -> None:
+    """Give every organization 10 % off above 100 unit-hours of the month."""
+    from billing.domain.pricing.tier_schedule import (  # noqa: PLC0415 - Django is set up by now.
+        TierBand,
+        TierBasis,
+        TierKind,
+        TierRule,
+        TierScope,
+        TierSpan,
+    )
+    from billing.models import PriceBook  # noqa: PLC0415
+    from billing.services.pricing.tiers import publish_tiers  # noqa: PLC0415
+    from tenants.domain.actors import system_actor  # noqa: PLC0415
+
+    rule = TierRule(
+        name="Volume",
+        basis=TierBasis.QUANTITY,
+        kind=TierKind.GRADUATED,
+        scope=TierScope.ORGANIZATION,
+        span=TierSpan.PERIOD,
+        first_month="2026-10",
+        last_month="2026-12",
+        bands=(TierBand(Decimal(0), Decimal(0)), TierBand(Decimal(100), Decimal(10))),
+    )
+    publish_tiers(
+        price_book=PriceBook.objects.get(), rule=rule, actor=system_actor("bench"), at=MONTH_START
+    )
+
+
 def _preview() -> Iterator[Figure]:
-    from billing.domain.documents.invoicing import compose_lines  # noqa: PLC0415 - Django is set up by now.
-    from billing.models import BillingPeriod  # noqa: PLC0415
-    from billing.selectors.documents.invoices import charge_sums  # noqa: PLC0415
+    from billing.models import BillingPeriod  # noqa: PLC0415 - Django is set up by now.
+    from billing.selectors.documents.previews import preview_lines  # noqa: PLC0415
 
     with measured() as bare:
         execute(_BARE, {"begin": MONTH_START, "end": AT})
-    periods = list(BillingPeriod.objects.filter(label="2026-10"))
+    months = BillingPeriod.objects.filter(label="2026-10").select_related("organization")
     with measured() as previews:
-        for period in periods:
-            compose_lines(charge_sums(period), currency="EUR")
+        lines = preview_lines(list(months))
+    tiers = sum(line.kind == "tier" for found in lines.values() for line in found)
+    yield invariant("billing_close.tier_lines", tiers, "lines", ORGANIZATIONS)
     yield measurement("billing_close.bare_group_by", bare.seconds, "s")
     yield ratio(
         "billing_close.previews_to_bare_group_by",

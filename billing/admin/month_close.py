@@ -7,7 +7,7 @@ other month; the page then shows how far it came, and continues behind the last 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -32,6 +32,7 @@ from billing.domain.errors import PeriodLabelInvalidError
 from billing.domain.money import round_money
 from billing.domain.month_board import MonthFacts, MonthStep, step_of, to_finalize, to_review
 from billing.domain.period import Month
+from billing.selectors.documents.previews import costs_to_date
 from billing.selectors.months import month_board, month_labels
 from billing.services.closing import review_period
 from billing.services.finalizing import finalize_invoice
@@ -92,6 +93,10 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
     labels = month_labels()
     label = _label(request, labels, at=at)
     months = _board(label, at=at)
+    is_to_date = request.method == "GET" and "to_date" in request.GET
+    if is_to_date:
+        costs = costs_to_date(label)
+        months = [replace(month, total=costs.get(month.period_id, month.total)) for month in months]
     result, confirm = None, None
     step = request.POST.get("step", "") if request.method == "POST" else ""
     if step and not admin.has_write_permission(request):
@@ -113,6 +118,8 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         "labels": labels,
         "rows": sorted((_row(month, at=at) for month in months), key=_needed_first),
         "counts": _counts(months, at=at),
+        "is_to_date": is_to_date,
+        "is_running": any(step_of(month, at=at) is MonthStep.WAIT for month in months),
         "totals": _totals(months),
         "reviewable": len(to_review(months, at=at)),
         "finalizable": len(mine),

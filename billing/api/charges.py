@@ -1,35 +1,25 @@
-"""/api/v1/charges/, accrual-exceptions/, billing-periods/ and waste-savings/: what use costs."""
+"""/api/v1/charges/, accrual-exceptions/ and waste-savings/: what use costs."""
 
 from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_field
-from rest_framework import serializers, status
-from rest_framework.decorators import action
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
 from rest_framework.mixins import ListModelMixin
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from billing.access import (
-    READ_PERIOD,
-    WRITE_INVOICE,
-    WRITE_PERIOD,
     access_charge,
     access_exception,
-    access_payer,
-    access_period,
     charges_visible_to,
     exceptions_visible_to,
-    periods_visible_to,
     savings_visible_to,
 )
 from billing.api.money import MoneySerializer, UnitPriceField
-from billing.api.terms import invoice_terms
 from billing.domain.documents.document import amount_text, unit_hours_text
 from billing.domain.money import Money
-from billing.models import AccrualException, BillingPeriod, Charge, PeriodState
+from billing.models import AccrualException, Charge
 from billing.selectors.documents.membership import (
     billed_charges,
     charges_of_invoice,
@@ -38,136 +28,10 @@ from billing.selectors.documents.membership import (
     with_line,
 )
 from billing.selectors.waste import money_of, with_money
-from billing.services.closing import approve_period, reopen_period, review_period
-from billing.services.periods import open_period
 from metering.domain.catalogue.units import GPUSize
 from metering.domain.efficiency.rules import WasteRule
 from tenants.api.filters import StrictFilterSet
-from tenants.api.idempotency import idempotent
-from tenants.api.serializers import EmptySerializer, StrictSerializer
 from tenants.api.views import LedgerViewSet, ReadingViewSet
-
-
-class PeriodSerializer(serializers.ModelSerializer[BillingPeriod]):
-    """A month of an organization's zone, as the UTC hours [begin_at, end_at)."""
-
-    organization = serializers.UUIDField(source="organization_id", read_only=True)
-    begin_at = serializers.DateTimeField(source="hours.lower", read_only=True)
-    end_at = serializers.DateTimeField(source="hours.upper", read_only=True)
-
-    class Meta:
-        model = BillingPeriod
-        fields = (
-            "id",
-            "organization",
-            "label",
-            "begin_at",
-            "end_at",
-            "state",
-            "reviewed_by",
-            "reviewed_at",
-            "acknowledgement",
-            "approved_by",
-            "approved_at",
-            "created_at",
-            "closed_at",
-        )
-        read_only_fields = fields
-
-
-class ReviewInputSerializer(StrictSerializer):
-    """Why the cost is right, where it is many times the usual."""
-
-    acknowledgement = serializers.CharField(max_length=500, required=False, default="")
-
-
-class ReopenInputSerializer(StrictSerializer):
-    """Why a month is opened again."""
-
-    reason = serializers.CharField(max_length=500)
-
-
-class PeriodInputSerializer(StrictSerializer):
-    """A month to open."""
-
-    organization = serializers.UUIDField()
-    label = serializers.CharField(  # type: ignore[assignment]
-        max_length=7, help_text='Such as "2026-10".'
-    )
-
-
-class PeriodFilter(StrictFilterSet):
-    """Which periods are listed."""
-
-    organization = filters.UUIDFilter(field_name="organization_id")
-    label = filters.CharFilter()
-    state = filters.ChoiceFilter(choices=PeriodState.choices)
-
-
-class BillingPeriodViewSet(ReadingViewSet):
-    """Billing periods."""
-
-    serializer_class = PeriodSerializer
-    filterset_class = PeriodFilter
-
-    def get_queryset(self) -> QuerySet[BillingPeriod]:
-        """Return the periods of the organizations the caller does the billing of, or audits."""
-        return periods_visible_to(self.actor)
-
-    def get_one(self, pk: UUID) -> BillingPeriod:
-        """Return one period."""
-        return access_period(self.actor, pk, READ_PERIOD)
-
-    @extend_schema(request=PeriodInputSerializer)
-    @idempotent()
-    def create(self, request: Request) -> Response:
-        """Open a month, or return it if it is there."""
-        fields = self.read(PeriodInputSerializer, request)
-        opened = open_period(
-            organization=access_payer(self.actor, fields["organization"], WRITE_PERIOD),
-            label=fields["label"],
-            actor=self.actor,
-            at=self.at,
-        )
-        return self.answer(opened, status_code=status.HTTP_201_CREATED)
-
-    @extend_schema(request=ReviewInputSerializer)
-    @action(detail=True, methods=["post"])
-    @idempotent()
-    def review(self, request: Request, pk: UUID) -> Response:
-        """Draft the month and send it to review: it takes no more charges."""
-        fields = self.read(ReviewInputSerializer, request)
-        period = access_period(self.actor, pk, WRITE_INVOICE)
-        reviewed = review_period(
-            period_id=period.pk,
-            actor=self.actor,
-            at=self.at,
-            terms=invoice_terms(),
-            acknowledgement=fields["acknowledgement"],
-        )
-        return self.answer(reviewed)
-
-    @extend_schema(request=EmptySerializer)
-    @action(detail=True, methods=["post"])
-    def approve(self, request: Request, pk: UUID) -> Response:
-        """Approve a month in review, as another person than sent it there."""
-        self.read(EmptySerializer, request)
-        period = access_period(self.actor, pk, WRITE_INVOICE)
-        approved = approve_period(
-            period_id=period.pk, actor=self.actor, at=self.at, terms=invoice_terms()
-        )
-        return self.answer(approved)
-
-    @extend_schema(request=ReopenInputSerializer)
-    @action(detail=True, methods=["post"])
-    def reopen(self, request: Request, pk: UUID) -> Response:
-        """Open a month in review, or approved, again: review and approval are dropped."""
-        fields = self.read(ReopenInputSerializer, request)
-        period = access_period(self.actor, pk, WRITE_INVOICE)
-        opened = reopen_period(
-            period_id=period.pk, reason=fields["reason"], actor=self.actor, at=self.at
-        )
-        return self.answer(opened)
 
 
 class ChargeSerializer(serializers.ModelSerializer[Charge]):

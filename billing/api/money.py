@@ -36,6 +36,19 @@ class MoneyField(serializers.Field[Any, Any, Any, Any]):
 
 
 @extend_schema_field(MoneySerializer)
+class MoneyValueField(serializers.Field[Any, Any, Any, Any]):
+    """An amount that is a `Money` itself."""
+
+    def __init__(self) -> None:
+        """Be shown only."""
+        super().__init__(read_only=True)
+
+    def to_representation(self, value: Money) -> dict[str, str]:
+        """Return amount and currency as text."""
+        return {"amount": amount_text(value), "currency": value.currency}
+
+
+@extend_schema_field(MoneySerializer)
 class UnitPriceField(MoneyField):
     """A price per unit-hour, with as many digits as it needs."""
 

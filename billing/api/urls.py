@@ -5,7 +5,6 @@ from rest_framework.routers import SimpleRouter
 
 from billing.api.charges import (
     AccrualExceptionViewSet,
-    BillingPeriodViewSet,
     ChargeViewSet,
     WasteSavingViewSet,
 )
@@ -14,6 +13,7 @@ from billing.api.ledger.batches import JournalBatchViewSet
 from billing.api.ledger.journal import AccountingMonthViewSet, JournalEntryViewSet
 from billing.api.ledger.payments import PaymentViewSet
 from billing.api.ledger.reports import AgeingViewSet, StatementViewSet
+from billing.api.periods import BillingPeriodViewSet
 from billing.api.pricing.price_books import (
     PriceBookAssignmentViewSet,
     PriceBookViewSet,

@@ -37,8 +37,8 @@ _IS_FINAL: Final = """EXISTS (
                      THEN e.object_id::uuid END
      AND i.state = 'final' AND i.content_sha256 = e.facts ->> 'content_sha256')"""
 _CLOSED: Final = """
-SELECT i.id, i.organization_id, i.period_id, i.series, i.number
-  FROM billing_invoice i
+SELECT i.id, i.organization_id, i.period_id, lower(p.hours), i.series, i.number
+  FROM billing_invoice i JOIN billing_billingperiod p ON p.id = i.period_id
  WHERE i.state = 'final' AND i.corrects_id IS NULL
    AND (%(after)s::uuid IS NULL OR i.id > %(after)s::uuid)
  ORDER BY i.id LIMIT %(most)s
@@ -222,10 +222,16 @@ def check_lines(cursor: Cursor) -> CheckedBatch:
     with connection.cursor() as database:
         database.execute(_CLOSED, {"after": cursor.get("id"), "most": LINED_PER_BATCH})
         page = database.fetchall()
-        for invoice_id, organization_id, period_id, series, number in page:
+        for invoice_id, organization_id, period_id, begin_at, series, number in page:
             database.execute(
                 _LINES,
-                {"invoice": invoice_id, "organization": organization_id, "period": period_id},
+                {
+                    "invoice": invoice_id,
+                    "period": period_id,
+                    "periods": [period_id],
+                    "begin_at": begin_at,
+                    "organizations": [organization_id],
+                },
             )
             found += [
                 f"Invoice {series} {number} has no line for {there} unit-seconds of its charges."

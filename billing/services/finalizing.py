@@ -89,7 +89,7 @@ def finalize_invoice(
         documents = _documents_of_run(invoice)
         for document in documents:
             if document.corrects_id is None:
-                _require_fresh(document)
+                _require_fresh(document, period)
                 _require_tiers(document, period)
                 _require_parties(document, organization, terms=terms)
                 _require_tax(document, organization, period)
@@ -167,12 +167,14 @@ def _require_four_eyes(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -
         )
 
 
-def _require_fresh(invoice: Invoice) -> None:
+def _require_fresh(invoice: Invoice, period: BillingPeriod) -> None:
     """Hold the lines equal to the charges of the period with their keys."""
     given = {
         "invoice": invoice.pk,
         "period": invoice.period_id,
-        "organization": invoice.organization_id,
+        "periods": [invoice.period_id],
+        "begin_at": period.hours.lower,
+        "organizations": [invoice.organization_id],
         "replaced": None,
     }
     with connection.cursor() as cursor:

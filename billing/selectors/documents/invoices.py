@@ -1,6 +1,7 @@
 """Invoices as frozen facts, and the sums of charges that lines are made from."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -99,62 +100,83 @@ SELECT o.id, usual.currency, avg(usual.total)
 
 
 def charge_sums(period: BillingPeriod, *, replaced_id: UUID | None = None) -> tuple[ChargeSum, ...]:
-    """Return the unit-seconds charged to a period, by project, month, size, group and price.
-
-    Charges of hours before the period are grouped by their month. Each sum has the unit-seconds
-    that final documents billed for the same key. One statement.
+    """Return what is charged to a period; see `sums_of_periods`.
 
     Args:
         period: The period.
         replaced_id: A final invoice that counts for nothing: it is credited in full.
     """
-    given = {
-        "period": period.pk,
-        "organization": period.organization_id,
-        "replaced": replaced_id,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_SUMS, given)
-        rows = cursor.fetchall()
-    return tuple(
-        ChargeSum(
-            project_id=str(project_id),
-            project=slug,
-            project_name=name,
-            cost_center=cost_center,
-            size=size,
-            price_group=price_group,
-            unit_price=unit_price,
-            unit_seconds=int(total),
-            service_month=month,
-            service_period_id=str(month_id) if month_id else "",
-            billed_unit_seconds=int(billed),
-        )
-        for (
-            project_id,
-            slug,
-            name,
-            cost_center,
-            size,
-            price_group,
-            unit_price,
-            month_id,
-            month,
-            total,
-            billed,
-        ) in rows
+    return sums_of_periods([period], replaced_id=replaced_id)[period.pk]
+
+
+def sums_of_periods(
+    periods: Collection[BillingPeriod], *, replaced_id: UUID | None = None
+) -> dict[UUID, tuple[ChargeSum, ...]]:
+    """Return the unit-seconds charged to periods, by project, month, size, group and price.
+
+    Charges of hours before a period are grouped by their month. Each sum has the unit-seconds
+    that final documents billed for the same key. Each charge is read once, by a statement for the
+    periods that begin together: as many as there are time zones.
+
+    Args:
+        periods: At most one of each organization.
+        replaced_id: As above.
+    """
+    sums: dict[UUID, list[ChargeSum]] = {period.pk: [] for period in periods}
+    together: defaultdict[datetime, list[BillingPeriod]] = defaultdict(list)
+    for period in periods:
+        together[period.hours.lower].append(period)
+    for begin_at, begun in together.items():
+        given: dict[str, Any] = {
+            "periods": [period.pk for period in begun],
+            "begin_at": begin_at,
+            "organizations": [period.organization_id for period in begun],
+            "replaced": replaced_id,
+        }
+        with connection.cursor() as cursor:
+            cursor.execute(_SUMS, given)
+            for row in cursor.fetchall():
+                sums[row[0]].append(_sum(*row[1:]))
+    return {key: tuple(found) for key, found in sums.items()}
+
+
+def _sum(  # noqa: PLR0913, PLR0917 - The columns of the statement.
+    project_id: UUID,
+    slug: str,
+    name: str,
+    cost_center: str,
+    size: str,
+    price_group: str,
+    unit_price: Decimal,
+    month_id: UUID | None,
+    month: str,
+    total: Decimal,
+    billed: Decimal,
+) -> ChargeSum:
+    return ChargeSum(
+        project_id=str(project_id),
+        project=slug,
+        project_name=name,
+        cost_center=cost_center,
+        size=size,
+        price_group=price_group,
+        unit_price=unit_price,
+        unit_seconds=int(total),
+        service_month=month,
+        service_period_id=str(month_id) if month_id else "",
+        billed_unit_seconds=int(billed),
     )
 
 
 _SUMS = f"""
 WITH {KEYED},
 {BILLED}
-SELECT t.project_id, p.slug, p.name, p.cost_center, t.size, t.price_group, t.unit_price,
-       t.month_id, t.month, t.unit_seconds, coalesce(b.unit_seconds, 0)
+SELECT t.period_id, t.project_id, p.slug, p.name, p.cost_center, t.size, t.price_group,
+       t.unit_price, t.month_id, t.month, t.unit_seconds, coalesce(b.unit_seconds, 0)
   FROM keyed t
   JOIN tenants_project p ON p.id = t.project_id
   LEFT JOIN billed b
     ON (b.project_id, b.size, b.price_group, b.unit_price, b.period_id)
-       = (t.project_id, t.size, t.price_group, t.unit_price, coalesce(t.month_id, %(period)s))
- ORDER BY p.slug, t.project_id, t.month, t.size, t.price_group, t.unit_price
+       = (t.project_id, t.size, t.price_group, t.unit_price, coalesce(t.month_id, t.period_id))
+ ORDER BY t.period_id, p.slug, t.project_id, t.month, t.size, t.price_group, t.unit_price
 """  # noqa: S608 - Put together from constants only.

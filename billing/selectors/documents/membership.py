@@ -15,22 +15,34 @@ from billing.models import Charge, Invoice, InvoiceLine, PeriodState
 
 KEYED: Final = """
 due AS MATERIALIZED (
-  SELECT c.project_id, c.size, c.price_group, c.unit_price,
-         CASE WHEN p.hours @> c.window_start THEN NULL ELSE c.window_start END AS late_hour,
-         sum(c.unit_seconds) AS unit_seconds
-    FROM billing_charge c JOIN billing_billingperiod p ON p.id = c.period_id
-   WHERE c.period_id = %(period)s
+  SELECT project_id, size, price_group, unit_price, NULL::timestamptz AS late_hour,
+         sum(unit_seconds) AS unit_seconds
+    FROM billing_charge
+   WHERE period_id = ANY (%(periods)s) AND window_start >= %(begin_at)s
+   GROUP BY 1, 2, 3, 4
+   UNION ALL
+  SELECT project_id, size, price_group, unit_price, window_start, sum(unit_seconds)
+    FROM billing_charge
+   WHERE period_id = ANY (%(periods)s) AND window_start < %(begin_at)s
    GROUP BY 1, 2, 3, 4, 5
 ),
 keyed AS MATERIALIZED (
-  SELECT d.project_id, d.size, d.price_group, d.unit_price, s.id AS month_id,
+  SELECT p.id AS period_id, d.project_id, d.size, d.price_group, d.unit_price, s.id AS month_id,
          coalesce(s.label, '') AS month, sum(d.unit_seconds) AS unit_seconds
     FROM due d
+    JOIN tenants_project j ON j.id = d.project_id AND j.organization_id = ANY (%(organizations)s)
+    JOIN billing_billingperiod p
+      ON p.organization_id = j.organization_id AND p.id = ANY (%(periods)s)
     LEFT JOIN billing_billingperiod s
-      ON s.organization_id = %(organization)s AND s.hours @> d.late_hour
-   GROUP BY 1, 2, 3, 4, 5, 6
+      ON s.organization_id = j.organization_id AND s.organization_id = ANY (%(organizations)s)
+     AND s.hours @> d.late_hour
+   GROUP BY 1, 2, 3, 4, 5, 6, 7
 )"""
-"""Charges of a period, added up by key; only hours of other months are looked up by range."""
+"""Charges of periods that begin together, added up by key; only earlier hours are looked up.
+
+Each period is of another organization, so that the project says which one a charge is of: the
+planner then knows how few keys there are.
+"""
 
 BILLED: Final = """
 billed AS MATERIALIZED (
@@ -38,12 +50,12 @@ billed AS MATERIALIZED (
          coalesce(l.service_period_id, i.period_id) AS period_id,
          sum(l.unit_seconds) AS unit_seconds
     FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
-   WHERE i.organization_id = %(organization)s AND i.state = 'final' AND l.kind = 'usage'
+   WHERE i.organization_id = ANY (%(organizations)s) AND i.state = 'final' AND l.kind = 'usage'
      AND i.id IS DISTINCT FROM %(replaced)s
      AND l.invoice_id = ANY (ARRAY(
-       SELECT id FROM billing_invoice WHERE organization_id = %(organization)s))
+       SELECT id FROM billing_invoice WHERE organization_id = ANY (%(organizations)s)))
      AND coalesce(l.service_period_id, i.period_id)
-         IN (SELECT coalesce(month_id, %(period)s) FROM keyed)
+         IN (SELECT coalesce(month_id, period_id) FROM keyed)
    GROUP BY 1, 2, 3, 4, 5
 )"""
 """What final documents billed of the months in `keyed`, by key, but for one that is replaced.

@@ -1,6 +1,7 @@
 """Tier schedules of an organization, what final documents billed of them, and its use."""
 
 import json
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -26,10 +27,7 @@ def tier_facts(
     own_id: UUID | None = None,
     replaced_id: UUID | None = None,
 ) -> TierFacts:
-    """Return what the tier lines of a period's document are computed from; one statement.
-
-    Use is read from the lines of final documents, so that no charge is read again. A schedule
-    applies to the months in whose last hour its book bills the organization.
+    """Return what the tier lines of a period's document are computed from; see below.
 
     Args:
         period: The period.
@@ -37,16 +35,41 @@ def tier_facts(
         own_id: A draft whose own lines are read, too.
         replaced_id: A final invoice that counts for nothing: it is credited in full.
     """
+    payer = period.organization_id
+    return tier_facts_of({payer: currency}, own_id=own_id, replaced_id=replaced_id)[payer]
+
+
+def tier_facts_of(
+    currencies: Mapping[UUID, str], *, own_id: UUID | None = None, replaced_id: UUID | None = None
+) -> dict[UUID, TierFacts]:
+    """Return the tier facts of organizations, whose currencies are given; one statement.
+
+    Use is read from the lines of final documents, so that no charge is read again. A schedule
+    applies to the months in whose last hour its book bills the organization.
+    """
     values: dict[str, Any] = {
-        "organization": period.organization_id,
-        "currency": currency,
+        "organizations": list(currencies),
+        "currencies": list(currencies.values()),
         "own": own_id,
         "replaced": replaced_id,
     }
     with connection.cursor() as cursor:
         cursor.execute(_FACTS, values)
-        parts = [json.loads(part) if isinstance(part, str) else part for part in cursor.fetchone()]
-    rules, applies, use, billed, projects = (part or [] for part in parts)
+        return {key: _facts(*map(_parsed, parts)) for key, *parts in cursor.fetchall()}
+
+
+def _parsed(part: str | list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(part) if isinstance(part, str) else part or []
+    return found
+
+
+def _facts(
+    rules: list[dict[str, Any]],
+    applies: list[dict[str, Any]],
+    use: list[dict[str, Any]],
+    billed: list[dict[str, Any]],
+    projects: list[dict[str, Any]],
+) -> TierFacts:
     return TierFacts(
         rules=tuple(_rule(row) for row in rules),
         applies=frozenset((row["schedule"], row["month"]) for row in applies),
@@ -104,63 +127,82 @@ def _key(row: dict[str, Any]) -> TierKey:
 
 # The arrays have lines read by their invoice also where nested loops are ruled out.
 _FACTS = """
-WITH schedules AS MATERIALIZED (
-  SELECT s.* FROM billing_tierschedule s
-   WHERE s.withdrawn_at IS NULL AND EXISTS (
-           SELECT FROM billing_pricebookassignment a
-            WHERE (a.organization_id, a.price_book_id) = (%(organization)s, s.price_book_id)
-              AND a.superseded_at IS NULL)
-      OR s.id IN (
-           SELECT l.tier_schedule_id
-             FROM billing_invoice i
-             JOIN billing_invoiceline l ON l.invoice_id = i.id AND l.kind = 'tier'
-            WHERE i.organization_id = %(organization)s
-              AND l.invoice_id = ANY (ARRAY(
-                SELECT id FROM billing_invoice WHERE organization_id = %(organization)s)))
+WITH asked AS MATERIALIZED (
+  SELECT * FROM unnest(%(organizations)s::uuid[], %(currencies)s::text[])
+    AS a(organization_id, currency)
+),
+known AS MATERIALIZED (
+  SELECT a.organization_id, s.id
+    FROM billing_pricebookassignment a JOIN billing_tierschedule s USING (price_book_id)
+   WHERE a.organization_id = ANY (%(organizations)s) AND a.superseded_at IS NULL
+     AND s.withdrawn_at IS NULL
+   UNION
+  SELECT i.organization_id, l.tier_schedule_id
+    FROM billing_invoice i JOIN billing_invoiceline l ON l.invoice_id = i.id AND l.kind = 'tier'
+   WHERE i.organization_id = ANY (%(organizations)s)
+     AND l.invoice_id = ANY (ARRAY(
+       SELECT id FROM billing_invoice WHERE organization_id = ANY (%(organizations)s)))
+),
+schedules AS MATERIALIZED (
+  SELECT k.organization_id, s.* FROM known k JOIN billing_tierschedule s USING (id)
 ),
 months AS MATERIALIZED (
-  SELECT p.id, p.label, upper(p.hours) - interval '1 hour' AS last_hour
+  SELECT p.id, p.organization_id, p.label, upper(p.hours) - interval '1 hour' AS last_hour
     FROM billing_billingperiod p
-   WHERE p.organization_id = %(organization)s
-     AND EXISTS (SELECT FROM schedules s WHERE p.label BETWEEN s.first_month AND s.last_month)
+   WHERE p.organization_id = ANY (ARRAY(SELECT organization_id FROM schedules))
+     AND EXISTS (SELECT FROM schedules s
+                  WHERE s.organization_id = p.organization_id
+                    AND p.label BETWEEN s.first_month AND s.last_month)
 ),
 documents AS MATERIALIZED (
-  SELECT i.id, i.period_id, i.id IS NOT DISTINCT FROM %(own)s::uuid AS is_own
-    FROM billing_invoice i
-   WHERE i.organization_id = %(organization)s AND EXISTS (SELECT FROM schedules)
-     AND i.currency = %(currency)s
+  SELECT i.id, i.organization_id, i.period_id, i.id IS NOT DISTINCT FROM %(own)s::uuid AS is_own
+    FROM billing_invoice i JOIN asked a USING (organization_id, currency)
+   WHERE i.organization_id = ANY (ARRAY(SELECT organization_id FROM schedules))
      AND (i.state = 'final' AND i.id IS DISTINCT FROM %(replaced)s::uuid OR i.id = %(own)s::uuid)
 ),
 used AS MATERIALIZED (
-  SELECT l.project_id::text AS project, l.size, l.price_group, l.unit_price::text, m.label AS month,
-         d.is_own, sum(l.unit_seconds)::text AS unit_seconds
+  SELECT d.organization_id, l.project_id::text AS project, l.size, l.price_group,
+         l.unit_price::text, m.label AS month, d.is_own, sum(l.unit_seconds)::text AS unit_seconds
     FROM documents d
     JOIN billing_invoiceline l ON l.invoice_id = d.id AND l.kind = 'usage'
     JOIN months m ON m.id = coalesce(l.service_period_id, d.period_id)
    WHERE l.invoice_id = ANY (ARRAY(SELECT id FROM documents))
-   GROUP BY l.project_id, l.size, l.price_group, l.unit_price, m.label, d.is_own
+   GROUP BY 1, l.project_id, l.size, l.price_group, l.unit_price, m.label, d.is_own
 ),
 billed AS MATERIALIZED (
-  SELECT l.tier_schedule_id::text AS schedule, l.tier_span AS span, l.tier_band AS band,
-         l.project_id::text AS project, d.is_own, sum(l.amount)::text AS amount
+  SELECT d.organization_id, l.tier_schedule_id::text AS schedule, l.tier_span AS span,
+         l.tier_band AS band, l.project_id::text AS project, d.is_own, sum(l.amount)::text AS amount
     FROM documents d JOIN billing_invoiceline l ON l.invoice_id = d.id AND l.kind = 'tier'
    WHERE l.invoice_id = ANY (ARRAY(SELECT id FROM documents))
-   GROUP BY l.tier_schedule_id, l.tier_span, l.tier_band, l.project_id, d.is_own
+   GROUP BY 1, l.tier_schedule_id, l.tier_span, l.tier_band, l.project_id, d.is_own
 )
-SELECT
-  (SELECT jsonb_agg(to_jsonb(s) ORDER BY s.id) FROM schedules s),
-  (SELECT jsonb_agg(jsonb_build_object('schedule', s.id::text, 'month', m.label))
-     FROM schedules s
-     JOIN months m ON m.label BETWEEN s.first_month AND s.last_month
-     JOIN billing_pricebookassignment a
-       ON (a.organization_id, a.price_book_id) = (%(organization)s, s.price_book_id)
-      AND a.superseded_at IS NULL AND a.valid @> m.last_hour
-    WHERE s.withdrawn_at IS NULL),
-  (SELECT jsonb_agg(to_jsonb(u)) FROM used u),
-  (SELECT jsonb_agg(to_jsonb(b)) FROM billed b),
-  (SELECT jsonb_agg(jsonb_build_object('id', p.id::text, 'slug', p.slug, 'name', p.name,
-                                       'cost_center', p.cost_center))
-     FROM tenants_project p
-    WHERE p.organization_id = %(organization)s
-      AND p.id::text IN (SELECT project FROM used UNION SELECT project FROM billed))
+SELECT a.organization_id, rules.rows, applies.rows, used.rows, billed.rows, projects.rows
+  FROM asked a
+  LEFT JOIN (
+    SELECT organization_id, jsonb_agg(to_jsonb(s) ORDER BY s.id) AS rows FROM schedules s GROUP BY 1
+  ) rules USING (organization_id)
+  LEFT JOIN (
+    SELECT s.organization_id,
+           jsonb_agg(jsonb_build_object('schedule', s.id::text, 'month', m.label)) AS rows
+      FROM schedules s
+      JOIN months m ON m.organization_id = s.organization_id
+       AND m.label BETWEEN s.first_month AND s.last_month
+      JOIN billing_pricebookassignment a
+        ON (a.organization_id, a.price_book_id) = (s.organization_id, s.price_book_id)
+       AND a.superseded_at IS NULL AND a.valid @> m.last_hour
+     WHERE s.withdrawn_at IS NULL
+     GROUP BY 1) applies USING (organization_id)
+  LEFT JOIN (
+    SELECT organization_id, jsonb_agg(to_jsonb(u)) AS rows FROM used u GROUP BY 1
+  ) used USING (organization_id)
+  LEFT JOIN (
+    SELECT organization_id, jsonb_agg(to_jsonb(b)) AS rows FROM billed b GROUP BY 1
+  ) billed USING (organization_id)
+  LEFT JOIN (
+    SELECT p.organization_id,
+           jsonb_agg(jsonb_build_object('id', p.id::text, 'slug', p.slug, 'name', p.name,
+                                        'cost_center', p.cost_center)) AS rows
+      FROM (SELECT project FROM used UNION SELECT project FROM billed) named
+      JOIN tenants_project p ON p.id = named.project::uuid
+     GROUP BY 1) projects USING (organization_id)
 """

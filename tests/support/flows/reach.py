@@ -32,6 +32,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET audit-entries/pk/": ("nnynnyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET billing-periods/": ("eeeeeyyy", "eeeeeyyy", "eeeeeeee"),
     "GET billing-periods/pk/": ("nnnnnyyy", "nnnnnyyy", "nnnnnnnn"),
+    "GET billing-periods/pk/preview/": ("nnnnnyyy", "nnnnnyyy", "nnnnnnnn"),
     "GET capacity-records/": ("eeeeeyyy", "eeeeeyyy", "eeeeeyyy"),
     "GET catalogue-versions/": ("yyyeyyyy", "yyyeyyyy", "yyyeyyyy"),
     "GET catalogue-versions/pk/": ("yyynyyyy", "yyynyyyy", "nnnnnnnn"),
