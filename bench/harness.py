@@ -18,9 +18,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+import psycopg
+
+from embedded.migrated import TEMPLATE, start_migrated, superuser_url
+from embedded.postgres import DATABASE, OWNER, EmbeddedPostgres
+
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE_VARIABLE: Final = "BENCH_SMOKE"
 SMOKE_DIVISOR: Final = 10
+SETTINGS: Final = {
+    "DJANGO_SETTINGS_MODULE": "config.settings.development",
+    "REDIS_URL": "redis://127.0.0.1:1/0",
+    "LOG_LEVEL": "WARNING",
+}
 
 
 class Bound(StrEnum):
@@ -121,26 +131,19 @@ def measured() -> Iterator[Stopwatch]:
 
 @contextmanager
 def ledger_database() -> Iterator[None]:
-    """Start a PostgreSQL of our own, migrate it as its owner, and set Django up on it."""
-    from embedded.postgres import OWNER, EmbeddedPostgres  # noqa: PLC0415 - Starts servers.
-
+    """Start a PostgreSQL of our own with a database migrated by its owner; set Django up on it."""
     with tempfile.TemporaryDirectory(prefix="gpu-ledger-bench-") as folder:
         Path(folder).chmod(0o755)
         server = EmbeddedPostgres(Path(folder) / "postgres")
-        server.start()
         try:
-            os.environ |= {
-                "DJANGO_SETTINGS_MODULE": "config.settings.development",
+            start_migrated(server, checkout=ROOT, migrate=lambda: _migrate(server))
+            with psycopg.connect(superuser_url(server), autocommit=True) as connection:
+                connection.execute(f"DROP DATABASE {DATABASE}")
+                server.create_database(connection, DATABASE, template=TEMPLATE)
+            os.environ |= SETTINGS | {
                 "DATABASE_URL": server.url(),
                 "DATABASE_OWNER_URL": server.url(role=OWNER),
-                "REDIS_URL": "redis://127.0.0.1:1/0",
-                "LOG_LEVEL": "WARNING",
             }
-            subprocess.run(
-                [sys.executable, "manage.py", "migrate", "--database", "owner", "-v", "0"],
-                cwd=ROOT,
-                check=True,
-            )
             import django  # noqa: PLC0415 - Settings are set first.
 
             django.setup()
@@ -150,3 +153,16 @@ def ledger_database() -> Iterator[None]:
             connections.close_all()
         finally:
             server.stop()
+
+
+def _migrate(server: EmbeddedPostgres) -> None:
+    urls = {
+        "DATABASE_URL": server.url(database=TEMPLATE),
+        "DATABASE_OWNER_URL": server.url(role=OWNER, database=TEMPLATE),
+    }
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--database", "owner", "-v", "0"],
+        cwd=ROOT,
+        check=True,
+        env=os.environ | SETTINGS | urls,
+    )

@@ -5,9 +5,7 @@ the migrated database, for what must really commit: locks, workers, triggers at 
 """
 
 import gc
-import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +26,8 @@ from django.utils.crypto import get_random_string
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from embedded.migrated import TEMPLATE, start_migrated
+from embedded.migrated import superuser_url as superuser_url_of
 from embedded.postgres import APP, OWNER, EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
 
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 ROOT = Path(__file__).resolve().parent.parent
-MIGRATED = ROOT / ".tools" / "migrated"
-"""Data of migrated servers, by what made them: migrating takes longer than most tests."""
-MIGRATED_KEPT = 4
-TEMPLATE = "gpu_ledger_template"
 TEST_DATABASE = "gpu_ledger_test"
 
 
@@ -65,61 +61,13 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         folder = Path(name)
         folder.chmod(0o755)
         server = EmbeddedPostgres(folder / "state", is_durable=False)
-        migrated = MIGRATED / _schema_digest()
-        if not migrated.exists():
-            _make_migrated(server, migrated)
-        else:
-            _copy(migrated, server.folder)
-        server.start()
+        start_migrated(server, checkout=ROOT, migrate=lambda: migrate(server, TEMPLATE))
         try:
-            with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
+            with psycopg.connect(superuser_url_of(server), autocommit=True) as connection:
                 server.create_database(connection, TEST_DATABASE, template=TEMPLATE)
             yield server
         finally:
             server.stop()
-
-
-def _schema_digest() -> str:
-    """Return what shows one schema from another: all that makes the data a server starts with."""
-    patterns = ("*/migrations/*.py", "*/sql/*.sql", "embedded/*.py", "requirements/*.txt")
-    digest = hashlib.sha256()
-    for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
-        digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _make_migrated(server: EmbeddedPostgres, migrated: Path) -> None:
-    """Migrate a template in a new server, end it, and keep a copy of its data for later sessions.
-
-    Two sessions at once both migrate, and the first one's copy stays.
-    """
-    server.start()
-    try:
-        with psycopg.connect(_superuser_url(server), autocommit=True) as connection:
-            server.create_database(connection, TEMPLATE)
-        migrate(server, TEMPLATE)
-    finally:
-        server.stop()
-    MIGRATED.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=MIGRATED))
-    _copy(server.folder, partial)
-    try:
-        partial.rename(migrated)
-    except OSError:
-        shutil.rmtree(partial)
-    kept = sorted(MIGRATED.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for old in kept[MIGRATED_KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a stopped server's folder; owners and modes too, which PostgreSQL insists on."""
-    target.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["cp", "-a", f"{source}/.", f"{target}/"], check=True)
-
-
-def _superuser_url(server: EmbeddedPostgres) -> str:
-    return server.url(role=SUPERUSER, database="postgres")
 
 
 def migrate(server: EmbeddedPostgres, name: str) -> None:
@@ -226,7 +174,7 @@ def committed_db(
 ) -> Iterator[str]:
     """Give the test a database of its own in which it commits; return its name."""
     name = "committed_" + "".join(c if c.isalnum() else "_" for c in request.node.name.lower())[:40]
-    with psycopg.connect(_superuser_url(postgres), autocommit=True) as connection:
+    with psycopg.connect(superuser_url_of(postgres), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         postgres.create_database(connection, name, template=database_template)
     use_database(postgres, name)
@@ -234,7 +182,7 @@ def committed_db(
         yield name
         connections.close_all()
     use_database(postgres, TEST_DATABASE)
-    with psycopg.connect(_superuser_url(postgres), autocommit=True) as connection:
+    with psycopg.connect(superuser_url_of(postgres), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 

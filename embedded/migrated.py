@@ -1,0 +1,82 @@
+"""Data of a server with a migrated template, kept for later sessions: migrating takes seconds."""
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from embedded.postgres import EmbeddedPostgres
+from embedded.postgres_data import SUPERUSER
+
+TEMPLATE: Final = "gpu_ledger_template"
+KEPT: Final = 4
+"""Of the last schemas; each takes some 70 MB."""
+_SCHEMA: Final = ("*/migrations/*.py", "*/sql/*.sql", "embedded/*.py", "requirements/*.txt")
+"""All that makes the data a server starts with."""
+
+
+def start_migrated(
+    server: EmbeddedPostgres, *, checkout: Path, migrate: Callable[[], None]
+) -> None:
+    """Start a new server that has the database TEMPLATE, migrated.
+
+    Args:
+        server: It has no data yet.
+        checkout: Its schema names the data that is kept in its `.tools`.
+        migrate: Migrates TEMPLATE on the started server, where no data of this schema is kept.
+    """
+    kept = checkout / ".tools" / "migrated" / _schema_digest(checkout)
+    if kept.exists():
+        _copy(kept, server.folder)
+    else:
+        _make(server, kept, migrate)
+    server.start()
+
+
+def superuser_url(server: EmbeddedPostgres) -> str:
+    """Return the URL under which databases are made."""
+    return server.url(role=SUPERUSER, database="postgres")
+
+
+def _schema_digest(checkout: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in _SCHEMA for path in checkout.glob(pattern)):
+        digest.update(str(path.relative_to(checkout)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _make(server: EmbeddedPostgres, kept: Path, migrate: Callable[[], None]) -> None:
+    """Migrate a template in a new server, end it, and keep a copy of its data.
+
+    Two sessions at once both migrate, and the first one's copy stays.
+    """
+    server.start()
+    try:
+        with psycopg.connect(superuser_url(server), autocommit=True) as connection:
+            server.create_database(connection, TEMPLATE)
+        migrate()
+    finally:
+        server.stop()
+    folder = kept.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=folder))
+    _copy(server.folder, partial)
+    try:
+        partial.rename(kept)
+    except OSError:
+        shutil.rmtree(partial)
+    newest = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in newest[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a stopped server's folder; owners and modes too, which PostgreSQL insists on."""
+    target.mkdir(parents=True, exist_ok=True)
+    command = ["cp", "-a", f"{source}/.", f"{target}/"]
+    subprocess.run(command, check=True)  # noqa: S603 - Of our own folders.
