@@ -154,6 +154,11 @@ class Environment(BaseSettings):
     DATEV_CONSULTANT: int = Field(default=1001, ge=1001, le=9_999_999)
     DATEV_CLIENT: int = Field(default=1, ge=1, le=99_999)
     """Numbers of tax consultant and client in journal batches for DATEV."""
+    SAP_COMPANY_CODE: str = Field(default="1000", pattern=r"^[A-Za-z0-9]{1,4}$")
+    SAP_DOCUMENT_TYPE: str = Field(default="SA", pattern=r"^[A-Za-z0-9]{1,2}$")
+    """Company code and document type of journal batches for SAP."""
+    NETSUITE_SUBSIDIARY: str = Field(default="", max_length=100)
+    """Name of the subsidiary in journal batches for NetSuite."""
     METRICS_PORT: int = Field(default=8001, ge=1, le=65_535)
     """Where `serve` answers /metrics, and nothing else."""
     TRUSTED_PROXIES: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()

@@ -1,8 +1,12 @@
-"""Layouts of journal batches: generic CSV, and DATEV's booking batch.
+"""Layouts of journal batches: generic CSV, DATEV's booking batch, SAP and NetSuite.
 
 DATEV: format EXTF 700, category 21, version 13, by the public description of the header and of the
 booking batch (developer.datev.de, DATEV-Format). Columns are read by position. The fiscal year is
 the calendar year.
+SAP: a line for each posting, the columns named by SAP's fields (BUKRS company code, BLART document
+type, HKONT account, WRSOL debit, WRHAB credit), as the upload of general journal entries maps them.
+NetSuite: the CSV import of journal entries, which joins lines by their External ID (NetSuite help,
+journal entry header and line-level fields).
 """
 
 import re
@@ -49,8 +53,37 @@ DATEV_COLUMNS: Final = (
     "Buchungstext",
 )
 DATEV_COLUMNS_COUNT: Final = 125
+SAP_COLUMNS: Final = (
+    "BUKRS",
+    "XBLNR",
+    "BLART",
+    "BLDAT",
+    "BUDAT",
+    "WAERS",
+    "BKTXT",
+    "HKONT",
+    "SGTXT",
+    "WRSOL",
+    "WRHAB",
+    "ZUONR",
+)
+NETSUITE_COLUMNS: Final = (
+    "External ID",
+    "Date",
+    "Subsidiary",
+    "Currency",
+    "Memo",
+    "Account",
+    "Debit",
+    "Credit",
+    "Line Memo",
+)
 _DOCUMENT_LENGTH_MAX: Final = 36
 _TEXT_LENGTH_MAX: Final = 60
+_SAP_TEXT_LENGTH_MAX: Final = 25
+_SAP_ITEM_LENGTH_MAX: Final = 50
+_SAP_ASSIGNMENT_LENGTH_MAX: Final = 18
+LAYOUT_NAMES: Final = ("csv", "datev", "netsuite", "sap")
 
 
 class GenericCsvLayout:
@@ -129,13 +162,100 @@ class DatevLayout:
         return [fields.get(position, "") for position in range(1, 32)]
 
 
-def layouts(*, consultant: int, client: int) -> Mapping[str, JournalLayout]:
-    """Return every layout by its name."""
+@dataclass(frozen=True)
+class SapLayout:
+    """A line for each posting; the lines of an entry share its reference XBLNR.
+
+    Attributes:
+        company_code: BUKRS.
+        document_type: BLART.
+    """
+
+    company_code: str
+    document_type: str
+    name: str = "sap"
+
+    def render(self, batch: BatchFacts, entries: Sequence[ExportedEntry]) -> str:
+        """Return a header line and a line for each posting; dates as YYYYMMDD."""
+        rows = [
+            {
+                "BUKRS": self.company_code,
+                "XBLNR": f"GL{batch.number}-{number}",
+                "BLART": self.document_type,
+                "BLDAT": f"{entry.document_on:%Y%m%d}",
+                "BUDAT": f"{entry.posting_on:%Y%m%d}",
+                "WAERS": entry.currency,
+                "BKTXT": entry.reason[:_SAP_TEXT_LENGTH_MAX],
+                "HKONT": posting.account_number,
+                "SGTXT": f"{entry.organization} {entry.event}".strip()[:_SAP_ITEM_LENGTH_MAX],
+                "WRSOL" if posting.amount > 0 else "WRHAB": _amount(
+                    abs(posting.amount), entry.currency
+                ),
+                "ZUONR": entry.organization[:_SAP_ASSIGNMENT_LENGTH_MAX],
+            }
+            for number, entry in enumerate(entries, 1)
+            for posting in entry.postings
+        ]
+        return render_table(SAP_COLUMNS, rows, numbers={"WRSOL", "WRHAB"}).decode()
+
+
+@dataclass(frozen=True)
+class NetSuiteLayout:
+    """A line for each posting; the lines of an entry share its External ID.
+
+    Attributes:
+        subsidiary: Its name in NetSuite; "" where there is one only.
+    """
+
+    subsidiary: str
+    name: str = "netsuite"
+
+    def render(self, batch: BatchFacts, entries: Sequence[ExportedEntry]) -> str:
+        """Return a header line and a line for each posting; dates as YYYY-MM-DD."""
+        del batch
+        rows = [
+            {
+                "External ID": f"gpu-ledger-{entry.id}",
+                "Date": entry.posting_on.isoformat(),
+                "Subsidiary": self.subsidiary,
+                "Currency": entry.currency,
+                "Memo": entry.reason,
+                "Account": posting.account_number,
+                "Debit" if posting.amount > 0 else "Credit": _amount(
+                    abs(posting.amount), entry.currency
+                ),
+                "Line Memo": f"{entry.organization} {entry.event}".strip(),
+            }
+            for entry in entries
+            for posting in entry.postings
+        ]
+        return render_table(NETSUITE_COLUMNS, rows, numbers={"Debit", "Credit"}).decode()
+
+
+def layouts(options: Mapping[str, str]) -> Mapping[str, JournalLayout]:
+    """Return every layout by its name.
+
+    Args:
+        options: The setting JOURNAL_LAYOUTS: what the general ledgers call this company.
+    """
     made: list[JournalLayout] = [
         GenericCsvLayout(),
-        DatevLayout(consultant=consultant, client=client),
+        DatevLayout(
+            consultant=int(options["DATEV_CONSULTANT"]), client=int(options["DATEV_CLIENT"])
+        ),
+        NetSuiteLayout(subsidiary=options["NETSUITE_SUBSIDIARY"]),
+        SapLayout(
+            company_code=options["SAP_COMPANY_CODE"], document_type=options["SAP_DOCUMENT_TYPE"]
+        ),
     ]
     return {layout.name: layout for layout in made}
+
+
+def file_of(number: int, *, layout: str, content: str) -> tuple[str, bytes]:
+    """Return the name and the bytes of a batch's file; DATEV's begins with a byte order mark."""
+    if layout == "datev":
+        return f"EXTF_batch-{number:06}.csv", content.encode("utf-8-sig")
+    return f"batch-{number}.csv", content.encode()
 
 
 def _bookings(entry: ExportedEntry) -> list[list[str]]:
@@ -167,4 +287,5 @@ def _amount(amount: Decimal, currency: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
+    """Return a text of DATEV's, which no spreadsheet takes for a formula."""
+    return '"' + text.lstrip("=+-@").replace('"', '""') + '"'

@@ -1,10 +1,11 @@
 """The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
-from billing.admin import invoices, periods, taxes
+from billing.admin import charges, invoices, periods, taxes
 from billing.admin.ledger import journal, payments
 from billing.admin.pricing import price_drafts, prices, repricings, tiers
 
 __all__ = [
+    "charges",
     "invoices",
     "journal",
     "payments",

@@ -10,6 +10,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config.env import Environment
 from config.monitoring.logging import logging_settings
+from config.settings.billing import billing_settings
 from config.settings.unfold import UNFOLD as UNFOLD  # noqa: PLC0414 - Named again so that settings modules export it.
 
 # What `settings_from` fills in, for readers and type checkers.
@@ -50,8 +51,7 @@ ISSUER: dict[str, str]
 INVOICE_SERIES: str
 INVOICE_FIRST_NUMBER: int
 PAYMENT_DAYS: int
-DATEV_CONSULTANT: int
-DATEV_CLIENT: int
+JOURNAL_LAYOUTS: dict[str, str]
 CREDIT_NOTE_SERIES: str
 METRICS_PORT: int
 TRUSTED_PROXIES: list[IPv4Network | IPv6Network]
@@ -131,26 +131,9 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "RECHECK_RETENTION_SECONDS": env.RECHECK_RETENTION_SECONDS,
         "POST_LATE_USAGE": env.POST_LATE_USAGE,
         "FOUR_EYES": env.FOUR_EYES,
-        **_invoice_settings(env),
+        **billing_settings(env),
         **_entry_settings(env),
         **notification_settings(env),
-    }
-
-
-def _invoice_settings(env: Environment) -> dict[str, Any]:
-    """Return what the site has settled about its invoices."""
-    return {
-        "ISSUER": {
-            "name": env.ISSUER_NAME,
-            "address": env.ISSUER_ADDRESS,
-            "tax_id": env.ISSUER_TAX_ID,
-        },
-        "INVOICE_SERIES": env.INVOICE_SERIES,
-        "INVOICE_FIRST_NUMBER": env.INVOICE_FIRST_NUMBER,
-        "CREDIT_NOTE_SERIES": env.CREDIT_NOTE_SERIES,
-        "PAYMENT_DAYS": env.PAYMENT_DAYS,
-        "DATEV_CONSULTANT": env.DATEV_CONSULTANT,
-        "DATEV_CLIENT": env.DATEV_CLIENT,
     }
 
 

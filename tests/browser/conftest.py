@@ -17,10 +17,11 @@ from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
 from django.core.wsgi import get_wsgi_application
 from playwright.sync_api import Browser, Page, Response, sync_playwright
 
+from embedded.migrated import TEMPLATE
 from embedded.postgres import EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
 from tests.browser.world import make_world
-from tests.conftest import TEMPLATE, TEST_DATABASE, use_database
+from tests.conftest import TEST_DATABASE, use_database
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = (

@@ -7,9 +7,10 @@ import psycopg
 import pytest
 from django.db import connections
 
+from embedded.migrated import TEMPLATE
 from embedded.postgres import OWNER, EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
-from tests.conftest import TEMPLATE, TEST_DATABASE, use_database
+from tests.conftest import TEST_DATABASE, use_database
 from tests.support.config.planted import make_world
 
 WORLD_TEMPLATE = "world_template"

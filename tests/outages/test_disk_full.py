@@ -11,9 +11,10 @@ import psycopg
 import pytest
 from django.db import connections
 
+from embedded.migrated import TEMPLATE, start_migrated
 from embedded.postgres import EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
-from tests.conftest import MIGRATED, TEMPLATE, TEST_DATABASE, _copy, _schema_digest, use_database
+from tests.conftest import ROOT, TEST_DATABASE, migrate, use_database
 from tests.outages.load import Load
 
 DISK = "400m"
@@ -41,8 +42,7 @@ def small(
     """Run a durable server on the small disk, with a migrated database."""
     connections.close_all()
     server = EmbeddedPostgres(disk / "state")
-    _copy(MIGRATED / _schema_digest(), server.folder)
-    server.start()
+    start_migrated(server, checkout=ROOT, migrate=lambda: migrate(server, TEMPLATE))
     url = server.url(role=SUPERUSER, database="postgres")
     with psycopg.connect(url, autocommit=True) as superuser:
         server.create_database(superuser, DATABASE, template=TEMPLATE)

@@ -1,7 +1,6 @@
-"""Admin pages of payments, with the import of banks' files, and of the journal."""
+"""Admin pages of payments, with the import of banks' files, and of what is open."""
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -14,12 +13,11 @@ from django.utils import timezone
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
-from billing.access import READ_INVOICE, READ_JOURNAL, WRITE_PAYMENT
+from billing.access import READ_INVOICE, WRITE_PAYMENT
 from billing.adapters.bank_files import BYTES_MAX, READERS
-from billing.domain.documents.document import amount_text
-from billing.domain.documents.document_text import number_text
-from billing.domain.money import Money
-from billing.models import JournalEntry, Payment
+from billing.admin.ledger.open_items import ageing_page, statement_page
+from billing.domain.documents.document_text import money_text
+from billing.models import Payment
 from billing.selectors.ledger.settlement import find_documents, with_free_amount
 from billing.services.ledger.payments import PaymentReport, import_payments
 from billing.services.ledger.settling import allocate_payment, release_payment, reverse_payment
@@ -57,7 +55,7 @@ class PaymentAdmin(LedgerAdmin):
     )
     action_form = NoteActionForm
     actions = ("allocate_payments", "release_payments", "reverse_payments")
-    actions_list = ("import_file",)
+    actions_list = ("import_file", "ageing", "statement")
     list_display = (
         "bank_reference",
         "booked_on",
@@ -89,12 +87,12 @@ class PaymentAdmin(LedgerAdmin):
     @admin.display(description="amount", ordering="amount")
     def amount_text(self, payment: Payment) -> str:
         """Return the amount as printed."""
-        return _money_text(payment.amount, payment.currency)
+        return money_text(payment.amount, payment.currency)
 
     @admin.display(description="free")
     def free_text(self, payment: Any) -> str:  # noqa: ANN401 - A row of `with_free_amount`.
         """Return what is neither allocated nor paid back."""
-        return _money_text(payment.free_amount, payment.currency)
+        return money_text(payment.free_amount, payment.currency)
 
     @action(
         description="Import a bank's file",
@@ -123,6 +121,16 @@ class PaymentAdmin(LedgerAdmin):
             "report": report,
         }
         return TemplateResponse(request, "admin/billing/payment/import.html", context)
+
+    @action(description="Open items", url_path="ageing", permissions=["view"], icon="schedule")
+    def ageing(self, request: HttpRequest) -> HttpResponse:
+        """Show what organizations owe, by days overdue."""
+        return ageing_page(self, request)
+
+    @action(description="Statement", url_path="statement", permissions=["view"], icon="list_alt")
+    def statement(self, request: HttpRequest) -> HttpResponse:
+        """Show the account of an organization."""
+        return statement_page(self, request)
 
     @admin.action(description="Allocate", permissions=["write"])
     def allocate_payments(self, request: HttpRequest, rows: QuerySet[Payment]) -> None:
@@ -161,43 +169,6 @@ class PaymentAdmin(LedgerAdmin):
             )
 
         self.for_each(request, rows, reverse, done="is reversed")
-
-
-@admin.register(JournalEntry)
-class JournalEntryAdmin(LedgerAdmin):
-    """Events of the general ledger."""
-
-    view_capability = READ_JOURNAL
-    hint = "Entries are posted with what they are of, and corrected by another one."
-    list_display = (
-        "reason",
-        "event",
-        "organization",
-        "document_on",
-        "posting_on",
-        "postings_text",
-    )
-    list_filter = ("event", "organization", "currency", "posting_on")
-    list_select_related = ("organization",)
-    search_fields = ("reason", "organization__slug")
-    ordering = ("-posting_on", "pk")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[JournalEntry]:
-        """Return entries with their postings."""
-        rows: QuerySet[JournalEntry] = super().get_queryset(request)
-        return rows.prefetch_related("postings__account")
-
-    @admin.display(description="postings")
-    def postings_text(self, entry: JournalEntry) -> str:
-        """Return account and amount of each posting; debit above zero."""
-        return "; ".join(
-            f"{posting.account.name} {_money_text(posting.amount, entry.currency)}"
-            for posting in entry.postings.all()
-        )
-
-
-def _money_text(amount: Decimal, currency: str) -> str:
-    return f"{number_text(amount_text(Money(amount, currency)))} {currency}"
 
 
 def _document_id(reference: str) -> UUID:

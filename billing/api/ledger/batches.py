@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.access import WRITE_JOURNAL, access_journal_batch, journal_batches_visible_to
-from billing.adapters.journal_layouts import layouts
+from billing.adapters.journal_layouts import LAYOUT_NAMES, file_of, layouts
 from billing.models import JournalBatch
 from billing.services.ledger.batches import export_batch
 from tenants.access import require_capability
@@ -46,7 +46,7 @@ class JournalBatchInputSerializer(StrictSerializer):
     """Which month, and how the general ledger wants it."""
 
     month = serializers.CharField(max_length=7, help_text='Year and month, such as "2026-10".')
-    layout = serializers.ChoiceField(choices=sorted(layouts(consultant=0, client=0)))
+    layout = serializers.ChoiceField(choices=LAYOUT_NAMES)
 
 
 class JournalBatchFilter(StrictFilterSet):
@@ -76,7 +76,7 @@ class JournalBatchViewSet(ReadingViewSet):
         """Put the entries of a month that are in no batch into a new one."""
         require_capability(self.actor, WRITE_JOURNAL)
         fields = self.read(JournalBatchInputSerializer, request)
-        known = layouts(consultant=settings.DATEV_CONSULTANT, client=settings.DATEV_CLIENT)
+        known = layouts(settings.JOURNAL_LAYOUTS)
         made = export_batch(
             month=fields["month"], layout=known[fields["layout"]], actor=self.actor, at=self.at
         )
@@ -87,13 +87,12 @@ class JournalBatchViewSet(ReadingViewSet):
     def csv(self, request: Request, pk: UUID) -> HttpResponse:  # noqa: ARG002 - DRF's signature.
         """Return the file; the same bytes every time. DATEV's begins with a byte order mark."""
         batch = access_journal_batch(self.actor, pk)
-        encoding = "utf-8-sig" if batch.layout == "datev" else "utf-8"
-        name = f"EXTF_batch-{batch.number:06}" if batch.layout == "datev" else f"{batch}"
+        name, content = file_of(batch.number, layout=batch.layout, content=batch.content)
         return HttpResponse(
-            batch.content.encode(encoding),
+            content,
             content_type="text/csv; charset=utf-8",
             headers={
-                "Content-Disposition": f'attachment; filename="{name.replace(" ", "-")}.csv"',
+                "Content-Disposition": f'attachment; filename="{name}"',
                 "Cache-Control": "private, no-store",
             },
         )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from billing.domain.money import SECONDS_PER_HOUR, decimal_of, round_half_up
+from billing.domain.documents.document import amount_text
+from billing.domain.money import SECONDS_PER_HOUR, Money, decimal_of, round_half_up
 
 HOUR_DECIMALS_SHOWN: Final = 4
 """As on the PDF beside it; price times hours can be checked by hand."""
@@ -74,6 +75,11 @@ def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
         payable=number_text(document.get("payable", document["total"]["amount"])),
         discount=_discount(document["lines"]),
     )
+
+
+def money_text(amount: Decimal, currency: str) -> str:
+    """Return an amount as displayed, such as "1,234.50 EUR"."""
+    return f"{number_text(amount_text(Money(amount, currency)))} {currency}"
 
 
 def number_text(text: str) -> str:

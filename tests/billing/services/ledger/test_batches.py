@@ -2,17 +2,25 @@
 
 import csv
 import io
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from django.conf import settings
 from django.db import DatabaseError, transaction
 
 from billing.adapters.journal_layouts import (
     CSV_COLUMNS,
     DATEV_COLUMNS_COUNT,
+    LAYOUT_NAMES,
+    NETSUITE_COLUMNS,
+    SAP_COLUMNS,
     DatevLayout,
     GenericCsvLayout,
+    NetSuiteLayout,
+    SapLayout,
+    layouts,
 )
 from billing.domain.ledger.batches import BatchFacts, ExportedEntry, ExportedPosting
 from billing.domain.ledger.errors import NothingToExportError
@@ -110,6 +118,49 @@ def test_datev_books_account_against_account() -> None:
         ["100,00", '"S"', '"EUR"', "1400", "8200", "0211", '"GL-2026-000001"', '"acme invoice"'],
     ]
     assert text == DatevLayout(consultant=1234567, client=42).render(FACTS, [INVOICE])
+
+
+def test_sap_has_a_line_for_each_posting_with_debit_and_credit() -> None:
+    text = SapLayout(company_code="1000", document_type="SA").render(FACTS, [INVOICE])
+
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert tuple(rows[0]) == SAP_COLUMNS
+    assert [(r["HKONT"], r["WRSOL"], r["WRHAB"]) for r in rows] == [
+        ("1400", "119.00", ""),
+        ("1776", "", "19.00"),
+        ("8200", "", "100.00"),
+    ]
+    assert {(r["BUKRS"], r["BLART"], r["XBLNR"], r["BUDAT"]) for r in rows} == {
+        ("1000", "SA", "GL7-1", "20261102")
+    }
+
+
+def test_netsuite_joins_the_lines_of_an_entry_by_its_external_id() -> None:
+    text = NetSuiteLayout(subsidiary="Parent : DE").render(FACTS, [INVOICE])
+
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert tuple(rows[0]) == NETSUITE_COLUMNS
+    assert [(r["Account"], r["Debit"], r["Credit"]) for r in rows] == [
+        ("1400", "119.00", ""),
+        ("1776", "", "19.00"),
+        ("8200", "", "100.00"),
+    ]
+    assert {(r["External ID"], r["Subsidiary"], r["Date"]) for r in rows} == {
+        ("gpu-ledger-e1", "Parent : DE", "2026-11-02")
+    }
+
+
+@pytest.mark.parametrize("name", LAYOUT_NAMES)
+def test_every_layout_repeats_its_bytes_and_writes_no_formula(name: str) -> None:
+    layout = layouts(settings.JOURNAL_LAYOUTS)[name]
+    entry = replace(INVOICE, reason="=1+1", organization="@SUM(1)")
+
+    text = layout.render(FACTS, [entry])
+
+    assert text == layout.render(FACTS, [entry])
+    cells = [cell for line in csv.reader(io.StringIO(text), delimiter=",") for cell in line]
+    cells += [cell for line in csv.reader(io.StringIO(text), delimiter=";") for cell in line]
+    assert not any(cell.startswith(("=", "@", "+", "-")) for cell in cells)
 
 
 def test_no_posting_joins_an_entry_that_is_exported_or_of_a_closed_month() -> None:

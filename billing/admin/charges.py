@@ -1,0 +1,274 @@
+"""Admin pages that are only read: charges, accrued windows, unpriced usage, and waste."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from unfold.decorators import action
+
+from billing.access import savings_visible_to
+from billing.domain.documents.document import price_text
+from billing.domain.documents.document_text import hours_text, number_text
+from billing.domain.money import Money
+from billing.models import (
+    AccrualException,
+    AccruedCorrection,
+    AccruedWindow,
+    Charge,
+    InvoiceSeries,
+    PeriodState,
+)
+from billing.selectors.waste import SavingTotal, WasteMoney, money_of, saving_totals, with_money
+from metering.domain.efficiency.rules import WasteRule, thresholds_of
+from metering.domain.figures import percent_text
+from quotas.access import limits_visible_to
+from quotas.selectors.headroom.forecast import HoardedQuota, hoarded_quotas
+from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.domain.actors import Actor
+from tenants.domain.currencies import MINOR_DIGITS
+
+TEMPLATE: Final = "admin/billing/charge/waste.html"
+ROWS_MAX: Final = 100
+"""The largest amounts; the list of findings has the rest."""
+RULE_WORDS: Final = {
+    WasteRule.NOT_RUNNING: "Never started",
+    WasteRule.IDLE: "Idle",
+    WasteRule.MEMORY_PARKED: "Memory parked",
+    WasteRule.IMBALANCED: "Some GPUs idle",
+    WasteRule.LOW_USE: "Low use",
+    WasteRule.LOW_USE_DAY: "Low use of a day",
+    WasteRule.OVERSIZED: "Too large",
+}
+
+
+@dataclass(frozen=True)
+class WasteLine:
+    """One row of the page; `finding` is a row of `with_money`."""
+
+    finding: Any
+    money: WasteMoney
+
+    @property
+    def rule(self) -> str:
+        """Return the rule as people say it."""
+        return RULE_WORDS[WasteRule(self.finding.rule)]
+
+    @property
+    def monthly(self) -> str:
+        """Return what a month would save."""
+        return self._text(self.money.monthly)
+
+    @property
+    def lost(self) -> str:
+        """Return what was lost so far."""
+        return self._text(self.money.lost)
+
+    @property
+    def suggestion(self) -> str:
+        """Return what would serve; "" for giving it back."""
+        units, group = self.finding.suggested_units, self.finding.suggested_price_group
+        if units and not self.finding.wasted_unit_seconds:
+            is_known = self.finding.is_saving_known
+            return "nothing smaller" if is_known else "unknown: no memory figure"
+        return f"{units} \N{MULTIPLICATION SIGN} {group}" if units else ""
+
+    @property
+    def link(self) -> str:
+        """Return the link to the finding's page, where it can be dismissed."""
+        query = f"?q={self.finding.pod_name}&state__exact=open"
+        return reverse("admin:metering_wastefinding_changelist") + query
+
+    @property
+    def activity(self) -> str:
+        """Return how busy its devices were."""
+        return percent_text(self.finding.activity_ratio)
+
+    def _text(self, money: Money | None) -> str:
+        """Return an amount, or why there is none."""
+        if not self.finding.is_saving_known:
+            return "unknown"
+        return money_text(money) or "no price"
+
+
+def money_text(money: Money | None) -> str:
+    """Return an amount as "1,234.50 EUR"; "" for none."""
+    return "" if money is None else f"{money.amount:,} {money.currency}"
+
+
+def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResponse:
+    """Return the page for the signed-in person."""
+    actor, at = actor_of_request(request), timezone.now()
+    findings = savings_visible_to(actor).filter(state="open")
+    return TemplateResponse(
+        request,
+        TEMPLATE,
+        {
+            **context,
+            "lines": _lines(findings, at=at),
+            "totals": [_total(total) for total in saving_totals(findings, at=at)],
+            "rows_max": ROWS_MAX,
+            "hoarding": _hoarding(actor, at=at),
+        },
+    )
+
+
+def _lines(findings: QuerySet[Any], *, at: datetime) -> list[WasteLine]:
+    rows = with_money(findings, at=at).select_related("organization", "project", "cluster")
+    return [WasteLine(finding, money_of(finding)) for finding in rows[:ROWS_MAX]]
+
+
+def _total(total: SavingTotal) -> dict[str, Any]:
+    return {
+        "findings": total.findings,
+        "unknown": total.unknown,
+        "is_all_unknown": total.unknown == total.findings,
+        "monthly": money_text(total.monthly),
+        "lost": money_text(total.lost),
+    }
+
+
+def _hoarding(actor: Actor, *, at: datetime) -> tuple[HoardedQuota, ...]:
+    thresholds = thresholds_of(settings.WASTE_THRESHOLDS)
+    return hoarded_quotas(limits_visible_to(actor), at=at, thresholds=thresholds)
+
+
+@admin.register(Charge)
+class ChargeAdmin(LedgerAdmin):
+    """Sealed use with its price pinned."""
+
+    view_capability = "billing:charge:read"
+    hint = "Charges come from sealed windows; the database refuses to change or delete one."
+    list_display = (
+        "window_start",
+        "organization",
+        "project",
+        "owner",
+        "size",
+        "price_group",
+        "unit_hours",
+        "price_with_currency",
+        "is_correction",
+        "is_billed",
+    )
+    list_filter = (
+        "organization",
+        "size",
+        "period__label",
+        ("correction_id", admin.EmptyFieldListFilter),
+        "period__state",
+    )
+    list_select_related = ("organization", "project", "period")
+    search_fields = ("owner", "project__slug", "price_group")
+    date_hierarchy = "window_start"
+    actions_list = ("waste",)
+
+    @action(description="Waste", url_path="waste", permissions=["view"], icon="savings")
+    def waste(self, request: HttpRequest) -> TemplateResponse:
+        """Show what is held and not used, by what it would save."""
+        return waste_page(request, context=self.page_context(request, title="Waste"))
+
+    @admin.display(description="unit-hours")
+    def unit_hours(self, charge: Charge) -> str:
+        """Return the quantity as printed."""
+        return hours_text(charge.unit_seconds)
+
+    @admin.display(description="price")
+    def price_with_currency(self, charge: Charge) -> str:
+        """Return the pinned price."""
+        digits = MINOR_DIGITS.get(charge.currency, 0)
+        price = price_text(charge.unit_price, digits=digits)
+        return f"{number_text(price)} {charge.currency}"
+
+    @admin.display(description="correction", boolean=True)
+    def is_correction(self, charge: Charge) -> bool:
+        """Whether it charges a correction of the hour."""
+        return charge.correction_id is not None
+
+    @admin.display(description="billed", boolean=True)
+    def is_billed(self, charge: Charge) -> bool:
+        """Whether it is on a final invoice."""
+        return charge.period.state == PeriodState.CLOSED
+
+
+@admin.register(AccrualException)
+class AccrualExceptionAdmin(LedgerAdmin):
+    """Sealed use that has no price."""
+
+    view_capability = "billing:charge:read"
+    hint = (
+        "Use without a price is not billed, and its invoice waits. Follow the remedy; it is "
+        "priced again within minutes."
+    )
+    list_display = (
+        "window_start",
+        "organization",
+        "project",
+        "size",
+        "price_group",
+        "unit_hours",
+        "summary",
+        "remedy",
+        "resolved_at",
+    )
+    list_filter = (("resolved_at", admin.EmptyFieldListFilter), "code", "organization", "size")
+    list_select_related = ("organization", "project")
+    search_fields = ("project__slug", "price_group", "summary")
+
+    @admin.display(description="unit-hours")
+    def unit_hours(self, exception: AccrualException) -> str:
+        """Return the quantity as printed."""
+        return hours_text(exception.unit_seconds)
+
+
+@admin.register(AccruedWindow)
+class AccruedWindowAdmin(LedgerAdmin):
+    """Which sealed windows are charged."""
+
+    view_capability = "metering:window:read"
+    hint = "A window is complete when every unit-second of it is charged."
+    list_display = (
+        "window_start",
+        "cluster",
+        "usage_unit_seconds",
+        "charged_unit_seconds",
+        "is_complete",
+        "accrued_at",
+    )
+    list_filter = ("is_complete", "cluster")
+    list_select_related = ("cluster",)
+    date_hierarchy = "window_start"
+
+
+@admin.register(AccruedCorrection)
+class AccruedCorrectionAdmin(LedgerAdmin):
+    """Which posted usage corrections are charged."""
+
+    view_capability = "billing:charge:read"
+    hint = "A correction is charged at the price of its own hour, into a month that is open."
+    list_display = (
+        "window_start",
+        "organization",
+        "usage_unit_seconds",
+        "charged_unit_seconds",
+        "is_complete",
+        "accrued_at",
+    )
+    list_filter = ("is_complete", "organization")
+    list_select_related = ("organization",)
+    date_hierarchy = "window_start"
+
+
+@admin.register(InvoiceSeries)
+class InvoiceSeriesAdmin(LedgerAdmin):
+    """The counters behind gapless numbers."""
+
+    view_capability = "billing:period:read"
+    hint = "The next number is taken by the last step of a finalization."
+    list_display = ("code", "next_number")

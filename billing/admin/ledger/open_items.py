@@ -1,0 +1,128 @@
+"""Pages of open items: what organizations owe by days overdue, and the account of one."""
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from unfold.widgets import UnfoldAdminDateWidget, UnfoldAdminSelectWidget
+
+from billing.access import READ_INVOICE
+from billing.domain.documents.document_text import money_text
+from billing.selectors.ledger.reports import (
+    AGEING_COLUMNS,
+    LINES_MAX,
+    AccountStatement,
+    AgeingRow,
+    ageing,
+    statement,
+)
+from tenants.access import organizations_visible_to
+from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.models import Organization
+
+STATEMENT_DAYS = 92
+"""Shown without a choice: three months."""
+
+
+class AgeingForm(forms.Form):
+    """At the end of which day."""
+
+    on = forms.DateField(label="At the end of", widget=UnfoldAdminDateWidget())
+
+
+class StatementForm(forms.Form):
+    """Whose account, from when to when."""
+
+    organization = forms.ChoiceField(widget=UnfoldAdminSelectWidget())
+    begin = forms.DateField(label="From", widget=UnfoldAdminDateWidget())
+    end = forms.DateField(label="Before", widget=UnfoldAdminDateWidget())
+
+
+def ageing_page(admin: LedgerAdmin, request: HttpRequest) -> TemplateResponse:
+    """Return what every organization owes, by days overdue."""
+    today = timezone.now().date()
+    form = AgeingForm(request.GET or {"on": today})
+    on: date = form.cleaned_data["on"] if form.is_valid() else today
+    rows = ageing(on=on, organization_ids=None)
+    context = {
+        **admin.page_context(request, title="Open items"),
+        "form": form,
+        "rows": [_ageing_cells(row, on=on) for row in rows],
+    }
+    return TemplateResponse(request, "admin/billing/payment/ageing.html", context)
+
+
+def statement_page(admin: LedgerAdmin, request: HttpRequest) -> TemplateResponse:
+    """Return the account of an organization: opening, documents and payments, closing."""
+    today = timezone.now().date()
+    initial = {"begin": today - timedelta(days=STATEMENT_DAYS), "end": today + timedelta(days=1)}
+    form = StatementForm(request.GET or None, initial=initial)
+    organizations = {
+        organization.slug: organization
+        for organization in organizations_visible_to(actor_of_request(request), READ_INVOICE)
+    }
+    form.fields["organization"].choices = [  # type: ignore[attr-defined]
+        (slug, organization.name) for slug, organization in organizations.items()
+    ]
+    context = {
+        **admin.page_context(request, title="Statement"),
+        "form": form,
+        "statement": _statement(form, request, organizations) if form.is_valid() else None,
+        "lines_max": LINES_MAX,
+    }
+    return TemplateResponse(request, "admin/billing/payment/statement.html", context)
+
+
+def _statement(
+    form: StatementForm, request: HttpRequest, organizations: Mapping[str, Organization]
+) -> dict[str, Any]:
+    organization = organizations[form.cleaned_data["organization"]]
+    made = statement(
+        organization.pk,
+        currency=request.GET.get("currency") or organization.billing_currency,
+        begin_on=form.cleaned_data["begin"],
+        end_on=form.cleaned_data["end"],
+    )
+    return _statement_texts(made)
+
+
+def _ageing_cells(row: AgeingRow, *, on: date) -> dict[str, Any]:
+    page = reverse("admin:billing_payment_statement")
+    chosen = {
+        "organization": row.organization,
+        "currency": row.currency,
+        "begin": on - timedelta(days=STATEMENT_DAYS),
+        "end": on + timedelta(days=1),
+    }
+    return {
+        "organization": row.organization,
+        "url": f"{page}?{urlencode(chosen)}",
+        "amounts": [
+            money_text(amount, row.currency) if (amount := getattr(row, name)) else ""
+            for name in AGEING_COLUMNS[2:]
+        ],
+    }
+
+
+def _statement_texts(made: AccountStatement) -> dict[str, Any]:
+    return {
+        "opening": money_text(made.opening, made.currency),
+        "closing": money_text(made.closing, made.currency),
+        "is_cut": len(made.lines) > LINES_MAX,
+        "lines": [
+            {
+                "dated_on": line.dated_on,
+                "event": line.event.replace("_", " "),
+                "reference": line.reference,
+                "amount": money_text(line.amount, made.currency),
+                "balance": money_text(line.balance, made.currency),
+            }
+            for line in made.lines
+        ],
+    }

@@ -1,0 +1,27 @@
+"""Settings of billing that depend on the environment."""
+
+from typing import Any
+
+from config.env import Environment
+
+
+def billing_settings(env: Environment) -> dict[str, Any]:
+    """Return what the site has settled about its invoices."""
+    return {
+        "ISSUER": {
+            "name": env.ISSUER_NAME,
+            "address": env.ISSUER_ADDRESS,
+            "tax_id": env.ISSUER_TAX_ID,
+        },
+        "INVOICE_SERIES": env.INVOICE_SERIES,
+        "INVOICE_FIRST_NUMBER": env.INVOICE_FIRST_NUMBER,
+        "CREDIT_NOTE_SERIES": env.CREDIT_NOTE_SERIES,
+        "PAYMENT_DAYS": env.PAYMENT_DAYS,
+        "JOURNAL_LAYOUTS": {
+            "DATEV_CONSULTANT": str(env.DATEV_CONSULTANT),
+            "DATEV_CLIENT": str(env.DATEV_CLIENT),
+            "SAP_COMPANY_CODE": env.SAP_COMPANY_CODE,
+            "SAP_DOCUMENT_TYPE": env.SAP_DOCUMENT_TYPE,
+            "NETSUITE_SUBSIDIARY": env.NETSUITE_SUBSIDIARY,
+        },
+    }
