@@ -28,7 +28,7 @@ from billing.selectors.documents.membership import BILLED, KEYED
 from billing.selectors.documents.taxes import tax_terms_of
 from billing.selectors.documents.tiers import tier_facts
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
-from billing.services.closing import mark_approved, require_another_person
+from billing.services.closing import mark_approved, require_another_person, require_usual_cost
 from billing.services.invoicing import customer_of, require_ready
 from billing.services.ledger.documents import post_document
 from metering.selectors.collection.plans import prefer_hash_joins
@@ -69,6 +69,7 @@ def finalize_invoice(
         FourEyesError: The four-eyes rule applies, and not two people drafted, or sent to review,
             and finalize it.
         PeriodNotReadyError: Something came up since the draft; every reason is under `problems`.
+        UnusualCostError: An open month costs many times the usual: it is sent to review first.
         DraftStaleError: The period's charges, or issuer, customer or tax, are no longer those of
             the draft.
         TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
@@ -145,6 +146,7 @@ def _require_review(
     if period.state == PeriodState.OPEN:
         _require_four_eyes(invoice, actor=actor, terms=terms)
         require_ready(period, at=at)
+        require_usual_cost(invoice, label=period.label, acknowledgement="")
     elif period.state == PeriodState.REVIEW:
         require_another_person(period, actor=actor, terms=terms)
         mark_approved(period, actor=actor, at=at)

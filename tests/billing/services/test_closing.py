@@ -23,7 +23,7 @@ from billing.services.closing import (
     review_period,
 )
 from billing.services.finalizing import finalize_invoice
-from billing.services.invoicing import discard_draft
+from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.periods import open_period
 from billing.tasks import settle_periods
 from metering.models import MeteringWindow
@@ -321,3 +321,15 @@ def test_a_cost_of_more_than_three_times_the_usual_needs_a_reason(
         ).acknowledgement
         == ""
     )
+
+
+def test_an_unusual_month_is_not_finalized_without_its_review() -> None:
+    november = costly_november(month_of_use([("llm", 3600)]), times=4)
+    unseen = draft_invoice(period_id=november.pk, actor=DORA, at=NOVEMBER_END)
+
+    with pytest.raises(UnusualCostError):
+        finalize_invoice(invoice_id=unseen.pk, actor=ERIC, at=NOVEMBER_END)
+
+    november.refresh_from_db()
+    unseen.refresh_from_db()
+    assert (november.state, unseen.state, unseen.number) == ("open", "draft", None)

@@ -193,7 +193,7 @@ def test_a_late_line_can_be_checked_from_the_document(
 def test_a_draft_is_stale_once_another_invoice_billed_more_of_the_same_month(
     ledger: Ledger, window: MeteringWindow
 ) -> None:
-    november(ledger)
+    november(ledger, 360)
     accrue_late(correct(window, ledger.llm, 1001))
     seen = draft(ledger.organization, "2026-11", at=DECEMBER)
     seen.lines.filter(service_period__label="2026-10").update(billed_unit_seconds=1000)
@@ -326,6 +326,7 @@ def _arrive(ledger: Ledger, hour: int, delta: int, *, month: int, closes: bool) 
     if closes and period is not None and charge_sums(period):
         drafted = draft(ledger.organization, label, at=at)
         if drafted.total >= 0:
+            review_period(period_id=period.pk, actor=DORA, at=at, acknowledgement="Checked.")
             finalize(drafted, at=at)
 
 
