@@ -359,14 +359,24 @@ class TierMonthsClosedError(ConflictError):
     """A month in which the schedule would be in force is closed."""
 
     code = "tier_months_closed"
-    remedy = "Let it begin after the last closed month of the book's organizations."
+    remedy = (
+        "Let it begin after the last closed month of the book's organizations, or name the "
+        "schedule that it replaces, with a reason."
+    )
 
 
 class TierInForceError(ConflictError):
-    """A tier schedule whose first month has begun cannot be withdrawn."""
+    """A tier schedule with closed months cannot be withdrawn."""
 
     code = "tier_schedule_in_force"
-    remedy = "It ends with its last month; give money back by credit notes."
+    remedy = "Publish another schedule that replaces it, with a reason."
+
+
+class ReplacedTierError(ConflictError):
+    """The tier schedule to replace is not the one in force."""
+
+    code = "tier_schedule_replaced"
+    remedy = "Name the schedule of the book that is in force in the first month of the new one."
 
 
 class TierWithdrawnError(ConflictError):

@@ -15,7 +15,8 @@ SPAN_CHOICES = [("period", "Period"), ("fiscal_year", "Fiscal year")]
 class TierSchedule(models.Model):
     """Bands of a discount on the list money of a book's organizations, from month to month.
 
-    It is never edited. One whose first month has not begun is withdrawn.
+    It is never edited. It is withdrawn while none of its months is closed, and else replaced by
+    another one from a month on.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -39,6 +40,11 @@ class TierSchedule(models.Model):
     """Exclusive lower bound and discount in percent of each, as text, from the lowest on."""
     published_at = models.DateTimeField()
     withdrawn_at = models.DateTimeField(null=True, blank=True)
+    replaces = models.OneToOneField(
+        "self", on_delete=models.PROTECT, related_name="replaced_by", null=True, blank=True
+    )
+    superseded_from = models.CharField(max_length=7, blank=True, default="", db_default="")
+    """The month from which another one replaces it; "" while none does."""
 
     class Meta:
         ordering = ["price_book__slug", "first_month", "id"]

@@ -1,4 +1,4 @@
-"""Admin pages of tier schedules: published by a form, withdrawn before they begin."""
+"""Admin pages of tier schedules: published or replaced by a form, and withdrawn."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -42,6 +42,12 @@ class TierScheduleForm(ServiceForm):
     only_groups = forms.CharField(
         required=False, widget=UnfoldAdminTextInputWidget(), help_text="Such as: H100/* A100/*"
     )
+    reason = forms.CharField(
+        required=False,
+        max_length=500,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Why, where it replaces another schedule from its first month on.",
+    )
 
     def clean_lines(self) -> tuple[TierBand, ...]:
         """Return the bands of the lines."""
@@ -59,7 +65,7 @@ class TierScheduleAdmin(ServiceAdmin):
     write_capability = "billing:price:write"
     hint = (
         "Each band gives a discount on the list money of what lies above its bound. A schedule is "
-        "never edited: it ends with its last month, and can be withdrawn before its first."
+        "never edited: it is withdrawn while none of its months is closed, and else replaced."
     )
     action_form = NoteActionForm
     actions = ("withdraw_schedules",)
@@ -76,8 +82,18 @@ class TierScheduleAdmin(ServiceAdmin):
         "lines",
         "only_sizes",
         "only_groups",
+        "replaces",
+        "reason",
     )
-    list_display = ("name", "price_book", "first_month", "last_month", "bands_text", "withdrawn_at")
+    list_display = (
+        "name",
+        "price_book",
+        "first_month",
+        "last_month",
+        "superseded_from",
+        "bands_text",
+        "withdrawn_at",
+    )
     list_filter = (("withdrawn_at", admin.EmptyFieldListFilter), "price_book")
     list_select_related = ("price_book",)
     search_fields = ("name", "price_book__name")
@@ -88,7 +104,8 @@ class TierScheduleAdmin(ServiceAdmin):
         if obj is None:
             return super().get_fields(request, obj)
         named = [name for name in self.add_fields if name not in TierScheduleForm.declared_fields]
-        return [*named, "bands_text", "sizes", "price_groups", "published_at", "withdrawn_at"]
+        ends = ["published_at", "withdrawn_at", "superseded_from"]
+        return [*named, "bands_text", "sizes", "price_groups", *ends]
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: Model | None = None
@@ -117,11 +134,19 @@ class TierScheduleAdmin(ServiceAdmin):
             last_month=fields["last_month"],
             bands=fields["lines"],
         )
-        return publish_tiers(price_book=fields["price_book"], rule=rule, actor=actor, at=at)
+        replaced = fields["replaces"]
+        return publish_tiers(
+            price_book=fields["price_book"],
+            rule=rule,
+            replaces=None if replaced is None else replaced.pk,
+            reason=fields["reason"],
+            actor=actor,
+            at=at,
+        )
 
     @admin.action(description="Withdraw", permissions=["write"])
     def withdraw_schedules(self, request: HttpRequest, rows: QuerySet[TierSchedule]) -> None:
-        """Withdraw the chosen schedules, whose first months have not begun."""
+        """Withdraw the chosen schedules, of whose months none is closed."""
         reason = note_of(request)
         self.for_each(
             request,

@@ -1,4 +1,4 @@
-"""Endpoint /api/v1/tier-schedules/: discounts by how much is used, published and withdrawn."""
+"""Endpoint /api/v1/tier-schedules/: discounts by use, published, withdrawn and replaced."""
 
 from typing import Any
 from uuid import UUID
@@ -61,6 +61,7 @@ class TierScheduleSerializer(serializers.ModelSerializer[TierSchedule]):
     sizes = serializers.ListField(child=serializers.CharField(), read_only=True)
     price_groups = serializers.ListField(child=serializers.CharField(), read_only=True)
     bands = TierBandSerializer(many=True, read_only=True)
+    replaces = serializers.UUIDField(source="replaces_id", read_only=True, allow_null=True)
 
     class Meta:
         model = TierSchedule
@@ -80,6 +81,8 @@ class TierScheduleSerializer(serializers.ModelSerializer[TierSchedule]):
             "bands",
             "published_at",
             "withdrawn_at",
+            "replaces",
+            "superseded_from",
         )
         read_only_fields = fields
 
@@ -105,6 +108,10 @@ class TierScheduleInputSerializer(StrictSerializer):
     first_month = serializers.CharField(max_length=7, help_text='Such as "2027-01".')
     last_month = serializers.CharField(max_length=7)
     bands = serializers.ListField(child=TierBandSerializer(), min_length=1, max_length=BANDS_MAX)
+    replaces = serializers.UUIDField(
+        required=False, default=None, help_text="The wrong schedule, from `first_month` on."
+    )
+    reason = serializers.CharField(required=False, default="", max_length=500)
 
 
 class TierScheduleFilter(StrictFilterSet):
@@ -136,14 +143,17 @@ class TierScheduleViewSet(ReadingViewSet):
         """Publish a tier schedule of a price book."""
         fields = self.read(TierScheduleInputSerializer, request)
         book = access_price_book_to_write(self.actor, fields.pop("price_book"))
-        made = publish_tiers(price_book=book, rule=_rule(fields), actor=self.actor, at=self.at)
+        repair = {name: fields.pop(name) for name in ("replaces", "reason")}
+        made = publish_tiers(
+            price_book=book, rule=_rule(fields), actor=self.actor, at=self.at, **repair
+        )
         return self.answer(made, status_code=status.HTTP_201_CREATED)
 
     @extend_schema(request=WithdrawalSerializer)
     @action(detail=True, methods=["post"])
     @idempotent()
     def withdraw(self, request: Request, pk: UUID) -> Response:
-        """Withdraw a tier schedule whose first month has not begun."""
+        """Withdraw a tier schedule of whose months none is closed."""
         reason = self.read(WithdrawalSerializer, request)["reason"]
         found = access_tiers_to_write(self.actor, pk)
         done = withdraw_tiers(schedule_id=found.pk, reason=reason, actor=self.actor, at=self.at)

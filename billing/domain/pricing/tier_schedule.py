@@ -66,6 +66,7 @@ class TierRule:
         price_groups: In scope, as prices have them, such as "H100/*"; none for all.
         first_month: The first month in force, such as "2026-10".
         last_month: The last one.
+        superseded_from: The month from which another schedule replaces it; "" for none.
     """
 
     name: str
@@ -80,6 +81,17 @@ class TierRule:
     sizes: tuple[str, ...] = ()
     price_groups: tuple[str, ...] = ()
     id: str = ""
+    superseded_from: str = ""
+
+    @property
+    def end_month(self) -> str:
+        """The month after the last one in which it is in force."""
+        after = Month.parse(self.last_month).shift(1).label
+        return min(after, self.superseded_from) if self.superseded_from else after
+
+    def is_in_force(self, label: str) -> bool:
+        """Whether a month is one of its own."""
+        return self.first_month <= label < self.end_month
 
     def span_of(self, label: str) -> str:
         """Return the first month of the span that contains a month."""
@@ -123,8 +135,7 @@ def require_rule(rule: TierRule) -> None:
 def overlaps(one: TierRule, other: TierRule) -> bool:
     """Whether two schedules of a book would both discount the same use."""
     return (
-        one.first_month <= other.last_month
-        and other.first_month <= one.last_month
+        max(one.first_month, other.first_month) < min(one.end_month, other.end_month)
         and (not one.sizes or not other.sizes or bool(set(one.sizes) & set(other.sizes)))
         and (
             not one.price_groups

@@ -103,6 +103,7 @@ def _rule(row: dict[str, Any]) -> TierRule:
         price_groups=tuple(row["price_groups"]),
         first_month=row["first_month"],
         last_month=row["last_month"],
+        superseded_from=row["superseded_from"],
         bands=tuple(
             TierBand(Decimal(band["above"]), Decimal(band["discount_percent"]))
             for band in row["bands"]
@@ -187,6 +188,7 @@ SELECT a.organization_id, rules.rows, applies.rows, used.rows, billed.rows, proj
       FROM schedules s
       JOIN months m ON m.organization_id = s.organization_id
        AND m.label BETWEEN s.first_month AND s.last_month
+       AND (s.superseded_from = '' OR m.label < s.superseded_from)
       JOIN billing_pricebookassignment a
         ON (a.organization_id, a.price_book_id) = (s.organization_id, s.price_book_id)
        AND a.superseded_at IS NULL AND a.valid @> m.last_hour

@@ -4,23 +4,20 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
 
 from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.documents.document_text import invoice_text
 from billing.domain.errors import (
     CreditTooLargeError,
     DraftStaleError,
-    TierInForceError,
     TierMonthsClosedError,
     TierOverlapError,
-    TierWithdrawnError,
 )
 from billing.domain.pricing.tier_schedule import TierKind, TierScope, TierSpan
 from billing.models import BillingPeriod, Invoice, TierSchedule
 from billing.selectors.verification import check_invoices, check_lines
 from billing.services.crediting import draft_credit, void_invoice
-from billing.services.pricing.tiers import publish_tiers, withdraw_tiers
+from billing.services.pricing.tiers import publish_tiers
 from metering.models import MeteringWindow
 from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import (
@@ -248,21 +245,6 @@ def test_a_schedule_is_refused_over_closed_months_and_beside_another(ledger: Led
     assert closed.value.facts == {"month": "2026-10"}
     assert overlap.value.code == "tier_schedule_overlap"
     assert TierSchedule.objects.count() == 1
-
-
-def test_a_schedule_is_withdrawn_once_before_its_first_month(ledger: Ledger) -> None:
-    begun = publish(ledger, last_month="2026-12")
-    coming = publish(ledger, first_month="2027-01")
-
-    with pytest.raises(TierInForceError):
-        withdraw_tiers(schedule_id=begun.pk, reason="Wrong.", actor=DORA, at=AT)
-    done = withdraw_tiers(schedule_id=coming.pk, reason="Wrong.", actor=DORA, at=AT)
-    with pytest.raises(TierWithdrawnError):
-        withdraw_tiers(schedule_id=coming.pk, reason="Wrong.", actor=DORA, at=AT)
-
-    assert done.withdrawn_at == AT
-    with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("UPDATE billing_tierschedule SET last_month = '2028-01'")
 
 
 def test_an_organization_of_another_book_has_no_tiers_of_this_one(ledger: Ledger) -> None:
