@@ -8,6 +8,7 @@ from billing.models import BillingPeriod, Charge, Invoice
 from billing.services.crediting import void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
+from billing.services.pricing.tiers import publish_tiers
 from metering.models import MeteringWindow
 from tests.support.billing.late import accrue_late, correct
 from tests.support.billing.ledger import (
@@ -24,6 +25,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.terms import make_rule
 from tests.support.builders import (
     AT,
     MONTH_END,
@@ -171,3 +173,33 @@ def test_a_void_invoice_is_given_back_and_replaced() -> None:
     ]
     assert documents[1].document["corrects"] == f"GL-{year}-000001"
     assert Charge.objects.count() == 2
+
+
+def test_late_use_crosses_a_tier_of_the_month_before() -> None:
+    """20 % off above 2 h. October: 1.5 h at 2.00 EUR, 3.00 EUR, below the bound.
+
+    In November 1.25 h of October arrive late, and half an hour of November's own. October's late
+    line: 2.75 h x 2.00 = 5.50, less 3.00 billed before: 2.50. October's tier: 0.75 of 2.75 h are
+    above the bound, with 0.75 / 2.75 x 5.50 = 1.50 EUR of list money; 20 % are 0.30, none of it
+    billed before: -0.30. November: 0.5 h x 2.00 = 1.00, below the bound of its own month.
+    In all: 2.50 - 0.30 + 1.00 = 3.20 EUR.
+    """
+    ledger = bound_ledger("EUR", "2.00")
+    rule = make_rule((0, 0), (2, 20))
+    publish_tiers(price_book=ledger.book, rule=rule, actor=DORA, at=AT)
+    october = close_with(ledger, Use(ledger.llm, 3600), Use(ledger.llm, 1800))
+    window = MeteringWindow.objects.get(start_at=MONTH_START)
+    accrue_late(correct(window, ledger.llm, 3600, 900))
+    sealed_window(ledger.cluster, [Use(ledger.llm, 1800)], start_at=MONTH_END)
+    accrue_everything()
+
+    november = close(ledger, "2026-11", at=NOVEMBER_OVER)
+
+    assert [amount for _, amount in printed(october)] == ["3.00", "3.00"]
+    assert [amount for _, amount in printed(november)] == ["1.00", "2.50", "-0.30", "3.20"]
+    (tier,) = [line["tier"] for line in november.document["lines"] if "tier" in line]
+    assert (tier["total_in_scope"], tier["in_band"], tier["list_amount_in_band"]) == (
+        "2.750000",
+        "0.750000",
+        "1.50",
+    )
