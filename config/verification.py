@@ -9,6 +9,7 @@ from typing import Final
 from celery import shared_task
 
 from billing.selectors.ledger.reconciliation import check_journal
+from billing.selectors.terms_verification import check_terms
 from billing.selectors.verification import (
     check_assignments,
     check_charges,
@@ -66,6 +67,7 @@ def checks() -> Mapping[str, Check]:
         "journal": check_journal,
         "prices": check_prices,
         "assignments": check_assignments,
+        "taxes and tiers": check_terms,
     }
 
 

@@ -40,7 +40,7 @@ class LedgerMonth:
 
 
 def ledger_months() -> list[LedgerMonth]:
-    """Return the last MONTHS_MAX months with entries, newest first; two statements."""
+    """Return the last MONTHS_MAX months with entries or use, newest first; two statements."""
     with connection.cursor() as cursor:
         cursor.execute(_MONTHS, {"most": MONTHS_MAX})
         months = cursor.fetchall()
@@ -61,9 +61,11 @@ def ledger_months() -> list[LedgerMonth]:
 _MONTHS: Final = """
 SELECT m.label, m.entries, m.unexported,
        m.label <= (SELECT max(label) FROM billing_accountingmonth) AS is_closed
-  FROM (SELECT to_char(e.posting_on, 'YYYY-MM') AS label, count(*) AS entries,
-               count(*) FILTER (WHERE b.entry_id IS NULL) AS unexported
-          FROM billing_journalentry e LEFT JOIN billing_batchedentry b ON b.entry_id = e.id
+  FROM (SELECT coalesce(label, to_char(e.posting_on, 'YYYY-MM')) AS label, count(e.id) AS entries,
+               count(e.id) FILTER (WHERE b.entry_id IS NULL) AS unexported
+          FROM (SELECT DISTINCT label FROM billing_billingperiod) period
+          FULL JOIN billing_journalentry e ON to_char(e.posting_on, 'YYYY-MM') = label
+          LEFT JOIN billing_batchedentry b ON b.entry_id = e.id
          GROUP BY 1 ORDER BY 1 DESC LIMIT %(most)s) m
  ORDER BY m.label DESC
 """

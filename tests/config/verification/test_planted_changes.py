@@ -282,6 +282,31 @@ NAMED = {
         ["DELETE FROM billing_pricebookassignment"],
         "was made by the audit trail, and is missing.",
     ),
+    "a tax rate was changed": (
+        ["UPDATE billing_taxrate SET rate = 21"],
+        "is not what was set by the audit trail.",
+    ),
+    "an organization is taxed otherwise": (
+        ["UPDATE billing_taxtreatment SET category = 'O'"],
+        "is not what was set by the audit trail.",
+    ),
+    "a discount was changed": (
+        [
+            (
+                "UPDATE billing_tierschedule"
+                " SET bands = jsonb_set(bands, '{0,discount_percent}', '\"9\"')"
+            )
+        ],
+        "is not what was set by the audit trail.",
+    ),
+    "a schedule was withdrawn by nobody": (
+        ["UPDATE billing_tierschedule SET withdrawn_at = now()"],
+        "is withdrawn or replaced otherwise than by the audit trail.",
+    ),
+    "a tax rate is gone": (
+        ["DELETE FROM billing_taxrate"],
+        "was set by the audit trail, and is missing.",
+    ),
     "an invoice was finalized by its drafter": (
         ["UPDATE billing_invoice SET finalized_by = drafted_by"],
         "-000001 names another finalizer than the audit entry of its finalization.",

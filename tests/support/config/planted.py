@@ -28,6 +28,7 @@ from tests.support.billing.ledger import (
     make_ledger,
     make_window,
 )
+from tests.support.billing.terms import make_terms
 from tests.support.builders import AT, MONTH_START
 from tests.support.cast import make_cast
 
@@ -36,6 +37,7 @@ def make_world() -> None:
     """Two sealed hours with usage, capacity and an exception, and the invoice of their month."""
     cast = make_cast()
     ledger = make_ledger("globex", bound_hours=2)
+    make_terms(ledger.organization, ledger.book)
     window, following = make_window(ledger.cluster), make_window(ledger.cluster, MONTH_START + HOUR)
     add_usage(window, [Use(ledger.llm), Use(ledger.vision, 1_800)])
     add_usage(following, [Use(ledger.llm)])

@@ -1,0 +1,81 @@
+"""Checks of what bills are made by beside prices: tax rates, tax treatments and tier schedules."""
+
+from typing import Final
+
+from django.db import connection
+
+from tenants.domain.verification import CheckedBatch, Cursor
+from tenants.selectors.verification import check_frozen_by_entries
+
+
+def check_terms(cursor: Cursor) -> CheckedBatch:
+    """Compare tax rates, tax treatments and tier schedules with their audit entries, and back."""
+    batch = check_frozen_by_entries(
+        cursor,
+        actions=[
+            "billing:tax_rate:set",
+            "billing:tax_treatment:set",
+            "billing:tier_schedule:publish",
+        ],
+        is_kept=_IS_KEPT,
+        sentence="The term {} was set by the audit trail, and is missing.",
+    )
+    if not batch.is_last:
+        return batch
+    with connection.cursor() as database:
+        database.execute(_TERMS)
+        rows = database.fetchall()
+    found = [
+        sentence
+        for name, is_same, is_withdrawn_alike in rows
+        for is_right, sentence in (
+            (is_same, f"The {name} is not what was set by the audit trail."),
+            (
+                is_withdrawn_alike,
+                f"The {name} is withdrawn or replaced otherwise than by the audit trail.",
+            ),
+        )
+        if not is_right
+    ]
+    return CheckedBatch(len(rows), tuple(found))
+
+
+_KEY: Final = """CASE WHEN e.object_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+                     THEN e.object_id::uuid END"""
+_IS_KEPT: Final = f"""
+  EXISTS (SELECT FROM billing_taxrate r WHERE r.id = {_KEY})
+  OR EXISTS (SELECT FROM billing_taxtreatment r WHERE r.id = {_KEY})
+  OR EXISTS (SELECT FROM billing_tierschedule r WHERE r.id = {_KEY})"""  # noqa: S608 - Constants.
+_WAS: Final = """EXISTS (
+         SELECT FROM tenants_auditentry w
+          WHERE (w.object_kind, w.object_id) = ('{kind}', r.id::text)
+            AND w.action = 'billing:{kind}:{action}')"""
+_SET: Final = """LEFT JOIN LATERAL (
+    SELECT organization_id, facts FROM tenants_auditentry
+     WHERE (object_kind, object_id, action) = ('{kind}', r.id::text, 'billing:{kind}:{action}')
+     ORDER BY id LIMIT 1) e ON true"""
+_TERMS: Final = f"""
+SELECT 'tax rate ' || r.id,
+       (r.country, r.category, r.valid_from::text, trim_scale(r.rate)::text)
+       = (e.facts ->> 'country', e.facts ->> 'category', e.facts ->> 'valid_from',
+          e.facts ->> 'rate'),
+       (r.withdrawn_at IS NOT NULL) = {_WAS.format(kind="tax_rate", action="withdraw")}
+  FROM billing_taxrate r {_SET.format(kind="tax_rate", action="set")}
+ UNION ALL
+SELECT 'tax treatment ' || r.id,
+       (r.country, r.category, r.valid_from::text, r.organization_id)
+       = (e.facts ->> 'country', e.facts ->> 'category', e.facts ->> 'valid_from',
+          e.organization_id),
+       (r.withdrawn_at IS NOT NULL) = {_WAS.format(kind="tax_treatment", action="withdraw")}
+  FROM billing_taxtreatment r {_SET.format(kind="tax_treatment", action="set")}
+ UNION ALL
+SELECT 'tier schedule ' || r.id,
+       (b.slug, r.name, r.first_month, r.last_month, r.bands)
+       = (e.facts ->> 'price_book', e.facts ->> 'name', e.facts ->> 'first_month',
+          e.facts ->> 'last_month', e.facts -> 'bands'),
+       (r.withdrawn_at IS NOT NULL) = {_WAS.format(kind="tier_schedule", action="withdraw")}
+       AND (r.superseded_from <> '') = {_WAS.format(kind="tier_schedule", action="supersede")}
+  FROM billing_tierschedule r JOIN billing_pricebook b ON b.id = r.price_book_id
+  {_SET.format(kind="tier_schedule", action="publish")}
+ ORDER BY 1
+"""  # noqa: S608 - Put together from constants only.
