@@ -72,6 +72,10 @@ class Money:
             raise ValueError(f"{self.amount} is finer than the minor unit of {self.currency}.")
         return units
 
+    def __neg__(self) -> "Money":
+        """Return what gives the amount back."""
+        return Money.of_minor_units(-self.minor_units, self.currency)
+
     def __add__(self, other: "Money") -> "Money":
         """Return the sum.
 

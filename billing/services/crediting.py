@@ -25,6 +25,7 @@ from billing.domain.documents.invoicing import (
     compose_lines,
     total_of,
 )
+from billing.domain.documents.taxes import Corrected
 from billing.domain.errors import (
     CreditInvalidError,
     CreditTooLargeError,
@@ -83,9 +84,8 @@ def draft_credit(
                     field="lines",
                     facts={"line": str(line_id), "left": str(left[line_id])},
                 )
-            given = Money.of_minor_units(-amount.minor_units, invoice.currency)
             printed = _printed(invoice, rows[line_id])
-            lines.append(replace(printed, position=position, unit_seconds=0, amount=given))
+            lines.append(replace(printed, position=position, unit_seconds=0, amount=-amount))
         _require_left(invoice, lines)
         return _draft_note(invoice, lines, reason=reason, actor=actor, at=at, terms=terms)
 
@@ -179,14 +179,19 @@ def _left_of(invoice: Invoice, rows: Mapping[UUID, InvoiceLine]) -> dict[UUID, D
 
 def _require_left(invoice: Invoice, lines: Sequence[Line]) -> None:
     """Refuse to give back more than tier lines and earlier credit notes left of the total."""
-    credited = invoice.credit_notes.aggregate(total=Sum("total"))["total"] or Decimal(0)
-    left = invoice.total + credited
+    left = invoice.total + _corrected(invoice).net.amount
     if total_of(lines, currency=invoice.currency).amount + left < 0:
         raise CreditTooLargeError(
             "More would be given back than is left of the invoice.",
             field="lines",
             facts={"left": str(left)},
         )
+
+
+def _corrected(invoice: Invoice) -> Corrected:
+    sums = invoice.credit_notes.aggregate(net=Sum("total"), tax=Sum("tax_total"))
+    net, tax = (Money(sums[key] or Decimal(0), invoice.currency) for key in ("net", "tax"))
+    return Corrected(net, tax)
 
 
 def _amount(amount: Decimal, *, currency: str) -> Money:
@@ -238,8 +243,7 @@ def _printed_tier(row: InvoiceLine, printed: Mapping[str, Any], amount: Money) -
 
 
 def _negated(line: Line) -> Line:
-    given = Money.of_minor_units(-line.amount.minor_units, line.amount.currency)
-    return replace(line, unit_seconds=-line.unit_seconds, amount=given)
+    return replace(line, unit_seconds=-line.unit_seconds, amount=-line.amount)
 
 
 def _draft_note(
@@ -261,7 +265,9 @@ def _draft_note(
         currency=invoice.currency,
         version=0,
     )
-    document = credit_document(invoice.document, lines=lines, drafted_at=at)
+    document = credit_document(
+        invoice.document, lines=lines, drafted_at=at, before=_corrected(invoice)
+    )
     fill_draft(note, document, lines, terms=terms, actor=actor, at=at)
     return note
 

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, Final, Self
 
 from billing.domain.documents.invoicing import InvoiceKind, InvoiceState, Line, total_of
-from billing.domain.documents.taxes import printed_terms, tax_text
+from billing.domain.documents.taxes import Corrected, printed_terms, tax_text
 from billing.domain.money import (
     SECONDS_PER_HOUR,
     Money,
@@ -146,7 +146,11 @@ def compose_document(
 
 
 def credit_document(
-    invoice: Mapping[str, Any], *, lines: Iterable[Line], drafted_at: datetime
+    invoice: Mapping[str, Any],
+    *,
+    lines: Iterable[Line],
+    drafted_at: datetime,
+    before: Corrected,
 ) -> Document:
     """Return the draft of a credit note, for the parties and the month of a final invoice.
 
@@ -156,6 +160,7 @@ def credit_document(
         invoice: The document that is credited.
         lines: What is given back; every amount is below zero, or zero.
         drafted_at: When.
+        before: What corrected the invoice before.
     """
     composed, currency = tuple(lines), invoice["currency"]
     return {
@@ -176,6 +181,7 @@ def credit_document(
             total_of(composed, currency=currency),
             printed_terms(invoice),
             tax_point=invoice.get("tax_point", ""),
+            before=before,
         ),
     }
 

@@ -115,17 +115,36 @@ def tax_on(net: Money, rate: Decimal) -> Money:
     return round_money(net.amount * rate / RATE_MAX, net.currency)
 
 
-def tax_text(net: Money, terms: TaxTerms | None, *, tax_point: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Corrected:
+    """Net and tax of the final documents that correct an invoice; below zero when given back."""
+
+    net: Money
+    tax: Money
+
+
+def tax_on_more(net: Money, rate: Decimal, *, before: Corrected) -> Money:
+    """Return the tax of a further correction: that of all of them, less what was printed before.
+
+    So corrections that add up to the net of an invoice add up to its tax (ADR 0067).
+    """
+    return tax_on(before.net + net, rate) + -before.tax
+
+
+def tax_text(
+    net: Money, terms: TaxTerms | None, *, tax_point: str, before: Corrected | None = None
+) -> dict[str, Any]:
     """Return what a document shows of its taxes: nothing without terms.
 
     Args:
         net: Sum of its lines.
         terms: Country, category and rate; None for a customer without a tax treatment.
         tax_point: The day of the rate, such as "2026-10-31".
+        before: What corrected the same invoice before it; None for a document that corrects none.
     """
     if terms is None:
         return {}
-    tax = tax_on(net, terms.rate)
+    tax = tax_on(net, terms.rate) if before is None else tax_on_more(net, terms.rate, before=before)
     return {
         "tax_point": tax_point,
         "taxes": [
@@ -136,10 +155,19 @@ def tax_text(net: Money, terms: TaxTerms | None, *, tax_point: str) -> dict[str,
                 "taxable_amount": f"{net.amount:f}",
                 "amount": f"{tax.amount:f}",
                 "exemption_text": terms.exemption_text,
+                **(_corrected_text(before) if before is not None and before.net.amount else {}),
             }
         ],
         "tax_total": f"{tax.amount:f}",
         "payable": f"{(net + tax).amount:f}",
+    }
+
+
+def _corrected_text(before: Corrected) -> dict[str, str]:
+    """Return what shows how the tax was rounded: together with what was corrected before."""
+    return {
+        "corrected_taxable_amount": f"{before.net.amount:f}",
+        "corrected_amount": f"{before.tax.amount:f}",
     }
 
 

@@ -6,10 +6,12 @@ from decimal import Decimal
 import pytest
 
 from billing.domain.documents.taxes import (
+    Corrected,
     TaxTerms,
     printed_terms,
     require_terms,
     tax_on,
+    tax_on_more,
     tax_point_of,
     tax_text,
 )
@@ -35,6 +37,29 @@ def test_a_tax_is_rounded_once_half_up_to_the_currency(
     net: str, rate: str, currency: str, tax: str
 ) -> None:
     assert str(tax_on(Money(Decimal(net), currency), Decimal(rate)).amount) == tax
+
+
+@pytest.mark.parametrize(
+    ("nets", "taxes"),
+    [
+        (["-0.50", "-0.50", "-2.00"], ["-0.10", "-0.09", "-0.38"]),
+        (["-1.00", "-1.00", "-1.00"], ["-0.19", "-0.19", "-0.19"]),
+        (["-0.02", "-0.02", "-2.96"], ["0.00", "-0.01", "-0.56"]),
+        (["-0.50", "0.50", "-3.00"], ["-0.10", "0.10", "-0.57"]),
+    ],
+)
+def test_corrections_of_a_whole_invoice_add_up_to_its_tax(
+    nets: list[str], taxes: list[str]
+) -> None:
+    before = Corrected(Money.zero("EUR"), Money.zero("EUR"))
+    made = []
+    for net in (Money(Decimal(text), "EUR") for text in nets):
+        tax = tax_on_more(net, Decimal(19), before=before)
+        before = Corrected(before.net + net, before.tax + tax)
+        made.append(f"{tax.amount}")
+
+    assert made == taxes
+    assert -before.tax == tax_on(-before.net, Decimal(19)) == Money(Decimal("0.57"), "EUR")
 
 
 def test_the_tax_point_is_the_last_day_of_the_month() -> None:

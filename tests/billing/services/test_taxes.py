@@ -17,6 +17,7 @@ from billing.domain.errors import (
     TaxWithdrawnError,
 )
 from billing.models import BillingPeriod, Invoice, TaxRate, TaxTreatment
+from billing.selectors.ledger.settlement import open_amounts
 from billing.selectors.verification import check_invoices
 from billing.services.crediting import draft_credit, void_invoice
 from billing.services.taxes import (
@@ -165,6 +166,37 @@ def test_a_credit_note_takes_the_rate_printed_on_its_invoice(ledger: Ledger) -> 
 
     assert sums(finalize(part)) == ("-0.50", "-0.10", "-0.60")
     assert part.document["taxes"][0]["rate"] == "19"
+    assert check_invoices({}).differences == ()
+
+
+def test_partial_credit_notes_of_a_whole_invoice_give_back_its_tax(ledger: Ledger) -> None:
+    set_rate("19")
+    treat(ledger.organization)
+    final = finalize(draft(ledger.organization, "2026-10"))
+    lines = {line.project.slug: line.pk for line in final.lines.select_related("project")}
+
+    parts = [
+        finalize(
+            draft_credit(
+                invoice_id=final.pk,
+                amounts={lines[slug]: Decimal(amount)},
+                reason="x",
+                actor=DORA,
+                at=AT,
+            )
+        )
+        for slug, amount in (("llm", "0.50"), ("llm", "1.50"), ("vision", "1.00"))
+    ]
+
+    assert [sums(part) for part in parts] == [
+        ("-0.50", "-0.10", "-0.60"),
+        ("-1.50", "-0.28", "-1.78"),
+        ("-1.00", "-0.19", "-1.19"),
+    ]
+    assert "corrected_amount" not in parts[0].document["taxes"][0]
+    (tax,) = parts[2].document["taxes"]
+    assert (tax["corrected_taxable_amount"], tax["corrected_amount"]) == ("-2.00", "-0.38")
+    assert open_amounts([final.pk]) == {final.pk: 0}
     assert check_invoices({}).differences == ()
 
 
