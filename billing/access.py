@@ -14,6 +14,7 @@ from billing.models import (
     BillingPeriod,
     Charge,
     Invoice,
+    Issuer,
     JournalBatch,
     JournalEntry,
     Payment,
@@ -21,6 +22,8 @@ from billing.models import (
     PriceBook,
     PriceBookAssignment,
     PriceDraft,
+    ProjectRoute,
+    Recipient,
     Repricing,
     TaxRate,
     TaxTreatment,
@@ -137,6 +140,23 @@ def tax_treatments_visible_to(actor: Actor) -> QuerySet[TaxTreatment]:
     return scope_to_organizations(rows, actor, READ_PRICE)
 
 
+def issuers_visible_to(actor: Actor) -> QuerySet[Issuer]:
+    """Return the issuers to the platform; others see them on their invoices."""
+    return scope_to_platform(Issuer.objects.all(), actor, READ_PRICE)
+
+
+def recipients_visible_to(actor: Actor) -> QuerySet[Recipient]:
+    """Return the recipients of the organizations whose prices an actor may read."""
+    rows = Recipient.objects.select_related("organization")
+    return scope_to_organizations(rows, actor, READ_PRICE)
+
+
+def routes_visible_to(actor: Actor) -> QuerySet[ProjectRoute]:
+    """Return the routes of projects of the organizations whose prices an actor may read."""
+    rows = ProjectRoute.objects.select_related("organization", "project", "issuer", "recipient")
+    return scope_to_organizations(rows, actor, READ_PRICE)
+
+
 def tiers_visible_to(actor: Actor) -> QuerySet[TierSchedule]:
     """Return the tier schedules of the books an actor sees."""
     rows = TierSchedule.objects.select_related("price_book")
@@ -199,6 +219,9 @@ access_draft: Final = build_read_access(drafts_visible_to)
 access_repricing: Final = build_access(repricings_visible_to)
 access_tax_rate: Final = build_read_access(tax_rates_visible_to)
 access_tax_treatment: Final = build_read_access(tax_treatments_visible_to)
+access_issuer: Final = build_read_access(issuers_visible_to)
+access_recipient: Final = build_read_access(recipients_visible_to)
+access_route: Final = build_read_access(routes_visible_to)
 access_tiers: Final = build_read_access(tiers_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
@@ -279,6 +302,18 @@ def access_tax_treatment_to_write(actor: Actor, treatment_id: UUID) -> TaxTreatm
     treatment = access_tax_treatment(actor, treatment_id)
     require_capability(actor, WRITE_PRICE)
     return treatment
+
+
+def access_recipient_to_write(actor: Actor, recipient_id: UUID) -> Recipient:
+    """Return a recipient that an actor may change.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it but does not set prices.
+    """
+    recipient = access_recipient(actor, recipient_id)
+    require_capability(actor, WRITE_PRICE)
+    return recipient
 
 
 def access_tiers_to_write(actor: Actor, schedule_id: UUID) -> TierSchedule:

@@ -84,6 +84,8 @@ _BILLED_BEFORE: Final = ("billed_unit_seconds", "billed_amount")
 COLUMNS: Final = (*_TEXT_OF_INVOICE, *_TEXT_OF_LINE, *_NUMBERS_OF_LINE, *_BILLED_BEFORE)
 TAX_COLUMNS: Final = ("tax_category", "tax_rate", "invoice_total", "tax_total", "payable")
 """Further columns of documents with taxes; the last three are of the whole document."""
+ORDER_COLUMNS: Final = ("purchase_order", "buyer_reference")
+"""Further columns of documents that show either."""
 
 
 def render_csv(document: Mapping[str, Any]) -> bytes:
@@ -96,9 +98,10 @@ def render_csv(document: Mapping[str, Any]) -> bytes:
         "period": document["period"]["label"],
         "currency": document["currency"],
     }
-    taxes = _taxes(document)
-    header = [_text(column) for column in (*COLUMNS, *(TAX_COLUMNS if taxes else ()))]
-    records = [header, *([*_record(own, line), *taxes] for line in document["lines"])]
+    taxes, order = _taxes(document), _order(document)
+    further = (*(TAX_COLUMNS if taxes else ()), *(ORDER_COLUMNS if order else ()))
+    header = [_text(column) for column in (*COLUMNS, *further)]
+    records = [header, *([*_record(own, line), *taxes, *order] for line in document["lines"])]
     return "".join(",".join(record) + _LINE_END for record in records).encode()
 
 
@@ -136,6 +139,11 @@ def _taxes(document: Mapping[str, Any]) -> list[str]:
         whole = (document["total"]["amount"], document["tax_total"], document["payable"])
         return [_text(tax["category"]), tax["rate"], *whole]
     return []
+
+
+def _order(document: Mapping[str, Any]) -> list[str]:
+    values = (document.get("purchase_order", ""), document["customer"].get("buyer_reference", ""))
+    return [_text(value) for value in values] if any(values) else []
 
 
 def _text(value: str) -> str:

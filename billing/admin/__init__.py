@@ -1,6 +1,6 @@
 """The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
-from billing.admin import charges, invoices, periods, taxes
+from billing.admin import charges, invoices, periods, routing, taxes
 from billing.admin.ledger import journal, payments
 from billing.admin.pricing import price_drafts, prices, repricings, tiers
 
@@ -13,6 +13,7 @@ __all__ = [
     "price_drafts",
     "prices",
     "repricings",
+    "routing",
     "taxes",
     "tiers",
 ]

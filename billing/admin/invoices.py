@@ -67,6 +67,9 @@ class InvoiceAdmin(LedgerAdmin):
     fields = (
         "organization",
         "period",
+        "issuer",
+        "recipient",
+        "purchase_order",
         "state",
         "content_sha256",
         "drafted_by",
@@ -272,7 +275,7 @@ def _corrections(invoice: Invoice) -> dict[str, Any]:
             for line in invoice.lines.select_related("project").order_by("position")
         ],
         "credit_notes": list(invoice.credit_notes.select_related("period").order_by("run")),
-        "others_of_run": list(others_of_run(invoice)) if invoice.run > 1 else [],
+        "others_of_run": list(others_of_run(invoice)),
     }
 
 

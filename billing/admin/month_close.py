@@ -70,6 +70,7 @@ class MonthRow:
     step: MonthStep
     step_class: str
     cost: str
+    more: int
     change: str
     held: Shortfall | None
     reasons: tuple[Shortfall, ...]
@@ -270,6 +271,7 @@ def _row(month: MonthFacts, *, at: datetime) -> MonthRow:
         step=step,
         step_class=_CLASSES.get(step, ""),
         cost="" if month.total is None else _money(month.total, month.currency),
+        more=month.documents - 1,
         change="" if change is None else f"{sign}{_money(change, month.currency)}",
         held=_held(month),
         reasons=tuple(_reasons(month)),

@@ -82,6 +82,8 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
     period_label = serializers.CharField(source="period.label", read_only=True)
     reference = serializers.CharField(read_only=True)
     corrects = serializers.UUIDField(source="corrects_id", read_only=True, allow_null=True)
+    issuer = serializers.UUIDField(source="issuer_id", read_only=True, allow_null=True)
+    recipient = serializers.UUIDField(source="recipient_id", read_only=True, allow_null=True)
     total = MoneyField()
     tax_total = MoneyField()
     payable = MoneyField()
@@ -102,6 +104,9 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
             "run",
             "run_reason",
             "corrects",
+            "issuer",
+            "recipient",
+            "purchase_order",
             "state",
             "reference",
             "total",
@@ -182,6 +187,8 @@ class InvoiceFilter(StrictFilterSet):
     organization = filters.UUIDFilter(field_name="organization_id")
     period = filters.UUIDFilter(field_name="period_id")
     period_label = filters.CharFilter(field_name="period__label")
+    run = filters.NumberFilter()
+    purchase_order = filters.CharFilter()
     state = filters.ChoiceFilter(choices=[(state.value, state.value) for state in InvoiceState])
     payment_status = filters.ChoiceFilter(choices=[(one.value, one.value) for one in PaymentStatus])
 
@@ -214,7 +221,10 @@ class InvoiceViewSet(ReadingViewSet):
     @extend_schema(request=DraftInputSerializer)
     @idempotent()
     def create(self, request: Request) -> Response:
-        """Draft the invoice of a period that is over; an earlier draft is replaced."""
+        """Draft the documents of a period that is over, and return the first.
+
+        There is one for each issuer, recipient and purchase order; earlier drafts are replaced.
+        """
         fields = self.read(DraftInputSerializer, request)
         period = access_period(self.actor, fields["period"], WRITE_INVOICE)
         drafted = draft_invoice(
@@ -227,7 +237,7 @@ class InvoiceViewSet(ReadingViewSet):
     @if_match
     @idempotent()
     def finalize(self, request: Request, pk: UUID) -> Response:
-        """Give the draft that was looked at its number; a final invoice is answered as it is."""
+        """Give the drafts of a run their numbers; a final invoice is answered as it is."""
         self.read(EmptySerializer, request)
         invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
         finalized = finalize_invoice(

@@ -23,6 +23,7 @@ from billing.api.pricing.price_drafts import PriceDraftViewSet
 from billing.api.pricing.repricings import RepricingViewSet
 from billing.api.pricing.tiers import TierScheduleViewSet
 from billing.api.pricing.which_price import WhichPriceViewSet
+from billing.api.routing import IssuerViewSet, ProjectRouteViewSet, RecipientViewSet
 from billing.api.taxes import TaxRateViewSet, TaxTreatmentViewSet
 
 router = SimpleRouter(use_regex_path=False)
@@ -43,6 +44,9 @@ router.register("price-drafts", PriceDraftViewSet, basename="price-draft")
 router.register("repricings", RepricingViewSet, basename="repricing")
 router.register("tax-rates", TaxRateViewSet, basename="tax-rate")
 router.register("tax-treatments", TaxTreatmentViewSet, basename="tax-treatment")
+router.register("issuers", IssuerViewSet, basename="issuer")
+router.register("recipients", RecipientViewSet, basename="recipient")
+router.register("project-routes", ProjectRouteViewSet, basename="project-route")
 router.register("tier-schedules", TierScheduleViewSet, basename="tier-schedule")
 router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 

@@ -28,12 +28,13 @@ class MonthFacts:
     Attributes:
         state: Of the period.
         reviewed_by_id: The account that sent it to review; "" before.
-        invoice_id: The newest invoice of it that is no credit; None without one.
+        invoice_id: The first invoice of its newest run; None without one.
         reference: Its number, or "draft".
         version: Of its draft, as it is seen on the page.
         total: What the month costs net, credit notes taken off; that of its draft before it is
             final, None without one. In `currency`.
-        payable: What the newest invoice asks for, tax included; None without one.
+        payable: What the newest run asks for, tax included; None without one.
+        documents: How many invoices the newest run has.
         previous: What the month before cost, in the same currency; None if unknown.
         usual: See `billing.domain.closing.USUAL_MONTHS`.
         unaccrued_hours: Hours that are not sealed, or not charged.
@@ -57,6 +58,7 @@ class MonthFacts:
     version: int
     total: Decimal | None
     payable: Decimal | None
+    documents: int
     currency: str
     previous: Decimal | None
     usual: Decimal | None

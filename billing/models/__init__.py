@@ -23,6 +23,7 @@ from billing.models.period import BillingPeriod, PeriodState
 from billing.models.price import BookPrice, Price, PriceBook, PriceBookAssignment
 from billing.models.price_draft import PriceDraft, PriceDraftState
 from billing.models.repricing import Repricing, RepricingState
+from billing.models.routing import Issuer, ProjectRoute, Recipient, RunRoute
 from billing.models.tax import TaxRate, TaxTreatment
 from billing.models.tier import TierSchedule
 
@@ -42,6 +43,7 @@ __all__ = [
     "InvoiceLine",
     "InvoiceSeries",
     "InvoiceState",
+    "Issuer",
     "JournalBatch",
     "JournalEntry",
     "LedgerAccount",
@@ -55,8 +57,11 @@ __all__ = [
     "PriceBookAssignment",
     "PriceDraft",
     "PriceDraftState",
+    "ProjectRoute",
+    "Recipient",
     "Repricing",
     "RepricingState",
+    "RunRoute",
     "TaxRate",
     "TaxTreatment",
     "TierSchedule",

@@ -7,6 +7,7 @@ from django.db.models import Q
 
 from billing.domain.documents.invoicing import InvoiceKind, InvoiceState, LineKind, reference_of
 from billing.models.period import BillingPeriod
+from billing.models.routing import PURCHASE_ORDER_LENGTH_MAX, Issuer, Recipient
 from billing.models.tier import TierSchedule
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization, Project
@@ -40,7 +41,8 @@ class InvoiceSeries(models.Model):
 class Invoice(models.Model):
     """What an organization owes for a period, or is given back: one document of a billing run.
 
-    Run 1 is the month; each later one credits a final invoice, and may replace it.
+    Run 1 is the month; each later one credits a final invoice, and may replace it. A run has a
+    document for each issuer, recipient and purchase order that its projects are routed to.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -58,6 +60,17 @@ class Invoice(models.Model):
         "self", on_delete=models.PROTECT, related_name="credit_notes", null=True, blank=True
     )
     """The final invoice that a credit note of a later run gives money back for."""
+    issuer = models.ForeignKey(
+        Issuer, on_delete=models.PROTECT, related_name="invoices", null=True, blank=True
+    )
+    """None for the one in the settings."""
+    recipient = models.ForeignKey(
+        Recipient, on_delete=models.PROTECT, related_name="invoices", null=True, blank=True
+    )
+    """None for the organization itself."""
+    purchase_order = models.CharField(
+        max_length=PURCHASE_ORDER_LENGTH_MAX, blank=True, default="", db_default=""
+    )
     state = models.CharField(max_length=16, choices=STATE_CHOICES, default=InvoiceState.DRAFT.value)
     series = models.CharField(max_length=20)
     """The prefix of a draft; with the year of issue, such as "GL-2026", once it is final."""
@@ -91,8 +104,16 @@ class Invoice(models.Model):
         ordering = ["-period__label", "organization__slug"]
         constraints = [
             models.UniqueConstraint(
-                fields=["organization", "period", "run"],
+                fields=[
+                    "organization",
+                    "period",
+                    "run",
+                    "issuer",
+                    "recipient",
+                    "purchase_order",
+                ],
                 condition=Q(corrects__isnull=True),
+                nulls_distinct=False,
                 name="invoice_unique",
             ),
             models.UniqueConstraint(

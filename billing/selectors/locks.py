@@ -1,11 +1,12 @@
 """Row locks of billing, always in one order.
 
 The order of the whole product is period -> organization -> project -> user -> window; an
-assignment and then a price book come after the organization, an invoice after that, and the number
-series after that. What posts to the journal shares the accounting months last of all. A closing
-takes FOR NO KEY UPDATE, which keeps no usage out: rows that refer to an organization only need FOR
-KEY SHARE of it. Accrual takes shared locks, so that many windows accrue in parallel. It waits for a
-new price, but not for a closing: it leaves that organization to the next batch.
+assignment and then a price book come after the organization, the invoices of a run after that, and
+the number series after that: those of credit notes first, then by prefix. What posts to the journal
+shares the accounting months last of all. A closing takes FOR NO KEY UPDATE, which keeps no usage
+out: rows that refer to an organization only need FOR KEY SHARE of it. Accrual takes shared locks,
+so that many windows accrue in parallel. It waits for a new price, but not for a closing: it leaves
+that organization to the next batch.
 """
 
 from collections.abc import Collection, Mapping
@@ -80,10 +81,10 @@ def lock_invoice(invoice_id: UUID) -> Invoice:
     return Invoice.objects.select_for_update(of=("self",), no_key=True).get(pk=invoice_id)
 
 
-def lock_invoice_of(period: BillingPeriod) -> Invoice | None:
-    """Return the invoice of a period's first run, locked; take the organization first."""
+def lock_run(period: BillingPeriod, *, run: int) -> list[Invoice]:
+    """Return the documents of a billing run, locked in order; take the organization first."""
     rows = Invoice.objects.select_for_update(of=("self",), no_key=True)
-    return rows.filter(period=period, run=1).first()
+    return list(rows.filter(period=period, run=run).order_by("pk"))
 
 
 def lock_price_draft(draft_id: UUID) -> PriceDraft:

@@ -135,7 +135,7 @@ SELECT p.id
    AND (looked.at < %(checked_before)s
      OR EXISTS (SELECT FROM billing_accruedcorrection a
                  WHERE a.organization_id = p.organization_id AND a.accrued_at > looked.at))
- ORDER BY looked.at, p.id
+ GROUP BY p.id ORDER BY min(looked.at), p.id
 """
 
 
@@ -221,7 +221,7 @@ SELECT e.id AS period_id, e.organization_id, e.slug, e.name AS organization, e.s
        i.id AS invoice_id, i.series, i.number, coalesce(i.version, 0) AS version,
        coalesce((SELECT sum(f.total) FROM billing_invoice f
                   WHERE f.period_id = e.id AND f.state = 'final'), i.total) AS total,
-       i.total + i.tax_total AS payable,
+       i.payable, coalesce(i.documents, 0) AS documents,
        coalesce(i.currency, e.billing_currency) AS currency,
        coalesce(ua.hours, 0) + coalesce(ur.hours, 0) AS unaccrued_hours,
        ua.first_at AS first_unaccrued_at, coalesce(uc.corrections, 0) AS waiting_corrections,
@@ -232,8 +232,11 @@ SELECT e.id AS period_id, e.organization_id, e.slug, e.name AS organization, e.s
   LEFT JOIN uncorrected uc ON uc.id = e.id
   LEFT JOIN unpriced up ON up.id = e.id
   LEFT JOIN LATERAL (
-    SELECT i.id, i.series, i.number, i.version, i.total, i.tax_total, i.currency
+    SELECT i.id, i.series, i.number, i.version, i.currency, sum(i.total) OVER run AS total,
+           sum(i.total + i.tax_total) OVER run AS payable, count(*) OVER run AS documents
       FROM billing_invoice i
-     WHERE i.period_id = e.id AND i.corrects_id IS NULL ORDER BY i.run DESC LIMIT 1) i ON true
+     WHERE i.period_id = e.id AND i.corrects_id IS NULL
+    WINDOW run AS (PARTITION BY i.run)
+     ORDER BY i.run DESC, i.id LIMIT 1) i ON true
  ORDER BY e.slug
 """  # noqa: S608 - Put together from constants only.

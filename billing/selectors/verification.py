@@ -37,16 +37,31 @@ _IS_FINAL: Final = """EXISTS (
                      THEN e.object_id::uuid END
      AND i.state = 'final' AND i.content_sha256 = e.facts ->> 'content_sha256')"""
 _CLOSED: Final = """
-SELECT i.id, i.organization_id, i.period_id, lower(p.hours), i.series, i.number
+SELECT i.id, i.organization_id, i.period_id, i.run, lower(p.hours), i.series, i.number
   FROM billing_invoice i JOIN billing_billingperiod p ON p.id = i.period_id
  WHERE i.state = 'final' AND i.corrects_id IS NULL
    AND (%(after)s::uuid IS NULL OR i.id > %(after)s::uuid)
  ORDER BY i.id LIMIT %(most)s
 """
+# A charge is looked for on each document of its run but those of other projects; a later run is
+# about the projects of the invoice that it replaces.
 _LINES: Final = f"""
-WITH {KEYED}
+WITH {KEYED},
+elsewhere AS (
+  SELECT l.project_id
+    FROM billing_invoice i JOIN billing_invoiceline l ON l.invoice_id = i.id
+   WHERE (i.period_id, i.run) = (%(period)s, %(run)s) AND i.corrects_id IS NULL
+     AND i.id <> %(invoice)s
+),
+replaced AS (
+  SELECT l.project_id
+    FROM billing_invoice n JOIN billing_invoiceline l ON l.invoice_id = n.corrects_id
+   WHERE (n.period_id, n.run) = (%(period)s, %(run)s)
+)
 SELECT l.position, coalesce(l.unit_seconds, 0), coalesce(k.unit_seconds, 0)
-  FROM keyed k
+  FROM (SELECT * FROM keyed
+         WHERE project_id NOT IN (SELECT project_id FROM elsewhere)
+           AND (%(run)s = 1 OR project_id IN (SELECT project_id FROM replaced))) k
   FULL JOIN (SELECT * FROM billing_invoiceline
               WHERE invoice_id = %(invoice)s AND kind = 'usage') l
     ON (l.project_id, l.size, l.price_group, l.unit_price,
@@ -222,12 +237,13 @@ def check_lines(cursor: Cursor) -> CheckedBatch:
     with connection.cursor() as database:
         database.execute(_CLOSED, {"after": cursor.get("id"), "most": LINED_PER_BATCH})
         page = database.fetchall()
-        for invoice_id, organization_id, period_id, begin_at, series, number in page:
+        for invoice_id, organization_id, period_id, run, begin_at, series, number in page:
             database.execute(
                 _LINES,
                 {
                     "invoice": invoice_id,
                     "period": period_id,
+                    "run": run,
                     "periods": [period_id],
                     "begin_at": begin_at,
                     "organizations": [organization_id],

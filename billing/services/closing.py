@@ -12,12 +12,13 @@ from uuid import UUID
 from django.db import transaction
 
 from billing.domain.closing import PeriodMove, require_period_move, require_usual
-from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms
+from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms, amount_text
 from billing.domain.errors import FourEyesError, PeriodHasChargesError, ReasonMissingError
 from billing.models import BillingPeriod, Charge, Invoice, PeriodState
-from billing.selectors.documents.invoices import usual_totals
+from billing.selectors.documents.invoices import total_of_run, usual_totals
 from billing.selectors.locks import lock_organization, lock_period
 from billing.services.invoicing import draft_invoice, require_ready
+from billing.services.routing import drop_routes, freeze_routes
 from tenants.domain.actors import Actor, ActorKind
 from tenants.services.audit import record
 
@@ -33,6 +34,8 @@ def review_period(
     acknowledgement: str = "",
 ) -> BillingPeriod:
     """Return the month, drafted anew and sent to review: it takes no more charges.
+
+    The routes of its projects are frozen with it.
 
     Args:
         period_id: An open month that is over, sealed, accrued and free of exceptions.
@@ -54,6 +57,7 @@ def review_period(
     with transaction.atomic():
         period = _locked(period_id, PeriodMove.REVIEW)
         invoice = draft_invoice(period_id=period_id, actor=actor, at=at, terms=terms)
+        freeze_routes(period, run=1)
         require_usual_cost(invoice, label=period.label, acknowledgement=acknowledgement)
         period.state, period.acknowledgement = PeriodState.REVIEW.value, acknowledgement
         period.reviewed_by, period.reviewed_by_id = actor.label, actor.id
@@ -63,7 +67,7 @@ def review_period(
             period,
             "review",
             {
-                "total": invoice.document["total"]["amount"],
+                "total": amount_text(total_of_run(invoice)),
                 "currency": invoice.currency,
                 **({"acknowledgement": acknowledgement} if acknowledgement else {}),
             },
@@ -119,6 +123,7 @@ def reopen_period(*, period_id: UUID, reason: str, actor: Actor, at: datetime) -
             "reviewed_by": period.reviewed_by,
             "approved_by": period.approved_by,
         }
+        drop_routes(period, run=1)
         period.state = PeriodState.OPEN.value
         period.reviewed_by = period.reviewed_by_id = period.reviewed_by_kind = ""
         period.approved_by = period.acknowledgement = ""
@@ -170,7 +175,7 @@ def require_usual_cost(invoice: Invoice, *, label: str, acknowledgement: str) ->
     """Refuse a month that costs many times the usual, unless a person says why."""
     usual = usual_totals([invoice.organization_id], label=label)
     require_usual(
-        invoice.total,
+        total_of_run(invoice).amount,
         usual=usual.get((invoice.organization_id, invoice.currency)),
         acknowledgement=acknowledgement,
         currency=invoice.currency,

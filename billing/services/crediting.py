@@ -6,7 +6,7 @@ preview; finalizing one finalizes the run, under four eyes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -35,8 +35,16 @@ from billing.domain.errors import (
 from billing.domain.money import Money
 from billing.models import Invoice, InvoiceLine
 from billing.selectors.documents.invoices import charge_sums
+from billing.selectors.documents.routing import current_routes
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
-from billing.services.invoicing import add_tiers, compose_month, fill_draft
+from billing.services.composing import (
+    ComposedDocument,
+    compose_run,
+    issuing_terms,
+    route_of,
+)
+from billing.services.invoicing import add_tiers, fill_draft
+from billing.services.routing import freeze_routes
 from tenants.domain.actors import Actor
 
 REASON_LENGTH_MAX: Final = 500
@@ -100,7 +108,9 @@ def void_invoice(
 ) -> tuple[Invoice, Invoice]:
     """Return the drafts of a credit note in full and of the invoice that replaces a final one.
 
-    The replacement is made from the same charges, for the customer as it is now.
+    The replacement is made from the same charges, for the customer as it is now. Where the routes
+    of its projects differ now, there are several, of which the first is returned; other documents
+    of the month stay as they are.
 
     Args:
         invoice_id: The invoice.
@@ -120,22 +130,37 @@ def void_invoice(
         invoice = _creditable(invoice_id)
         if invoice.credit_notes.exists():
             raise NotCreditableError("The invoice was credited in part already.")
-        organization = invoice.organization
-        lines = [_negated(_printed(invoice, row)) for row in invoice.lines.order_by("position")]
+        period, organization = invoice.period, invoice.organization
+        rows = list(invoice.lines.order_by("position"))
+        lines = [_negated(_printed(invoice, row)) for row in rows]
         note = _draft_note(invoice, lines, reason=reason, actor=actor, at=at, terms=terms)
-        sums = charge_sums(invoice.period, replaced_id=invoice.pk)
-        usage = compose_lines(sums, currency=invoice.currency)
-        anew = add_tiers(usage, invoice.period, currency=invoice.currency, replaced_id=invoice.pk)
-        replacement = Invoice(
-            organization=organization,
-            period=invoice.period,
-            run=note.run,
-            run_reason=note.run_reason,
-            version=0,
+        only = {str(row.project_id) for row in rows}
+        sums = charge_sums(period, replaced_id=invoice.pk)
+        usage = compose_lines(
+            (part for part in sums if part.project_id in only), currency=invoice.currency
         )
-        document = compose_month(invoice.period, organization, anew, terms=terms, at=at)
-        fill_draft(replacement, document, anew, terms=terms, actor=actor, at=at)
-    return note, replacement
+        anew = add_tiers(
+            usage, period, currency=invoice.currency, replaced_id=invoice.pk, only=only
+        )
+        freeze_routes(period, run=note.run)
+        routes = current_routes(organization.pk)
+        replacements = [
+            fill_draft(
+                Invoice(
+                    organization=organization,
+                    period=period,
+                    run=note.run,
+                    run_reason=note.run_reason,
+                    version=0,
+                    **asdict(part.route),
+                ),
+                part,
+                actor=actor,
+                at=at,
+            )
+            for part in compose_run(period, organization, anew, routes=routes, terms=terms, at=at)
+        ]
+    return note, replacements[0]
 
 
 def _require_reason(reason: str) -> None:
@@ -150,7 +175,8 @@ def _creditable(invoice_id: UUID) -> Invoice:
     invoice = lock_invoice(invoice_id)
     invoice.period, invoice.organization = period, organization
     of_month = Invoice.objects.filter(period=period)
-    is_last = not of_month.filter(run__gt=invoice.run, corrects=None).exists()
+    notes = of_month.filter(corrects=invoice).order_by().values("run")
+    is_last = not of_month.filter(run__in=notes, corrects=None).exists()
     is_settled = not of_month.filter(state=InvoiceState.DRAFT.value).exists()
     is_invoice = invoice.kind == InvoiceKind.INVOICE.value
     if not (is_invoice and is_last and is_settled):
@@ -264,12 +290,14 @@ def _draft_note(
         corrects=invoice,
         currency=invoice.currency,
         version=0,
+        **asdict(route_of(invoice)),
     )
     document = credit_document(
         invoice.document, lines=lines, drafted_at=at, before=_corrected(invoice)
     )
-    fill_draft(note, document, lines, terms=terms, actor=actor, at=at)
-    return note
+    issued = issuing_terms(invoice.issuer_id, terms=terms)
+    composed = ComposedDocument(route_of(invoice), document, tuple(lines), issued)
+    return fill_draft(note, composed, actor=actor, at=at)
 
 
 _KEY: Final = (

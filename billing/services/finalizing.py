@@ -3,12 +3,12 @@
 The database refuses every later change of what is written here.
 """
 
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import OperationalError, connection, transaction
-from django.db.models import F
 
 from billing.domain.closing import PeriodMove, require_period_move
 from billing.domain.documents.document import (
@@ -19,18 +19,19 @@ from billing.domain.documents.document import (
     issue_document,
     parties_text,
 )
-from billing.domain.documents.invoicing import InvoiceMove, InvoiceState, require_move
-from billing.domain.documents.taxes import printed_terms, tax_point_of
+from billing.domain.documents.invoicing import InvoiceKind, InvoiceMove, InvoiceState, require_move
+from billing.domain.documents.taxes import printed_terms
 from billing.domain.documents.tiers import TierKey, tier_amounts
 from billing.domain.errors import DraftStaleError, FourEyesError
-from billing.models import BillingPeriod, Invoice, PeriodState
+from billing.models import BillingPeriod, Invoice, InvoiceLine, PeriodState
 from billing.selectors.documents.membership import BILLED, KEYED
-from billing.selectors.documents.taxes import tax_terms_of
 from billing.selectors.documents.tiers import tier_facts
-from billing.selectors.locks import lock_invoice, lock_organization, lock_period
+from billing.selectors.locks import lock_invoice, lock_organization, lock_period, lock_run
 from billing.services.closing import mark_approved, require_another_person, require_usual_cost
-from billing.services.invoicing import customer_of, require_ready
+from billing.services.composing import Billing, billing_of, issuing_terms, route_of
+from billing.services.invoicing import require_ready
 from billing.services.ledger.documents import post_document
+from billing.services.routing import freeze_routes
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Organization
@@ -52,7 +53,7 @@ def finalize_invoice(
     terms: InvoiceTerms = STANDARD_TERMS,
     expected_version: int | None = None,
 ) -> Invoice:
-    """Return the invoice, final: a second call changes nothing.
+    """Return the invoice, final with its whole billing run: a second call changes nothing.
 
     The number and the date are taken together by the last lock, so that a rolled-back
     finalization leaves no gap and a later number never has an earlier date.
@@ -86,27 +87,48 @@ def finalize_invoice(
             return invoice
         require_move(invoice.state, InvoiceMove.FINALIZE, reference=invoice.reference)
         require_version(row=invoice, expected_version=expected_version, actor=actor)
-        _require_review(period, invoice, actor=actor, terms=terms, at=at)
-        documents = _documents_of_run(invoice)
-        for document in documents:
-            if document.corrects_id is None:
-                _require_fresh(document, period)
-                _require_tiers(document, period)
-                _require_parties(document, organization, terms=terms)
-                _require_tax(document, organization, period)
+        run = _in_order_of_series(lock_run(period, run=invoice.run))
+        _require_review(period, run, actor=actor, terms=terms, at=at)
+        notes = [document for document in run if document.corrects_id is not None]
+        invoices = [document for document in run if document.corrects_id is None]
+        for note in notes:
+            _finalize(note, actor=actor, terms=terms, at=at)
+        if invoices:
+            _require_same(invoices, notes, period, organization, terms=terms)
+        for document in invoices:
             _finalize(document, actor=actor, terms=terms, at=at)
+        if period.state != PeriodState.CLOSED:
+            _close(period, at=run[-1].finalized_at)
+        for document in run:
             post_document(document, payment_days=terms.payment_days, actor=actor, at=at)
-            if period.state != PeriodState.CLOSED:
-                _close(period, at=document.finalized_at)
-        return next(document for document in documents if document.pk == invoice_id)
+        return next(document for document in run if document.pk == invoice_id)
 
 
-def _documents_of_run(invoice: Invoice) -> list[Invoice]:
-    """Return the drafts that become final together: what gives money back first."""
-    drafts = Invoice.objects.select_for_update(of=("self",), no_key=True).filter(
-        period=invoice.period_id, run=invoice.run, state=InvoiceState.DRAFT.value
-    )
-    return list(drafts.order_by(F("corrects_id").asc(nulls_last=True)))
+def _in_order_of_series(run: Sequence[Invoice]) -> list[Invoice]:
+    """Return documents in the order in which all runs take numbers: credit notes first."""
+    kinds = [InvoiceKind.CREDIT_NOTE.value]
+    return sorted(run, key=lambda row: (row.kind not in kinds, row.series, row.pk))
+
+
+def _require_same(
+    invoices: Sequence[Invoice],
+    notes: Sequence[Invoice],
+    period: BillingPeriod,
+    organization: Organization,
+    *,
+    terms: InvoiceTerms,
+) -> None:
+    """Refuse drafts of a run that are not what they would be now."""
+    projects = None
+    if notes:
+        of_voided = InvoiceLine.objects.filter(invoice=notes[0].corrects_id).order_by()
+        projects = set(of_voided.values_list("project_id", flat=True))
+    _require_fresh(invoices, period, projects=projects)
+    _require_tiers(invoices, period, projects=projects)
+    for invoice in invoices:
+        billing = billing_of(route_of(invoice), period, organization, terms=terms)
+        _require_parties(invoice, billing)
+        _require_tax(invoice, billing)
 
 
 def _finalize(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms, at: datetime) -> None:
@@ -133,71 +155,91 @@ def _wait_longer() -> None:
 
 
 def _require_review(
-    period: BillingPeriod, invoice: Invoice, *, actor: Actor, terms: InvoiceTerms, at: datetime
+    period: BillingPeriod,
+    run: Sequence[Invoice],
+    *,
+    actor: Actor,
+    terms: InvoiceTerms,
+    at: datetime,
 ) -> None:
     """Refuse what two people have not settled; an open month is reviewed and approved in one go.
 
     A month in review takes no charges, so that it stays as ready as it was.
     """
-    if invoice.run > 1:
-        _require_four_eyes(invoice, actor=actor, terms=terms)
+    if run[0].run > 1:
+        _require_four_eyes(run, actor=actor, terms=terms)
         return
     require_period_move(period.state, PeriodMove.FINALIZE, label=period.label)
     if period.state == PeriodState.OPEN:
-        _require_four_eyes(invoice, actor=actor, terms=terms)
+        _require_four_eyes(run, actor=actor, terms=terms)
         require_ready(period, at=at)
-        require_usual_cost(invoice, label=period.label, acknowledgement="")
+        require_usual_cost(run[0], label=period.label, acknowledgement="")
+        freeze_routes(period, run=1)
     elif period.state == PeriodState.REVIEW:
         require_another_person(period, actor=actor, terms=terms)
         mark_approved(period, actor=actor, at=at)
 
 
-def _require_four_eyes(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
+def _require_four_eyes(run: Sequence[Invoice], *, actor: Actor, terms: InvoiceTerms) -> None:
     """Refuse unless two people act: what the service drafted by itself, no person has checked."""
     if not terms.is_four_eyes:
         return
     person = ActorKind.PERSON.value
-    if invoice.drafted_by_kind != person or actor.kind.value != person:
-        raise FourEyesError(
-            "An invoice is drafted by one person and finalized by another.",
-            facts={"drafted_by": invoice.drafted_by, "finalized_by": actor.label},
-        )
-    if invoice.drafted_by_id == actor.id:
-        raise FourEyesError(
-            "The drafter of an invoice may not finalize it.",
-            facts={"drafted_by": invoice.drafted_by},
-        )
+    for invoice in run:
+        if invoice.drafted_by_kind != person or actor.kind.value != person:
+            raise FourEyesError(
+                "An invoice is drafted by one person and finalized by another.",
+                facts={"drafted_by": invoice.drafted_by, "finalized_by": actor.label},
+            )
+        if invoice.drafted_by_id == actor.id:
+            raise FourEyesError(
+                "The drafter of an invoice may not finalize it.",
+                facts={"drafted_by": invoice.drafted_by},
+            )
 
 
-def _require_fresh(invoice: Invoice, period: BillingPeriod) -> None:
-    """Hold the lines equal to the charges of the period with their keys."""
+def _require_fresh(
+    invoices: Sequence[Invoice], period: BillingPeriod, *, projects: Collection[UUID] | None
+) -> None:
+    """Hold the lines of a run equal to the charges with their keys, and each where it is routed."""
     given = {
-        "invoice": invoice.pk,
-        "period": invoice.period_id,
-        "periods": [invoice.period_id],
+        "invoices": [invoice.pk for invoice in invoices],
+        "run": invoices[0].run,
+        "projects": None if projects is None else list(projects),
+        "period": period.pk,
+        "periods": [period.pk],
         "begin_at": period.hours.lower,
-        "organizations": [invoice.organization_id],
+        "organizations": [period.organization_id],
         "replaced": None,
     }
     with connection.cursor() as cursor:
         cursor.execute(_DIFFERENCES, given)
-        (differences,) = cursor.fetchone()
+        differences, misrouted = cursor.fetchone()
     if differences:
         raise DraftStaleError(
             "The charges of the period have changed since the draft was made.",
             facts={"differences": differences},
         )
+    if misrouted:
+        raise DraftStaleError(
+            "Projects are routed to other documents since the draft was made.",
+            facts={"changed": "routes", "lines": misrouted},
+        )
 
 
-def _require_tiers(invoice: Invoice, period: BillingPeriod) -> None:
-    """Refuse a draft whose tier lines are not what schedules and final documents make them now."""
-    facts = tier_facts(period, currency=invoice.currency, own_id=invoice.pk)
-    due = tier_amounts(facts, facts.own_use, month=period.label, currency=invoice.currency)
+def _require_tiers(
+    invoices: Sequence[Invoice], period: BillingPeriod, *, projects: Collection[UUID] | None
+) -> None:
+    """Refuse drafts whose tier lines are not what schedules and final documents make them now."""
+    by_id, currency = {invoice.pk: invoice for invoice in invoices}, invoices[0].currency
+    facts = tier_facts(period, currency=currency, own_ids=list(by_id))
+    only = None if projects is None else {str(project) for project in projects}
+    due = tier_amounts(facts, facts.own_use, month=period.label, currency=currency, only=only)
     lines = {
         TierKey(
             str(line.tier_schedule_id), line.tier_span, line.tier_band, str(line.project_id)
-        ): invoice.document["lines"][line.position - 1]["tier"]
-        for line in invoice.lines.filter(kind="tier")
+        ): by_id[line.invoice_id].document["lines"][line.position - 1]["tier"]
+        for line in InvoiceLine.objects.filter(invoice__in=list(by_id), kind="tier")
     }
     is_same = {key: share.amount.amount for key, share in due.items()} == facts.own
     if not is_same or {key: {**share.shown} for key, share in due.items()} != lines:
@@ -207,14 +249,14 @@ def _require_tiers(invoice: Invoice, period: BillingPeriod) -> None:
         )
 
 
-def _require_parties(invoice: Invoice, organization: Organization, *, terms: InvoiceTerms) -> None:
+def _require_parties(invoice: Invoice, billing: Billing) -> None:
     """Refuse a draft that shows another issuer or customer than they are now."""
-    printed = parties_text(issuer=terms.issuer, customer=customer_of(organization))
+    printed = parties_text(issuer=billing.terms.issuer, customer=billing.customer)
     changed = sorted(
         f"{party}.{name}"
         for party, fields in printed.items()
-        for name, text in fields.items()
-        if invoice.document[party].get(name) != text
+        for name in {*fields, *invoice.document[party]}
+        if invoice.document[party].get(name, "") != fields.get(name, "")
     )
     if changed:
         raise DraftStaleError(
@@ -223,10 +265,9 @@ def _require_parties(invoice: Invoice, organization: Organization, *, terms: Inv
         )
 
 
-def _require_tax(invoice: Invoice, organization: Organization, period: BillingPeriod) -> None:
+def _require_tax(invoice: Invoice, billing: Billing) -> None:
     """Refuse a draft that shows another tax than applies now."""
-    applies = tax_terms_of(organization, tax_point=tax_point_of(period.label))
-    if printed_terms(invoice.document) != applies:
+    if printed_terms(invoice.document) != billing.tax:
         raise DraftStaleError(
             "The organization's tax has changed since the draft was made.",
             facts={"changed": "taxes"},
@@ -234,8 +275,9 @@ def _require_tax(invoice: Invoice, organization: Organization, period: BillingPe
 
 
 def _freeze(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
+    issued = issuing_terms(invoice.issuer_id, terms=terms)
     invoice.series, invoice.number, issued_at = _take_number(
-        invoice.series, first_number=terms.first_number
+        invoice.series, first_number=issued.first_number
     )
     invoice.issue_year = issued_at.year
     invoice.document = issue_document(
@@ -308,10 +350,13 @@ RETURNING code, next_number - 1, last_issued_at
 _DIFFERENCES = f"""
 WITH {KEYED},
 {BILLED},
-lines AS (
-  SELECT * FROM billing_invoiceline WHERE invoice_id = %(invoice)s AND kind = 'usage'
-)
-SELECT (SELECT count(*) FROM keyed k
+own AS MATERIALIZED (
+  SELECT * FROM billing_invoiceline WHERE invoice_id = ANY (%(invoices)s)
+),
+lines AS (SELECT * FROM own WHERE kind = 'usage')
+SELECT (SELECT count(*)
+          FROM (SELECT * FROM keyed
+                 WHERE %(projects)s::uuid[] IS NULL OR project_id = ANY (%(projects)s)) k
           FULL JOIN lines l
             ON (l.project_id, l.size, l.price_group, l.unit_price,
                 coalesce(l.service_period_id, %(period)s))
@@ -325,10 +370,17 @@ SELECT (SELECT count(*) FROM keyed k
                   coalesce(l.service_period_id, %(period)s))
          WHERE l.billed_unit_seconds <> coalesce(b.unit_seconds, 0))
      + (SELECT count(*) FROM billing_invoice i
-         CROSS JOIN LATERAL (
-           SELECT sum(l.amount) AS total, sum(l.unit_seconds)::bigint AS unit_seconds
-             FROM billing_invoiceline l WHERE l.invoice_id = %(invoice)s) added
-         WHERE i.id = %(invoice)s
+          LEFT JOIN (
+           SELECT invoice_id, sum(amount) AS total, sum(unit_seconds)::bigint AS unit_seconds
+             FROM own GROUP BY 1) added ON added.invoice_id = i.id
+         WHERE i.id = ANY (%(invoices)s)
            AND (i.total, i.unit_seconds)
-               IS DISTINCT FROM (added.total, added.unit_seconds))
+               IS DISTINCT FROM (added.total, added.unit_seconds)),
+       (SELECT count(*) FROM own l
+          JOIN billing_invoice i ON i.id = l.invoice_id
+          LEFT JOIN billing_runroute r
+            ON (r.period_id, r.run, r.project_id) = (%(period)s, %(run)s, l.project_id)
+         WHERE i.id = ANY (%(invoices)s)
+           AND (r.issuer_id, r.recipient_id, coalesce(r.purchase_order, ''))
+               IS DISTINCT FROM (i.issuer_id, i.recipient_id, i.purchase_order))
 """  # noqa: S608 - Put together from constants only.

@@ -3,7 +3,9 @@
 A draft has no number and links no charge, so that looking at one costs and blocks nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -16,9 +18,6 @@ from billing.domain.documents.document import (
     STANDARD_TERMS,
     Document,
     InvoiceTerms,
-    Party,
-    PeriodFacts,
-    compose_document,
 )
 from billing.domain.documents.invoicing import (
     InvoiceKind,
@@ -30,27 +29,21 @@ from billing.domain.documents.invoicing import (
     require_amount,
     require_amounts,
     require_move,
-    total_of,
 )
-from billing.domain.documents.taxes import tax_point_of, tax_text
+from billing.domain.documents.routing import Route
 from billing.domain.documents.tiers import with_tiers
 from billing.domain.errors import NothingToInvoiceError, PeriodNotReadyError
 from billing.domain.money import Money
-from billing.domain.period import HourSpan
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
 from billing.selectors.documents.invoices import charge_sums
-from billing.selectors.documents.taxes import tax_terms_of
+from billing.selectors.documents.routing import current_routes
 from billing.selectors.documents.tiers import tier_facts
-from billing.selectors.locks import (
-    lock_invoice,
-    lock_invoice_of,
-    lock_organization,
-    lock_period,
-)
+from billing.selectors.locks import lock_invoice, lock_organization, lock_period, lock_run
+from billing.services.composing import ComposedDocument, compose_run, route_of
+from billing.services.routing import drop_routes
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
-from tenants.models import Organization
 from tenants.services.audit import record
 from tenants.services.changing import require_version
 
@@ -63,16 +56,17 @@ def draft_invoice(
     terms: InvoiceTerms = STANDARD_TERMS,
     is_kept_if_same: bool = False,
 ) -> Invoice:
-    """Return the draft of a period, made from its charges as they are now.
+    """Draft the documents of a period from its charges as they are now, and return the first.
 
-    An earlier draft of the period is replaced and keeps its identity.
+    There is one for each issuer, recipient and purchase order that projects are routed to. An
+    earlier draft of the period is replaced and keeps its identity.
 
     Args:
         period_id: The period; it must be over, sealed, accrued and free of exceptions.
         actor: The account that drafts; a person, for another one to finalize under four eyes.
         at: When.
         terms: Issuer and number series of the site.
-        is_kept_if_same: Whether an earlier draft that shows the same stays, with its drafter.
+        is_kept_if_same: Whether earlier drafts that show the same stay, with their drafter.
 
     Raises:
         InvoiceFinalError: The period is invoiced already.
@@ -80,27 +74,40 @@ def draft_invoice(
         PeriodNotReadyError: Something is missing; every reason is under `problems`.
         NothingToInvoiceError: The period has no charges.
         AmountTooLargeError: A line or the total has more digits than the ledger keeps.
-        TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
+        TaxRateMissingError: A tax treatment has no rate at the tax point.
     """
     with transaction.atomic():
         prefer_hash_joins()
         period = lock_period(period_id)
         organization = lock_organization(period.organization_id)
-        earlier = lock_invoice_of(period)
-        if earlier is not None:
-            require_move(earlier.state, InvoiceMove.REDRAFT, reference=earlier.reference)
+        earlier = {route_of(row): row for row in lock_run(period, run=1)}
+        for row in earlier.values():
+            require_move(row.state, InvoiceMove.REDRAFT, reference=row.reference)
         require_period_move(period.state, PeriodMove.DRAFT, label=period.label)
         require_ready(period, at=at)
         lines = compose_lines(charge_sums(period), currency=organization.billing_currency)
         if not lines:
             raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
         lines = add_tiers(lines, period, currency=organization.billing_currency)
-        document = compose_month(period, organization, lines, terms=terms, at=at)
-        if is_kept_if_same and earlier is not None and _is_same(earlier.document, document):
-            return earlier
-        invoice = earlier or Invoice(organization=organization, period=period, version=0)
-        fill_draft(invoice, document, lines, terms=terms, actor=actor, at=at)
-    return invoice
+        routes = current_routes(organization.pk)
+        composed = compose_run(period, organization, lines, routes=routes, terms=terms, at=at)
+        first = composed[0].route
+        if is_kept_if_same and _is_same_run(earlier, composed):
+            return earlier[first]
+        _discard_others(earlier, composed, actor=actor, at=at)
+        drafted = [
+            fill_draft(
+                earlier.get(part.route)
+                or Invoice(
+                    organization=organization, period=period, version=0, **asdict(part.route)
+                ),
+                part,
+                actor=actor,
+                at=at,
+            )
+            for part in composed
+        ]
+    return drafted[0]
 
 
 def discard_draft(
@@ -128,16 +135,9 @@ def discard_draft(
         if invoice.run == 1:
             require_period_move(period.state, PeriodMove.DRAFT, label=period.label)
         require_version(row=invoice, expected_version=expected_version, actor=actor)
-        record(
-            actor=actor,
-            at=at,
-            action="billing:invoice:discard",
-            object_kind="invoice",
-            object_id=invoice.pk,
-            organization_id=period.organization_id,
-            facts={"period": period.label, "version": invoice.version},
-        )
+        _record_discard(invoice, actor=actor, at=at)
         Invoice.objects.filter(period=period, run=invoice.run).delete()
+        drop_routes(period, run=invoice.run)
 
 
 def require_ready(period: BillingPeriod, *, at: datetime) -> None:
@@ -153,43 +153,25 @@ def require_ready(period: BillingPeriod, *, at: datetime) -> None:
         )
 
 
-def compose_month(
-    period: BillingPeriod,
-    organization: Organization,
-    lines: Sequence[Line],
-    *,
-    terms: InvoiceTerms,
-    at: datetime,
-) -> Document:
-    """Return the document of a month's lines.
-
-    Raises:
-        TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
-    """
-    currency, tax_point = organization.billing_currency, tax_point_of(period.label)
-    document = compose_document(
-        issuer=terms.issuer,
-        customer=customer_of(organization),
-        period=_period_facts(period, organization),
-        lines=lines,
-        currency=currency,
-        drafted_at=at,
-    )
-    tax = tax_terms_of(organization, tax_point=tax_point)
-    net = total_of(lines, currency=currency)
-    return {**document, **tax_text(net, tax, tax_point=tax_point.isoformat())}
-
-
 def add_tiers(
     lines: Sequence[Line],
     period: BillingPeriod,
     *,
     currency: str,
     replaced_id: UUID | None = None,
+    only: AbstractSet[str] | None = None,
 ) -> tuple[Line, ...]:
-    """Return a month's lines with the tier lines of its price book's schedules."""
+    """Return a month's lines with the tier lines of its price book's schedules.
+
+    Args:
+        lines: Of use.
+        period: The month.
+        currency: Of the document.
+        replaced_id: A final invoice that counts for nothing: it is credited in full.
+        only: Projects that the run is about; None for all.
+    """
     facts = tier_facts(period, currency=currency, replaced_id=replaced_id)
-    return with_tiers(lines, facts, month=period.label, currency=currency)
+    return with_tiers(lines, facts, month=period.label, currency=currency, only=only)
 
 
 def _is_same(one: Document, other: Document) -> bool:
@@ -197,20 +179,48 @@ def _is_same(one: Document, other: Document) -> bool:
     return {**one, "drafted_at": None} == {**other, "drafted_at": None}
 
 
-def fill_draft(
-    invoice: Invoice,
-    document: Document,
-    lines: Sequence[Line],
+def _is_same_run(earlier: Mapping[Route, Invoice], composed: Sequence[ComposedDocument]) -> bool:
+    return earlier.keys() == {part.route for part in composed} and all(
+        _is_same(earlier[part.route].document, part.document) for part in composed
+    )
+
+
+def _discard_others(
+    earlier: Mapping[Route, Invoice],
+    composed: Sequence[ComposedDocument],
     *,
-    terms: InvoiceTerms,
     actor: Actor,
     at: datetime,
 ) -> None:
-    """Write a draft and its lines, with the audit entry of it."""
+    """Discard drafts that nothing is routed to any more."""
+    kept = {part.route for part in composed}
+    for route, row in earlier.items():
+        if route not in kept:
+            _record_discard(row, actor=actor, at=at)
+            row.delete()
+
+
+def _record_discard(invoice: Invoice, *, actor: Actor, at: datetime) -> None:
+    record(
+        actor=actor,
+        at=at,
+        action="billing:invoice:discard",
+        object_kind="invoice",
+        object_id=invoice.pk,
+        organization_id=invoice.organization_id,
+        facts={"period": invoice.period.label, "version": invoice.version},
+    )
+
+
+def fill_draft(
+    invoice: Invoice, composed: ComposedDocument, *, actor: Actor, at: datetime
+) -> Invoice:
+    """Return a draft, written with its lines and the audit entry of it."""
+    document, lines = composed.document, composed.lines
     currency = document["currency"]
     invoice.state = InvoiceState.DRAFT.value
     invoice.kind = document.get("kind", InvoiceKind.INVOICE.value)
-    invoice.series = terms.series_of(invoice.kind)
+    invoice.series = composed.terms.series_of(invoice.kind)
     invoice.currency = currency
     invoice.total = require_amounts(lines, currency=currency).amount
     invoice.tax_total = Decimal(document.get("tax_total", 0))
@@ -240,26 +250,7 @@ def fill_draft(
             **({"run": invoice.run, "reason": invoice.run_reason} if invoice.run > 1 else {}),
         },
     )
-
-
-def customer_of(organization: Organization) -> Party:
-    """Return an organization as it is printed."""
-    return Party(
-        name=organization.name,
-        address=organization.billing_address,
-        tax_id=organization.tax_id,
-        contact=organization.billing_contact,
-        email=organization.billing_email,
-        cost_center=organization.cost_center,
-    )
-
-
-def _period_facts(period: BillingPeriod, organization: Organization) -> PeriodFacts:
-    return PeriodFacts(
-        label=period.label,
-        time_zone=organization.time_zone,
-        span=HourSpan(period.hours.lower, period.hours.upper),
-    )
+    return invoice
 
 
 def _row(invoice: Invoice, line: Line) -> InvoiceLine:

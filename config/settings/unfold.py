@@ -132,6 +132,9 @@ UNFOLD: dict[str, Any] = {
                 _table("Tier schedules", "stacked_bar_chart", "billing_tierschedule"),
                 _table("Tax rates", "percent", "billing_taxrate"),
                 _table("Tax treatments", "account_balance", "billing_taxtreatment"),
+                _table("Issuers", "domain", "billing_issuer"),
+                _table("Recipients", "mark_email_read", "billing_recipient"),
+                _table("Project routes", "alt_route", "billing_projectroute"),
             ),
             _group(
                 "Quotas",

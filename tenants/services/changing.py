@@ -1,4 +1,4 @@
-"""The two ways a row of tenants is written: added, or changed at a known version."""
+"""The two ways a row with a version is written: added, or changed at a known version."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -27,7 +27,7 @@ def add_row(
     organization_id: UUID | None,
     facts: Mapping[str, Any],
 ) -> None:
-    """Insert a row and its audit entry `tenants:<noun>:create`, inside a transaction.
+    """Insert a row and its audit entry `<app>:<noun>:create`, inside a transaction.
 
     Args:
         row: What is new; already valid.
@@ -51,7 +51,7 @@ def add_row(
     record(
         actor=actor,
         at=at,
-        action=f"tenants:{noun_of(row)}:create",
+        action=_action(row, "create"),
         object_kind=noun_of(row),
         object_id=row.pk,
         organization_id=organization_id,
@@ -98,7 +98,7 @@ def change_row(  # noqa: PLR0913 - As above.
     record(
         actor=actor,
         at=at,
-        action=f"tenants:{noun_of(row)}:{verb}",
+        action=_action(row, verb),
         object_kind=noun_of(row),
         object_id=row.pk,
         organization_id=organization_id,
@@ -169,6 +169,12 @@ def require_version(*, row: models.Model, expected_version: int | None, actor: A
 def noun_of(row: models.Model | type[models.Model]) -> str:
     """Return the noun of a row's table in snake_case, such as "service_account"."""
     return str(row._meta.verbose_name).replace(" ", "_")  # noqa: SLF001 - Documented model meta.
+
+
+def _action(row: models.Model, verb: str) -> str:
+    """Return the audit action; people are rows of Django's own table that tenants writes."""
+    app = row._meta.app_label.replace("auth", "tenants")  # noqa: SLF001 - Documented model meta.
+    return f"{app}:{noun_of(row)}:{verb}"
 
 
 def _constraint_of(error: IntegrityError) -> str:

@@ -6,7 +6,10 @@ from decimal import Decimal
 from billing.models import (
     BillingPeriod,
     Invoice,
+    Issuer,
     PriceDraft,
+    ProjectRoute,
+    Recipient,
     Repricing,
     TaxRate,
     TaxTreatment,
@@ -179,7 +182,25 @@ def _make_invoice(ledger: Ledger) -> None:
     )
 
 
+def _make_route(ledger: Ledger) -> None:
+    slug, count = ledger.organization.slug, Issuer.objects.count()
+    issuer = Issuer.objects.create(
+        slug=slug, name="Labs", series=f"S{count}", credit_series=f"S{count}-CN", created_at=AT
+    )
+    recipient = Recipient.objects.create(
+        organization=ledger.organization, slug="physics", name="Physics", created_at=AT
+    )
+    ProjectRoute.objects.create(
+        organization=ledger.organization,
+        project=ledger.llm,
+        issuer=issuer,
+        recipient=recipient,
+        created_at=AT,
+    )
+
+
 def _make_repricing(ledger: Ledger) -> None:
+    _make_route(ledger)
     TaxRate.objects.create(
         country="DE",
         category="S",

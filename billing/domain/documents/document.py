@@ -44,6 +44,12 @@ class Party:
     contact: str = ""
     email: str = ""
     cost_center: str = ""
+    bank_account: str = ""
+    buyer_reference: str = ""
+
+
+_PRINTED_IF_SET: Final = frozenset({"bank_account", "buyer_reference"})
+"""Documents from before these fields are the same to the byte."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +258,8 @@ def parties_text(*, issuer: Party, customer: Party) -> dict[str, dict[str, str]]
 
 
 def _party(party: Party) -> dict[str, str]:
-    return {key: clean_text(value) for key, value in asdict(party).items()}
+    printed = {key: clean_text(value) for key, value in asdict(party).items()}
+    return {key: text for key, text in printed.items() if text or key not in _PRINTED_IF_SET}
 
 
 def _line(line: Line, *, own_month: str) -> dict[str, Any]:

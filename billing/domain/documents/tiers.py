@@ -131,7 +131,12 @@ def discounts_of(
 
 
 def tier_amounts(
-    facts: TierFacts, own_use: Sequence[TierUse], *, month: str, currency: str
+    facts: TierFacts,
+    own_use: Sequence[TierUse],
+    *,
+    month: str,
+    currency: str,
+    only: AbstractSet[str] | None = None,
 ) -> dict[TierKey, TierShare]:
     """Return the tier lines of a document: what schedules give now, less what was billed of it.
 
@@ -140,6 +145,7 @@ def tier_amounts(
         own_use: Of the document's usage lines.
         month: The billed month.
         currency: Of the document.
+        only: Projects of which alone lines are returned; None for all.
     """
     months = {month, *(use.month for use in own_use)}
     shares: dict[TierKey, TierShare] = {}
@@ -159,6 +165,8 @@ def tier_amounts(
             }
             before = [key for key in facts.billed if (key.schedule_id, key.span) == (rule.id, span)]
             for key in {*now, *before}:
+                if only is not None and key.project_id not in only:
+                    continue
                 share = _share(rule, key, now.get(key), facts.billed.get(key), currency=currency)
                 if share.amount.minor_units:
                     shares[key] = share
@@ -166,9 +174,22 @@ def tier_amounts(
 
 
 def with_tiers(
-    lines: Sequence[Line], facts: TierFacts, *, month: str, currency: str
+    lines: Sequence[Line],
+    facts: TierFacts,
+    *,
+    month: str,
+    currency: str,
+    only: AbstractSet[str] | None = None,
 ) -> tuple[Line, ...]:
-    """Return the lines of a document with its tier lines behind the usage of each project."""
+    """Return the lines of a document with its tier lines behind the usage of each project.
+
+    Args:
+        lines: Of use.
+        facts: Schedules, and what final documents billed.
+        month: The billed month.
+        currency: Of the document.
+        only: Projects of which alone tier lines are added; None for all.
+    """
     own_use = [
         TierUse(
             project_id=line.project_id,
@@ -180,7 +201,7 @@ def with_tiers(
         )
         for line in lines
     ]
-    shares = tier_amounts(facts, own_use, month=month, currency=currency)
+    shares = tier_amounts(facts, own_use, month=month, currency=currency, only=only)
     names = {**facts.projects} | {
         line.project_id: ProjectNames(line.project, line.project_name, line.cost_center)
         for line in lines

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Sum
 
 from billing.domain.closing import USUAL_MONTHS
 from billing.domain.documents.invoicing import ChargeSum
@@ -70,6 +70,12 @@ def others_of_run(invoice: Invoice) -> QuerySet[Invoice]:
     """Return the other documents of an invoice's billing run, with their periods."""
     run = Invoice.objects.filter(period=invoice.period_id, run=invoice.run)
     return run.exclude(pk=invoice.pk).select_related("period")
+
+
+def total_of_run(invoice: Invoice) -> Money:
+    """Return the net sum of the documents of an invoice's billing run."""
+    run = Invoice.objects.filter(period=invoice.period_id, run=invoice.run)
+    return Money(run.aggregate(total=Sum("total"))["total"], invoice.currency)
 
 
 def usual_totals(

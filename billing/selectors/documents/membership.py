@@ -104,11 +104,12 @@ def charges_of_line(charges: QuerySet[Charge], line_id: UUID) -> QuerySet[Charge
 
 
 def charges_of_invoice(charges: QuerySet[Charge], invoice_id: UUID) -> QuerySet[Charge]:
-    """Return the charges of a final invoice; none of a draft."""
+    """Return the charges of a final invoice: those of its month and projects; none of a draft."""
     final = Invoice.objects.filter(
         pk=invoice_id, state=InvoiceState.FINAL.value, corrects=None
     ).order_by()
-    return charges.filter(period__in=final.values("period"))
+    lines = InvoiceLine.objects.filter(invoice=invoice_id).order_by()
+    return charges.filter(period__in=final.values("period"), project__in=lines.values("project"))
 
 
 def billed_charges(charges: QuerySet[Charge]) -> QuerySet[Charge]:

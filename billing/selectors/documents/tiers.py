@@ -1,7 +1,7 @@
 """Tier schedules of an organization, what final documents billed of them, and its use."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -24,7 +24,7 @@ def tier_facts(
     period: BillingPeriod,
     *,
     currency: str,
-    own_id: UUID | None = None,
+    own_ids: Sequence[UUID] = (),
     replaced_id: UUID | None = None,
 ) -> TierFacts:
     """Return what the tier lines of a period's document are computed from; see below.
@@ -32,15 +32,15 @@ def tier_facts(
     Args:
         period: The period.
         currency: Documents in another one, from before the organization changed it, count apart.
-        own_id: A draft whose own lines are read, too.
+        own_ids: Drafts of a run whose own lines are read, too.
         replaced_id: A final invoice that counts for nothing: it is credited in full.
     """
     payer = period.organization_id
-    return tier_facts_of({payer: currency}, own_id=own_id, replaced_id=replaced_id)[payer]
+    return tier_facts_of({payer: currency}, own_ids=own_ids, replaced_id=replaced_id)[payer]
 
 
 def tier_facts_of(
-    currencies: Mapping[UUID, str], *, own_id: UUID | None = None, replaced_id: UUID | None = None
+    currencies: Mapping[UUID, str], *, own_ids: Sequence[UUID] = (), replaced_id: UUID | None = None
 ) -> dict[UUID, TierFacts]:
     """Return the tier facts of organizations, whose currencies are given; one statement.
 
@@ -50,7 +50,7 @@ def tier_facts_of(
     values: dict[str, Any] = {
         "organizations": list(currencies),
         "currencies": list(currencies.values()),
-        "own": own_id,
+        "own": list(own_ids),
         "replaced": replaced_id,
     }
     with connection.cursor() as cursor:
@@ -156,10 +156,11 @@ months AS MATERIALIZED (
                     AND p.label BETWEEN s.first_month AND s.last_month)
 ),
 documents AS MATERIALIZED (
-  SELECT i.id, i.organization_id, i.period_id, i.id IS NOT DISTINCT FROM %(own)s::uuid AS is_own
+  SELECT i.id, i.organization_id, i.period_id, i.id = ANY (%(own)s::uuid[]) AS is_own
     FROM billing_invoice i JOIN asked a USING (organization_id, currency)
    WHERE i.organization_id = ANY (ARRAY(SELECT organization_id FROM schedules))
-     AND (i.state = 'final' AND i.id IS DISTINCT FROM %(replaced)s::uuid OR i.id = %(own)s::uuid)
+     AND (i.state = 'final' AND i.id IS DISTINCT FROM %(replaced)s::uuid
+       OR i.id = ANY (%(own)s::uuid[]))
 ),
 used AS MATERIALIZED (
   SELECT d.organization_id, l.project_id::text AS project, l.size, l.price_group,

@@ -102,7 +102,9 @@ def test_a_statement_of_a_month_reads_no_other_organizations_charges(statement: 
     made = draft(period.organization, "2026-10")
     sql = {"drafting": invoices._SUMS, "finalizing": finalizing._DIFFERENCES}[statement]  # noqa: SLF001 - Their plans are looked at.
     given: dict[str, Any] = {
-        "invoice": made.pk,
+        "invoices": [made.pk],
+        "run": 1,
+        "projects": None,
         "period": period.pk,
         "periods": [period.pk],
         "begin_at": period.hours.lower,

@@ -42,6 +42,8 @@ OWN_TABLES: Final = (
     "billing_payment",
     "billing_paymentallocation",
     "billing_posting",
+    "billing_projectroute",
+    "billing_runroute",
     "metering_usagecorrection",
 )
 """They grow with organizations, and each row belongs to one."""

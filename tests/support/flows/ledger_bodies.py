@@ -26,4 +26,10 @@ LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
         "amount": "1.00",
         "bank_reference": "back",
     },
+    "POST issuers/": {"slug": "new", "name": "New", "series": "N", "credit_series": "N-CN"},
+    "PATCH issuers/pk/": {"name": "New"},
+    "POST recipients/": {"organization": "{organizations}", "slug": "new", "name": "New"},
+    "PATCH recipients/pk/": {"name": "New"},
+    "POST project-routes/": {"project": "{projects}", "purchase_order": "PO-1"},
+    "POST repricings/": {"period": "{billing-periods}", "reason": "Typed wrong."},
 }

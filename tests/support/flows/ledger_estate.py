@@ -13,7 +13,8 @@ from billing.domain.documents.invoicing import ChargeSum, compose_lines
 from billing.domain.period import Month, month_hours
 from billing.models import AccountingMonth, BillingPeriod, Invoice, JournalBatch, JournalEntry
 from billing.services import finalizing
-from billing.services.invoicing import compose_month, fill_draft
+from billing.services.composing import compose_run
+from billing.services.invoicing import fill_draft
 from billing.services.ledger.batches import export_batch
 from billing.services.ledger.documents import post_document
 from billing.services.ledger.journal import accrue_unbilled
@@ -74,8 +75,8 @@ def make_final(organization: Organization, project: Project) -> Invoice:
     lines = compose_lines([used], currency=organization.billing_currency)
     invoice = Invoice(organization=organization, period=period, version=0)
     terms = replace(STANDARD_TERMS, is_four_eyes=False)
-    document = compose_month(period, organization, lines, terms=terms, at=AT)
-    fill_draft(invoice, document, lines, terms=terms, actor=SEED, at=AT)
+    (composed,) = compose_run(period, organization, lines, routes={}, terms=terms, at=AT)
+    fill_draft(invoice, composed, actor=SEED, at=AT)
     finalizing._freeze(invoice, actor=SEED, terms=terms)  # noqa: SLF001 - It has no charges.
     post_document(invoice, payment_days=30, actor=SEED, at=AT)
     return invoice

@@ -67,8 +67,6 @@ FILTERS: Final = {
     "reports/device-sharing/csv": f"{SPAN}&organization={{organizations}}",
     "reports/unbilled-devices": SPAN,
     "reports/unbilled-devices/csv": SPAN,
-    "reports/ageing": "organization={organizations}",
-    "reports/ageing/csv": "organization={organizations}",
     "reports/statement": "organization={organizations}&from=2026-10-01&to=2100-01-01",
     "reports/statement/csv": "organization={organizations}&from=2026-10-01&to=2100-01-01",
     "which-price": "organization={organizations}&size=small&price_group=H100/whole",
@@ -79,7 +77,10 @@ FILTERS: Final = {
     "enforcement-targets": "project={projects}",
     "price-drafts": "price_book={price-books}",
     "tier-schedules": "price_book={price-books}",
-    "tax-treatments": "organization={organizations}",
+    **dict.fromkeys(
+        ("project-routes", "recipients", "reports/ageing", "reports/ageing/csv", "tax-treatments"),
+        "organization={organizations}",
+    ),
     "prices": "price_book={price-books}",
     "metering-exceptions": "namespace={namespace}",
 }
@@ -267,7 +268,6 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "valid_from": "2031-01-01",
     },
     "POST tax-treatments/pk/withdraw/": {"reason": "Wrong."},
-    "POST repricings/": {"period": "{billing-periods}", "reason": "Typed wrong."},
     "POST repricings/pk/approve/": {"note": "Checked."},
     "POST repricings/pk/reject/": {"note": "Not yet."},
     "POST prices/pk/withdraw/": {"reason": "Wrong."},

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from billing.domain.documents.taxes import TaxTerms
-from billing.models import PriceBook
-from billing.services import taxes
+from billing.models import Issuer, PriceBook, Recipient
+from billing.services import routing, taxes
 from billing.services.pricing import tiers
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
@@ -70,5 +70,41 @@ TERMS_DEEDS: dict[
             treatment_id=e.places["own"]["tax-treatments"], reason="Wrong.", **who
         ),
         [("billing:tax_treatment:withdraw", "acme")],
+    ),
+    "billing.routing.create_issuer": (
+        dora,
+        lambda _, who: routing.create_issuer(
+            fields={"slug": "third", "name": "Third", "series": "TH", "credit_series": "TH-CN"},
+            **who,
+        ),
+        [("billing:issuer:create", None)],
+    ),
+    "billing.routing.change_issuer": (
+        dora,
+        lambda _, who: routing.change_issuer(
+            issuer=Issuer.objects.earliest("pk"), changes={"name": "Labs GmbH"}, **who
+        ),
+        [("billing:issuer:update", None)],
+    ),
+    "billing.routing.create_recipient": (
+        dora,
+        lambda e, who: routing.create_recipient(
+            organization=e.cast.acme, fields={"slug": "third", "name": "Third"}, **who
+        ),
+        [("billing:recipient:create", "acme")],
+    ),
+    "billing.routing.change_recipient": (
+        dora,
+        lambda e, who: routing.change_recipient(
+            recipient=Recipient.objects.get(pk=e.places["own"]["recipients"]),
+            changes={"name": "Chemistry"},
+            **who,
+        ),
+        [("billing:recipient:update", "acme")],
+    ),
+    "billing.routing.set_route": (
+        dora,
+        lambda e, who: routing.set_route(project=e.cast.llm, purchase_order="PO-9", **who),
+        [("billing:project_route:update", "acme")],
     ),
 }

@@ -1,0 +1,17 @@
+"""Refusals of issuers, recipients and routes."""
+
+from tenants.domain.errors import ConflictError, InvalidInputError
+
+
+class IssuerExistsError(ConflictError):
+    """The slug is taken, or one of the prefixes is another issuer's or the site's."""
+
+    code = "issuer_exists"
+    remedy = "Choose a slug and prefixes of numbers that no other issuer and no setting has."
+
+
+class RouteInvalidError(InvalidInputError):
+    """The recipient is of another organization than the project."""
+
+    code = "route_invalid"
+    remedy = "Name a recipient of the project's own organization."

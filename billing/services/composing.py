@@ -1,0 +1,156 @@
+"""Composing the documents of a billing run: one for each route, with issuer, customer and tax."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from billing.domain.documents.document import (
+    Document,
+    InvoiceTerms,
+    Party,
+    PeriodFacts,
+    clean_text,
+    compose_document,
+)
+from billing.domain.documents.invoicing import Line, total_of
+from billing.domain.documents.routing import Route, split_by_route
+from billing.domain.documents.taxes import TaxTerms, tax_point_of, tax_text
+from billing.domain.period import HourSpan
+from billing.models import BillingPeriod, Invoice, Recipient
+from billing.selectors.documents.routing import issuer_of, recipient_of
+from billing.selectors.documents.taxes import tax_terms_of
+from tenants.models import Organization
+
+
+@dataclass(frozen=True)
+class ComposedDocument:
+    """One document of a run before it is written.
+
+    Attributes:
+        terms: With the prefixes of its issuer.
+    """
+
+    route: Route
+    document: Document
+    lines: tuple[Line, ...]
+    terms: InvoiceTerms
+
+
+@dataclass(frozen=True)
+class Billing:
+    """Parties and tax of a document, as they are now.
+
+    Attributes:
+        terms: The site's, with its issuer or the one that the project is routed to.
+    """
+
+    terms: InvoiceTerms
+    customer: Party
+    tax: TaxTerms | None
+
+
+def billing_of(
+    route: Route, period: BillingPeriod, organization: Organization, *, terms: InvoiceTerms
+) -> Billing:
+    """Return issuer, customer and tax of a route.
+
+    Raises:
+        TaxRateMissingError: A tax treatment has no rate at the tax point.
+    """
+    recipient = recipient_of(route.recipient_id)
+    tax_point = tax_point_of(period.label)
+    return Billing(
+        terms=issuing_terms(route.issuer_id, terms=terms),
+        customer=customer_of(organization, recipient),
+        tax=tax_terms_of(organization, recipient=recipient, tax_point=tax_point),
+    )
+
+
+def compose_run(
+    period: BillingPeriod,
+    organization: Organization,
+    lines: Sequence[Line],
+    *,
+    routes: Mapping[UUID, Route],
+    terms: InvoiceTerms,
+    at: datetime,
+) -> list[ComposedDocument]:
+    """Return the documents that the lines of a run are split into.
+
+    Raises:
+        TaxRateMissingError: A tax treatment has no rate at the tax point.
+    """
+    composed = []
+    for route, part in split_by_route(lines, routes).items():
+        billing = billing_of(route, period, organization, terms=terms)
+        currency = organization.billing_currency
+        document = compose_document(
+            issuer=billing.terms.issuer,
+            customer=billing.customer,
+            period=_period_facts(period, organization),
+            lines=part,
+            currency=currency,
+            drafted_at=at,
+        )
+        net, tax_point = total_of(part, currency=currency), tax_point_of(period.label).isoformat()
+        if route.purchase_order:
+            document["purchase_order"] = clean_text(route.purchase_order)
+        document |= tax_text(net, billing.tax, tax_point=tax_point)
+        composed.append(ComposedDocument(route, document, part, billing.terms))
+    return composed
+
+
+def issuing_terms(issuer_id: UUID | None, *, terms: InvoiceTerms) -> InvoiceTerms:
+    """Return the site's terms with the name and the series of an issuer; None is the site's own."""
+    issuer = issuer_of(issuer_id)
+    if issuer is None:
+        return terms
+    party = Party(
+        name=issuer.name,
+        address=issuer.address,
+        tax_id=issuer.tax_id,
+        bank_account=issuer.bank_account,
+    )
+    return replace(
+        terms,
+        issuer=party,
+        series=issuer.series,
+        credit_series=issuer.credit_series,
+        first_number=issuer.first_number,
+    )
+
+
+def route_of(invoice: Invoice) -> Route:
+    """Return what a document is for: issuer, recipient and purchase order."""
+    return Route(invoice.issuer_id, invoice.recipient_id, invoice.purchase_order)
+
+
+def customer_of(organization: Organization, recipient: Recipient | None = None) -> Party:
+    """Return an organization, or the recipient that is billed instead, as it is printed."""
+    if recipient is not None:
+        return Party(
+            name=recipient.name,
+            address=recipient.address,
+            tax_id=recipient.tax_id,
+            contact=recipient.contact,
+            email=recipient.email,
+            cost_center=recipient.cost_center,
+            buyer_reference=recipient.buyer_reference,
+        )
+    return Party(
+        name=organization.name,
+        address=organization.billing_address,
+        tax_id=organization.tax_id,
+        contact=organization.billing_contact,
+        email=organization.billing_email,
+        cost_center=organization.cost_center,
+    )
+
+
+def _period_facts(period: BillingPeriod, organization: Organization) -> PeriodFacts:
+    return PeriodFacts(
+        label=period.label,
+        time_zone=organization.time_zone,
+        span=HourSpan(period.hours.lower, period.hours.upper),
+    )
