@@ -105,7 +105,7 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
     mine = to_finalize(months, actor_id=actor.id, four_eyes=settings.FOUR_EYES)
     if step == "finalize" and "confirmed" not in request.POST:
         confirm = {
-            "count": len(mine),
+            "count": sum(month.documents for month in mine),
             "payable": _sums((month.currency, month.payable) for month in mine),
             "seen": ",".join(f"{month.invoice_id}:{month.version}" for month in mine),
         }
@@ -123,7 +123,7 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         "is_running": any(step_of(month, at=at) is MonthStep.WAIT for month in months),
         "totals": _totals(months),
         "reviewable": len(to_review(months, at=at)),
-        "finalizable": len(mine),
+        "finalizable": sum(month.documents for month in mine),
         "own_reviews": sum(month.state == "review" for month in months) - _others(mine),
         "may_write": admin.has_write_permission(request),
         "who_may": who_may(WRITE_INVOICE, reach={RoleScope.PLATFORM}),

@@ -10,9 +10,10 @@ from rest_framework.test import APIClient
 from billing.adapters.documents import render_csv, render_pdf
 from billing.models import Invoice, Issuer, ProjectRoute, Recipient
 from billing.services.closing import review_period
+from tenants.domain.identity.roles import Role
 from tests.support.billing.ledger import DORA
 from tests.support.billing.office import Office
-from tests.support.builders import AT
+from tests.support.builders import AT, grant, make_user
 from tests.support.tenants.clients import api_client, problem
 
 ISSUERS = "/api/v1/issuers/"
@@ -23,6 +24,12 @@ LABS = {"slug": "labs", "name": "Labs Ltd", "series": "LB", "credit_series": "LB
 
 def post(client: APIClient, path: str, body: dict[str, Any], key: str = "k1") -> Any:  # noqa: ANN401
     return client.post(path, body, headers={"Idempotency-Key": key})
+
+
+def reviewer() -> User:
+    user = make_user("rita", is_staff=True)
+    grant(user, Role.FINANCE_ADMIN)
+    return user
 
 
 def route_vision(office: Office, client: APIClient) -> None:
@@ -140,6 +147,10 @@ def test_the_month_close_page_sums_the_documents_of_an_organization(
 
     assert "and 1 more" in " ".join(page.split())
     assert "3.00 EUR" in page
+    frank = Client()
+    frank.force_login(reviewer())
+    asked = frank.get("/admin/billing/billingperiod/close/?month=2026-10").content.decode()
+    assert "Finalize 2 invoices" in " ".join(asked.split())
     invoice = Invoice.objects.get(purchase_order="PO-1")
     shown = client.get(f"/admin/billing/invoice/{invoice.pk}/change/").content.decode()
     assert "Becomes final together with" in shown
