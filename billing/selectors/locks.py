@@ -82,9 +82,12 @@ def lock_invoice(invoice_id: UUID) -> Invoice:
 
 
 def lock_run(period: BillingPeriod, *, run: int) -> list[Invoice]:
-    """Return the documents of a billing run, locked in order; take the organization first."""
+    """Return the documents of a billing run, oldest first, locked; take the organization first.
+
+    They are sorted here: the database could read all documents to return these in order.
+    """
     rows = Invoice.objects.select_for_update(of=("self",), no_key=True)
-    return list(rows.filter(period=period, run=run).order_by("pk"))
+    return sorted(rows.filter(period=period, run=run).order_by(), key=lambda row: row.pk)
 
 
 def lock_price_draft(draft_id: UUID) -> PriceDraft:
