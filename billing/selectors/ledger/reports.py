@@ -113,7 +113,8 @@ def statement(
 
 _ISSUED_ON: Final = "(i.finalized_at AT TIME ZONE 'UTC')::date"
 _OF_NOTE: Final = f"{NET} + {TAX}".replace("i.", "n.")
-# As a credit note of an invoice counts from its own date, so does an allocation.
+# As a credit note of an invoice counts from its own date, so does an allocation; and money of a
+# payer who was not known at first counts from its assignment to the organization.
 _AGEING: Final = f"""
 WITH open_items AS (
   SELECT i.organization_id, i.currency, %(on)s::date - d.due_on AS days,
@@ -129,6 +130,9 @@ WITH open_items AS (
 credits AS (
   SELECT p.organization_id, p.currency, NULL::int AS days, -p.amount AS amount
     FROM billing_payment p WHERE p.organization_id IS NOT NULL AND p.booked_on <= %(on)s
+     AND NOT EXISTS (SELECT FROM billing_journalentry e
+                      WHERE e.source_key = 'assignment:' || coalesce(p.origin_id, p.id)
+                        AND e.document_on > %(on)s)
    UNION ALL
   SELECT p.organization_id, p.currency, NULL, a.amount
     FROM billing_paymentallocation a JOIN billing_payment p ON p.id = a.payment_id

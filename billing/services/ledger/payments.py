@@ -160,7 +160,9 @@ def _record_new(
         )
         for row in unknown.values()
     ]
-    Payment.objects.bulk_create(payments, ignore_conflicts=True)
+    # In one order: two imports of the same rows wait for each other, and never both.
+    ordered = sorted(payments, key=lambda one: (one.bank_account, one.bank_reference))
+    Payment.objects.bulk_create(ordered, ignore_conflicts=True)
     there = set(
         Payment.objects.filter(pk__in=[one.pk for one in payments]).values_list("pk", flat=True)
     )

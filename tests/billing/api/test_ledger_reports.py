@@ -1,6 +1,7 @@
 """Ageing and statement over REST: what is open by age, and how it came about."""
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from rest_framework.test import APIClient
 from billing.models import DueDate, Invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.ledger.payments import record_payment
+from billing.services.ledger.settling import allocate_payment
 from tests.billing.services.ledger.test_journal import issued_on
 from tests.support.billing.ledger import DORA, ERIC
 from tests.support.billing.office import Office
@@ -67,6 +69,20 @@ def test_free_money_stands_in_a_column_of_its_own(
 
     assert (row["days_over_90"], row["credit"]) == (f"{final.total:.2f}", "-1.00")
     assert row["total"] == f"{final.total - 1:.2f}"
+
+
+def test_money_of_an_unknown_payer_counts_from_the_day_it_was_assigned(
+    client: APIClient, final: Invoice
+) -> None:
+    payment = record_payment(row=bank_row(amount="3.00"), actor=DORA, at=AT)
+    later = AT + timedelta(days=3)
+    allocate_payment(
+        payment_id=payment.pk, document_id=final.pk, amount=Decimal(1), actor=DORA, at=later
+    )
+
+    path = "/api/v1/reports/ageing/"
+    assert client.get(path, {"on": later.date() - timedelta(1)}).json()["results"] == []
+    assert aged(client, on=later.date())["credit"] == "-2.00"
 
 
 def test_a_statement_leads_from_opening_to_closing_balance(
