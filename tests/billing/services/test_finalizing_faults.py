@@ -10,6 +10,8 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from billing.models import BillingPeriod, Invoice, InvoiceSeries
+from billing.services.closing import approve_period, reopen_period, review_period
+from billing.services.crediting import draft_credit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.periods import open_period
@@ -120,3 +122,98 @@ def test_every_other_write_of_money_that_fails_anywhere_changes_nothing() -> Non
         assert ledger_digest() != before, name
     discard_draft(invoice_id=draft.pk, actor=DORA, at=AT)
     assert not Invoice.objects.exists()
+
+
+def expect_nothing_on_failure(make: Callable[[str], ServiceCall]) -> int:
+    """Let a call fail at each of its statements, with nothing changed; return how many it has."""
+    statements = statements_of(make("acme"))
+    call = make("umbrella")
+    before = ledger_digest()
+    for number in range(1, statements + 1):
+        with failing_at(number):
+            call()
+    assert ledger_digest() == before
+    call()
+    assert ledger_digest() != before
+    return statements
+
+
+def drafted(slug: str) -> Invoice:
+    ledger = month_of_use([("llm", 3600), ("vision", 60)], slug)
+    return draft_invoice(period_id=period_of(ledger).pk, actor=DORA, at=AT)
+
+
+def reviewed(slug: str) -> Invoice:
+    draft = drafted(slug)
+    review_period(period_id=draft.period_id, actor=DORA, at=AT)
+    return draft
+
+
+def finalized(slug: str) -> Invoice:
+    return finalize_invoice(invoice_id=drafted(slug).pk, actor=ERIC, at=AT)
+
+
+def reviewing(slug: str) -> ServiceCall:
+    period_id = drafted(slug).period_id
+    return lambda: review_period(period_id=period_id, actor=DORA, at=AT)
+
+
+def approving(slug: str) -> ServiceCall:
+    period_id = reviewed(slug).period_id
+    return lambda: approve_period(period_id=period_id, actor=ERIC, at=AT)
+
+
+def reopening(slug: str) -> ServiceCall:
+    period_id = reviewed(slug).period_id
+    return lambda: reopen_period(period_id=period_id, reason="A price.", actor=ERIC, at=AT)
+
+
+def finalizing_approved(slug: str) -> ServiceCall:
+    draft = reviewed(slug)
+    approve_period(period_id=draft.period_id, actor=ERIC, at=AT)
+    return lambda: finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+
+
+def crediting(slug: str) -> ServiceCall:
+    final = finalized(slug)
+    line = final.lines.get(project__slug="llm")
+    return lambda: draft_credit(
+        invoice_id=final.pk, amounts={line.pk: Decimal(1)}, reason="Broken.", actor=DORA, at=AT
+    )
+
+
+def finalizing_credit(slug: str) -> ServiceCall:
+    crediting(slug)()
+    note = Invoice.objects.get(organization__slug=slug, kind="credit_note")
+    return lambda: finalize_invoice(invoice_id=note.pk, actor=ERIC, at=AT)
+
+
+def voiding(slug: str) -> ServiceCall:
+    final = finalized(slug)
+    return lambda: void_invoice(invoice_id=final.pk, reason="Wrong.", actor=DORA, at=AT)
+
+
+def finalizing_void(slug: str) -> ServiceCall:
+    voiding(slug)()
+    note = Invoice.objects.get(organization__slug=slug, kind="credit_note")
+    return lambda: finalize_invoice(invoice_id=note.pk, actor=ERIC, at=AT)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        reviewing,
+        approving,
+        reopening,
+        finalizing_approved,
+        crediting,
+        finalizing_credit,
+        voiding,
+        finalizing_void,
+    ],
+    ids=lambda make: make.__name__,
+)
+def test_a_step_of_a_close_that_fails_anywhere_changes_nothing(
+    make: Callable[[str], ServiceCall],
+) -> None:
+    assert expect_nothing_on_failure(make) >= 5
