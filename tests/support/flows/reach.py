@@ -188,7 +188,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "POST tier-schedules/pk/withdraw/": ("nffnnyff", "nnnnfyff", "nnnnnnnn"),
     "GET tax-rates/": ("eeeeeyyy", "eeeeeyyy", "eeeeeyyy"),
     "GET tax-rates/pk/": ("nnnnnyyy", "nnnnnyyy", "nnnnnnnn"),
-    "GET issuers/": ("eeeeeyyy", "eeeeeyyy", "eeeeeeee"),
+    "GET issuers/": ("eeeeeyyy", "eeeeeyyy", "eeeeeyyy"),
     "GET issuers/pk/": ("nnnnnyyy", "nnnnnyyy", "nnnnnnnn"),
     "POST issuers/": ("fffffyff", "fffffyff", "fffffyff"),
     "PATCH issuers/pk/": ("nnnnnyff", "nnnnnyff", "nnnnnnnn"),
