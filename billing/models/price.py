@@ -5,14 +5,17 @@ from uuid import UUID
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.functions import Coalesce
 
 from billing.domain.pricing.price_book import ANY_GROUP, key_id
 from metering.domain.catalogue.units import GPUSize
 from tenants.domain.identifiers import new_id
-from tenants.models import Organization
+from tenants.models import Cluster, Organization
 from tenants.models.organization import CURRENCY, SLUG
 
+ANY_CLUSTER = UUID(int=0)
+"""Stands for no cluster in the constraint, where NULL would equal nothing."""
 SIZE_CHOICES = [(size.value, size.value.capitalize()) for size in GPUSize]
 
 
@@ -96,9 +99,10 @@ class PriceBookAssignment(models.Model):
 
 
 class Price(models.Model):
-    """The price of one unit-hour of a size, for one price group or any ("*").
+    """The price of a unit-hour of a size, for one price group or any ("*"), on one cluster or any.
 
-    The price of a device's own group goes before that of any group. It has two time axes: the hours
+    The price of a device's own group goes before that of any group, and of one group the price of
+    the cluster before that of any cluster. It has two time axes: the hours
     it is in force, and the time from when it was published until it was superseded. What is
     superseded prices nothing any more, and charges made at it keep it. The others of one key follow
     each other without overlap or gap. A price is never edited: it is closed, or superseded.
@@ -108,6 +112,10 @@ class Price(models.Model):
     price_book = models.ForeignKey(PriceBook, on_delete=models.PROTECT, related_name="prices")
     size = models.CharField(max_length=16, choices=SIZE_CHOICES)
     price_group = models.CharField(max_length=96, default=ANY_GROUP)
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.PROTECT, related_name="+", null=True, blank=True
+    )
+    """The only one whose use it prices; none for any."""
     unit_price = models.DecimalField(max_digits=20, decimal_places=10)
     """Per unit-hour, in the book's currency."""
     valid = DateTimeRangeField()
@@ -129,9 +137,10 @@ class Price(models.Model):
                     ("size", RangeOperators.EQUAL),
                     ("price_group", RangeOperators.EQUAL),
                     ("valid", RangeOperators.OVERLAPS),
+                    (Coalesce("cluster", Value(ANY_CLUSTER)), RangeOperators.EQUAL),
                 ],
                 condition=Q(superseded_at__isnull=True),
-                violation_error_message="There is a price for this size and group at that time.",
+                violation_error_message="There is a price for this key at that time.",
             ),
         ]
 
@@ -144,7 +153,10 @@ class Price(models.Model):
     def sku_price_id(self) -> UUID:
         """The id of its key, the same for each price of it; FOCUS' name."""
         return key_id(
-            price_book_id=self.price_book_id, size=self.size, price_group=self.price_group
+            price_book_id=self.price_book_id,
+            size=self.size,
+            price_group=self.price_group,
+            cluster_id=self.cluster_id,
         )
 
 
@@ -159,6 +171,7 @@ class BookPrice(models.Model):
     price_book = models.ForeignKey(PriceBook, on_delete=models.DO_NOTHING, related_name="+")
     size = models.CharField(max_length=16)
     price_group = models.CharField(max_length=96)
+    cluster = models.ForeignKey(Cluster, on_delete=models.DO_NOTHING, related_name="+", null=True)
     unit_price = models.DecimalField(max_digits=20, decimal_places=10)
     base_unit_price = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     """Before the discount; None for the book's own prices."""

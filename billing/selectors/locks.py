@@ -240,9 +240,13 @@ SELECT id FROM {PriceBook._meta.db_table}
 """  # noqa: S608, SLF001 - As above.
 
 
-def published_prices(*, price_book: PriceBook, size: str, price_group: str) -> list[Price]:
+def published_prices(
+    *, price_book: PriceBook, size: str, price_group: str, cluster_id: UUID | None
+) -> list[Price]:
     """Return the prices of a key that are not superseded, oldest first; lock the book before."""
-    rows = Price.objects.filter(price_book=price_book, size=size, price_group=price_group)
+    rows = Price.objects.filter(
+        price_book=price_book, size=size, price_group=price_group, cluster=cluster_id
+    )
     return list(rows.filter(superseded_at__isnull=True).order_by("valid"))
 
 

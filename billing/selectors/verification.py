@@ -115,8 +115,8 @@ SELECT DISTINCT c.window_id, 'at the prices of its hour'
    AND ((c.size, c.currency, c.window_start) IS DISTINCT FROM (p.size, b.currency, w.start_at)
      OR (p.valid @> c.window_start AND p.price_group IN
             (c.price_group, split_part(c.price_group, '/', 1) || '/*',
-             split_part(c.price_group, '/', 1) || '/*/burst', '*', '*/burst'))
-        IS NOT TRUE
+             split_part(c.price_group, '/', 1) || '/*/burst', '*', '*/burst')
+         AND coalesce(p.cluster_id = c.cluster_id, true)) IS NOT TRUE
      OR NOT EXISTS (
           SELECT FROM billing_pricebookassignment a
             JOIN billing_book_price k ON k.price_book_id = a.price_book_id
@@ -129,6 +129,7 @@ _PRICES: Final = """
 SELECT p.id, p.unit_price::text || ' for ' || p.size || '/' || p.price_group,
        e.facts ->> 'price_book' = b.slug AND e.facts ->> 'size' = p.size
        AND e.facts ->> 'price_group' = p.price_group
+       AND e.facts ->> 'cluster_id' IS NOT DISTINCT FROM p.cluster_id::text
        AND CASE WHEN e.facts ->> 'unit_price' ~ '^[0-9]+([.][0-9]+)?([eE][+-]?[0-9]{1,2})?$'
                 THEN (e.facts ->> 'unit_price')::numeric = p.unit_price END
        AND CASE WHEN e.facts ->> 'valid_from'
@@ -136,15 +137,14 @@ SELECT p.id, p.unit_price::text || ' for ' || p.size || '/' || p.price_group,
                 THEN (e.facts ->> 'valid_from')::timestamptz = lower(p.valid) END,
        p.superseded_at IS NOT NULL
        OR upper(p.valid) IS NOT DISTINCT FROM lead(lower(p.valid)) OVER (
-         PARTITION BY p.price_book_id, p.size, p.price_group, p.superseded_at IS NULL
+         PARTITION BY p.price_book_id, p.size, p.price_group, p.cluster_id, p.superseded_at IS NULL
          ORDER BY lower(p.valid)),
        (p.superseded_at IS NULL) <> EXISTS (
          SELECT FROM tenants_auditentry s
           WHERE (s.object_kind, s.object_id) = ('price', p.id::text)
             AND s.action IN ('billing:price:supersede', 'billing:price:withdraw'))
   FROM billing_price p JOIN billing_pricebook b ON b.id = p.price_book_id
-  LEFT JOIN LATERAL (
-    SELECT facts FROM tenants_auditentry
+  LEFT JOIN LATERAL (SELECT facts FROM tenants_auditentry
      WHERE (object_kind, object_id, action) = ('price', p.id::text, 'billing:price:set')
      ORDER BY id LIMIT 1) e ON true
  ORDER BY p.id

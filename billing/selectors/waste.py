@@ -168,6 +168,7 @@ def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[BookPrice]
     )
     return (
         BookPrice.objects.filter(
+            Q(cluster__isnull=True) | Q(cluster=OuterRef("cluster")),
             price_book__assignments__organization=OuterRef("organization_id"),
             price_book__assignments__valid__contains=at,
             price_book__assignments__superseded_at__isnull=True,
@@ -180,5 +181,5 @@ def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[BookPrice]
             | Q(price_group=of_model)
             | Q(price_group=Concat(Value(ANY_GROUP), ending))
         )
-        .order_by(rank, "-is_own")[:1]
+        .order_by(rank, F("cluster").asc(nulls_last=True), "-is_own")[:1]
     )

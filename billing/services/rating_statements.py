@@ -136,17 +136,18 @@ def _columns(row: str) -> str:
 
 
 # What usage lacks is found first: used less charged, whatever the price, repriced charges included.
-# Books, prices and periods are then looked up once per distinct hour, size and group, and joined
-# back by equality: the planner is never asked to range-join usage.
+# Books, prices and periods are then looked up once per distinct hour, cluster, size and group, and
+# joined back by equality: the planner is never asked to range-join usage.
 _BEST_PRICE: Final = best_price(
     book="q.price_book_id",
     size="q.size",
     price_group="q.price_group",
+    cluster="q.cluster_id",
     hour="q.window_start",
 )
 _PRICED: Final = f"""
 keys AS MATERIALIZED (
-  SELECT DISTINCT organization_id, window_start, size, price_group FROM lacking
+  SELECT DISTINCT organization_id, window_start, cluster_id, size, price_group FROM lacking
 ),
 terms AS MATERIALIZED (
   SELECT h.organization_id, h.window_start, a.price_book_id, posting.period_id
@@ -162,22 +163,23 @@ terms AS MATERIALIZED (
 ),
 priced AS MATERIALIZED (
   SELECT q.*, found.price_id, found.unit_price, found.base_unit_price, b.currency
-    FROM (SELECT DISTINCT t.price_book_id, k.window_start, k.size, k.price_group
+    FROM (SELECT DISTINCT t.price_book_id, k.window_start, k.cluster_id, k.size, k.price_group
             FROM keys k JOIN terms t USING (organization_id, window_start)) q
     JOIN billing_pricebook b ON b.id = q.price_book_id
    CROSS JOIN LATERAL ({_BEST_PRICE}) found
 ),
 found AS MATERIALIZED (
-  SELECT k.organization_id, k.window_start, k.size, k.price_group, t.period_id, t.price_book_id,
-         p.price_id, p.unit_price, p.base_unit_price, p.currency
+  SELECT k.organization_id, k.window_start, k.cluster_id, k.size, k.price_group, t.period_id,
+         t.price_book_id, p.price_id, p.unit_price, p.base_unit_price, p.currency
     FROM keys k
     LEFT JOIN terms t USING (organization_id, window_start)
-    LEFT JOIN priced p USING (price_book_id, window_start, size, price_group)
+    LEFT JOIN priced p USING (price_book_id, window_start, cluster_id, size, price_group)
 ),
 rated AS MATERIALIZED (
   SELECT l.*, f.period_id, f.price_book_id, f.price_id, f.unit_price, f.base_unit_price,
          f.currency
-    FROM lacking l JOIN found f USING (organization_id, window_start, size, price_group)
+    FROM lacking l
+    JOIN found f USING (organization_id, window_start, cluster_id, size, price_group)
 )"""  # noqa: S608 - Put together from constants only.
 _CHARGE: Final = """
   INSERT INTO billing_charge

@@ -32,6 +32,7 @@ COLORS = {
 }
 PARTS_OF_A_LINE = (3, 4)
 """Size, group and price; behind them the id of a price to replace."""
+KEY_AND_PRICE = ("size", "price_group", "cluster", "unit_price")
 
 
 class PriceDraftForm(ServiceForm):
@@ -106,7 +107,7 @@ class PriceDraftAdmin(ServiceAdmin):
     def prices_text(self, row: PriceDraft) -> str:
         """Return a line for each price."""
         return "\n".join(
-            f"{price['size']} {price['price_group']} {price['unit_price']}" for price in row.prices
+            " ".join(price[part] for part in KEY_AND_PRICE if part in price) for price in row.prices
         )
 
     @admin.display(description="effects")

@@ -68,7 +68,7 @@ class PriceAdmin(ServiceAdmin):
     hint = (
         "A price is never edited: add the next one, and the one before it ends there. A wrong one "
         "is replaced: add it and name the price it replaces; what is not in force yet can be "
-        "withdrawn."
+        "withdrawn. One for a cluster goes before one for any cluster of the same group."
     )
     action_form = NoteActionForm
     actions = ("withdraw_prices",)
@@ -76,6 +76,7 @@ class PriceAdmin(ServiceAdmin):
         "price_book",
         "size",
         "price_group",
+        "cluster",
         "unit_price",
         "valid_from",
         "replaces",
@@ -85,6 +86,7 @@ class PriceAdmin(ServiceAdmin):
         "price_book",
         "size",
         "price_group",
+        "cluster",
         "price_with_currency",
         "valid_hours",
         "superseded_at",
@@ -94,10 +96,11 @@ class PriceAdmin(ServiceAdmin):
         "price_book",
         "size",
         "price_group",
+        "cluster",
     )
-    list_select_related = ("price_book",)
-    search_fields = ("price_book__name", "size", "price_group")
-    autocomplete_fields = ("price_book", "replaces")
+    list_select_related = ("price_book", "cluster")
+    search_fields = ("price_book__name", "size", "price_group", "cluster__slug")
+    autocomplete_fields = ("price_book", "cluster", "replaces")
 
     @admin.display(description="price of a unit-hour", ordering="unit_price")
     def price_with_currency(self, price: Price) -> str:

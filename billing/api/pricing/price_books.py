@@ -30,7 +30,7 @@ from billing.domain.pricing.price_book import ANY_GROUP
 from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing.price_history import withdraw_assignment, withdraw_price
 from billing.services.pricing.prices import assign_price_book, create_price_book, set_price
-from tenants.access import require_capability
+from tenants.access import access_cluster, require_capability
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
@@ -120,7 +120,11 @@ class PriceSerializer(serializers.ModelSerializer[Price]):
 
     price_book = serializers.UUIDField(source="price_book_id", read_only=True)
     sku_price_id = serializers.UUIDField(
-        read_only=True, help_text="Of the key: book, size and group. The same for each price of it."
+        read_only=True,
+        help_text="Of the key: book, size, group and cluster. The same for each price of it.",
+    )
+    cluster = serializers.UUIDField(
+        source="cluster_id", read_only=True, allow_null=True, help_text="Null for any cluster."
     )
     unit_price = UnitPriceField(currency_source="price_book.currency")
     valid_from = serializers.DateTimeField(source="valid.lower", read_only=True)
@@ -135,6 +139,7 @@ class PriceSerializer(serializers.ModelSerializer[Price]):
             "price_book",
             "size",
             "price_group",
+            "cluster",
             "unit_price",
             "valid_from",
             "valid_until",
@@ -175,6 +180,9 @@ class PriceInputSerializer(RepairSerializer):
         default=ANY_GROUP,
         help_text='A device share, or "*" for any; with "/burst" behind it for preemptible use.',
     )
+    cluster = serializers.UUIDField(
+        default=None, allow_null=True, help_text="The only cluster it prices; null for any."
+    )
     unit_price = unit_price_input()
     valid_from = serializers.DateTimeField(help_text="The start of a UTC hour.")
 
@@ -200,6 +208,7 @@ class PriceFilter(PublishedFilter):
     price_book = filters.UUIDFilter(field_name="price_book_id")
     size = filters.CharFilter()
     price_group = filters.CharFilter()
+    cluster = filters.UUIDFilter(field_name="cluster_id")
 
 
 class PriceViewSet(ReadingViewSet):
@@ -222,6 +231,8 @@ class PriceViewSet(ReadingViewSet):
         """Set a price from an hour on."""
         fields = self.read(PriceInputSerializer, request)
         book = access_price_book_to_write(self.actor, fields.pop("price_book"))
+        if fields["cluster"] is not None:
+            fields["cluster"] = access_cluster(self.actor, fields["cluster"], WRITE_PRICE)
         made = set_price(price_book=book, **fields, actor=self.actor, at=self.at)
         return self.answer(made, status_code=status.HTTP_201_CREATED)
 

@@ -35,6 +35,9 @@ class DraftedPriceSerializer(StrictSerializer):
 
     size = serializers.CharField(max_length=16)
     price_group = serializers.CharField(max_length=96, default=ANY_GROUP)
+    cluster = serializers.UUIDField(
+        required=False, help_text="The only cluster it prices; any without it."
+    )
     unit_price = unit_price_input()
     replaces = serializers.UUIDField(
         required=False, help_text="The wrong price of this key, in force at valid_from."

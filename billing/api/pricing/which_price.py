@@ -30,6 +30,11 @@ class WhichPriceQuestionSerializer(StrictSerializer):
     price_group = serializers.CharField(
         max_length=GROUP_LENGTH_MAX, help_text="A device share, as usage and charges have it."
     )
+    cluster = serializers.UUIDField(
+        required=False,
+        default=None,
+        help_text="Where it is used; without it, on clusters that have no price of their own.",
+    )
     at = serializers.DateTimeField(
         required=False, default=None, help_text="A time within the hour; now without it."
     )
@@ -92,6 +97,7 @@ class WhichPriceViewSet(LedgerViewSet):
             organization_id=organization.pk,
             size=fields["size"],
             price_group=fields["price_group"],
+            cluster_id=fields["cluster"],
             hour=floor_hour(fields["at"] or self.at),
         )
         return Response(WhichPriceSerializer(answer).data)

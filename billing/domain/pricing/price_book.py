@@ -41,6 +41,7 @@ class PriceSpan:
         price_group: A device share such as "H100/1g.10gb", or "*" for any; with "/burst" behind
             it, as preemptible pods hold it.
         end_at: None for "until further notice".
+        cluster: The only one it prices; None for any.
     """
 
     id: str
@@ -50,11 +51,12 @@ class PriceSpan:
     unit_price: Decimal
     begin_at: datetime
     end_at: datetime | None
+    cluster: str | None = None
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str, str]:
         """What prices follow each other by."""
-        return (self.book, self.size, self.price_group)
+        return (self.book, self.size, self.price_group, self.cluster or "")
 
     def covers(self, at: datetime) -> bool:
         """Whether it is in force at a moment."""
@@ -90,7 +92,7 @@ def find_problems(spans: Iterable[PriceSpan]) -> tuple[PriceProblem, ...]:
     return tuple(problems)
 
 
-def find_price(
+def find_price(  # noqa: PLR0913 - As many as a key has parts; all but one are keyword only.
     spans: Iterable[PriceSpan],
     *,
     book: str,
@@ -98,21 +100,31 @@ def find_price(
     price_group: str,
     at: datetime,
     base_book: str | None = None,
+    cluster: str | None = None,
 ) -> PriceSpan | None:
-    """Return the price in force whose group is the most specific of those that apply.
+    """Return the price in force whose key is the most specific of those that apply.
 
-    Of one group, the book's own price goes before that of its base. Without any there is no price,
+    Of one key, the book's own price goes before that of its base. Without any there is no price,
     and a person decides.
     """
     known = [span for span in spans if span.size == size and span.covers(at)]
     in_force = {
-        span.price_group: span
+        (span.price_group, span.cluster): span
         for owner in (base_book, book)
         for span in known
         if span.book == owner
     }
-    groups = groups_for(price_group)
-    return next((in_force[group] for group in groups if group in in_force), None)
+    keys = keys_for(price_group, cluster=cluster)
+    return next((in_force[key] for key in keys if key in in_force), None)
+
+
+def keys_for(price_group: str, *, cluster: str | None) -> tuple[tuple[str, str | None], ...]:
+    """Return group and cluster of the prices that apply, the most specific first (ADR 0059).
+
+    The group decides; of one group, the price of the cluster goes before that of any cluster.
+    """
+    clusters = (None,) if cluster is None else (cluster, None)
+    return tuple((group, one) for group in groups_for(price_group) for one in clusters)
 
 
 def groups_for(price_group: str) -> tuple[str, ...]:
@@ -127,12 +139,16 @@ def groups_for(price_group: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(every)) if model != ANY_GROUP else (f"{ANY_GROUP}{ending}",)
 
 
-def key_id(*, price_book_id: UUID, size: str, price_group: str) -> UUID:
+def key_id(
+    *, price_book_id: UUID, size: str, price_group: str, cluster_id: UUID | None = None
+) -> UUID:
     """Return the id of what prices follow each other by: the same for each price of the key.
 
-    FOCUS calls it SkuPriceId. It is computed, so that it is the same in every export.
+    FOCUS calls it SkuPriceId. It is computed, so that it is the same in every export. That of a
+    cluster's price is made from the one for any cluster, which stays as it was before clusters.
     """
-    return uuid5(KEYS, f"{price_book_id}/{size}/{price_group}")
+    of_any_cluster = uuid5(KEYS, f"{price_book_id}/{size}/{price_group}")
+    return of_any_cluster if cluster_id is None else uuid5(of_any_cluster, str(cluster_id))
 
 
 def require_unit_price(unit_price: Decimal) -> Decimal:

@@ -7,12 +7,14 @@ from uuid import UUID
 
 from billing.domain.errors import PriceDraftInvalidError
 from billing.domain.money import Money, price_of
-from billing.domain.pricing.price_book import groups_for, require_key, require_unit_price
+from billing.domain.pricing.price_book import keys_for, require_key, require_unit_price
 
 PRICES_MAX = 500
 """More than all sizes and device shares of a book; a list that is longer is a mistake."""
-PriceTable = Mapping[tuple[str, str], Decimal]
-"""Prices in force by size and group."""
+PriceKey = tuple[str, str, str | None]
+"""Size, group and cluster; None for any cluster."""
+PriceTable = Mapping[PriceKey, Decimal]
+"""Prices in force by key."""
 
 
 @dataclass(frozen=True)
@@ -21,27 +23,30 @@ class DraftedPrice:
 
     Attributes:
         replaces: The wrong price in force at the draft's hour whose hours it takes over.
+        cluster: The id of the only cluster it prices; None for any.
     """
 
     size: str
     price_group: str
     unit_price: Decimal
     replaces: UUID | None = None
+    cluster: UUID | None = None
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> PriceKey:
         """What prices of a book follow each other by."""
-        return (self.size, self.price_group)
+        return (self.size, self.price_group, None if self.cluster is None else str(self.cluster))
 
 
 @dataclass(frozen=True)
 class UseOfMonth:
-    """Unit-seconds of an organization in a month, by size and device share."""
+    """Unit-seconds of an organization in a month, by size, device share and cluster."""
 
     organization: str
     size: str
     price_group: str
     unit_seconds: int
+    cluster: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def require_prices(prices: Sequence[DraftedPrice]) -> None:
         require_unit_price(price.unit_price)
         if price.key in keys:
             raise PriceDraftInvalidError(
-                "Two prices of the draft have the same size and group.",
+                "Two prices of the draft have the same size, group and cluster.",
                 field="prices",
                 facts={"size": price.size, "price_group": price.price_group},
             )
@@ -87,7 +92,7 @@ def effects_of(
 ) -> tuple[Effect, ...]:
     """Return what the use of each organization costs at both tables, by organization.
 
-    Each size and device share is rounded once, as a line is.
+    Each size, device share and cluster is rounded once, as a line is.
     """
     rows: dict[str, list[UseOfMonth]] = {}
     for one in use:
@@ -118,5 +123,5 @@ def _cost(rows: Iterable[UseOfMonth], prices: PriceTable, *, currency: str) -> M
 
 
 def _price(one: UseOfMonth, prices: PriceTable) -> Decimal | None:
-    keys = ((one.size, group) for group in groups_for(one.price_group))
+    keys = ((one.size, *key) for key in keys_for(one.price_group, cluster=one.cluster))
     return next((prices[key] for key in keys if key in prices), None)

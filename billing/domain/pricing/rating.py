@@ -47,6 +47,7 @@ class UsageFact:
     size: str
     price_group: str
     unit_seconds: int
+    cluster: str | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ def _price_of(
         base_book=book.base_book,
         size=fact.size,
         price_group=fact.price_group,
+        cluster=fact.cluster,
         at=fact.window_start,
     )
     return found or Missing.PRICE

@@ -86,7 +86,8 @@ def _dearest(
 ) -> _Priced | None:
     """Return the dearest price in force of what may serve; None when none is known.
 
-    The price for any group counts too: it serves every share that has no price of its own.
+    The price for any group counts too: it serves every share that has no price of its own. So does
+    that of any cluster, which the quota may be used on.
     """
     prices = BookPrice.objects.filter(
         _BURST if is_burst else ~_BURST,
@@ -100,8 +101,11 @@ def _dearest(
         prices = prices.filter(
             Q(price_group__startswith=f"{model_group}/") | Q(price_group=any_group)
         )
-    by_group = {price.price_group: price.unit_price for price in prices.order_by("is_own")}
-    ranked = sorted((-unit_price, group) for group, unit_price in by_group.items())
+    by_key = {
+        (price.price_group, price.cluster_id): price.unit_price
+        for price in prices.order_by("is_own")
+    }
+    ranked = sorted((-unit_price, group) for (group, _), unit_price in by_key.items())
     return _Priced(-ranked[0][0], ranked[0][1]) if ranked else None
 
 

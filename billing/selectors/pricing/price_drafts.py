@@ -1,16 +1,37 @@
 """What a draft of prices is compared with: the prices in force, and last month's use."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from uuid import UUID
 
 from django.db.models import Q, Sum
 
+from billing.domain.errors import PriceKeyInvalidError
 from billing.domain.period import Month, month_hours, month_of
-from billing.domain.pricing.price_draft import UseOfMonth
+from billing.domain.pricing.price_draft import PriceKey, UseOfMonth
 from billing.models import BookPrice, Charge, PriceBook, PriceBookAssignment
+from tenants.models import Cluster
+
+
+def clusters_named(ids: Iterable[str | None]) -> dict[str | None, Cluster]:
+    """Return the clusters that prices name, by id as text; one query, or none.
+
+    Raises:
+        PriceKeyInvalidError: One is not known.
+    """
+    named = {one for one in ids if one is not None}
+    if not named:
+        return {}
+    known: dict[str | None, Cluster] = {
+        str(one.pk): one for one in Cluster.objects.filter(pk__in=named)
+    }
+    if unknown := named - known.keys():
+        raise PriceKeyInvalidError(
+            "The cluster is not known.", field="cluster", facts={"cluster": min(unknown)}
+        )
+    return known
 
 
 def month_before(at: datetime) -> Month:
@@ -25,14 +46,15 @@ def books_priced_by(book: PriceBook) -> tuple[PriceBook, ...]:
 
 def prices_in_force(
     books: Collection[PriceBook], *, hour: datetime
-) -> Mapping[UUID, dict[tuple[str, str], BookPrice]]:
-    """Return what books price in an hour, by book, then by size and group; one query."""
+) -> Mapping[UUID, dict[PriceKey, BookPrice]]:
+    """Return what books price in an hour, by book, then by key; one query."""
     rows = BookPrice.objects.filter(
         price_book__in=[book.pk for book in books], valid__contains=hour, superseded_at__isnull=True
     )
-    prices: dict[UUID, dict[tuple[str, str], BookPrice]] = {book.pk: {} for book in books}
+    prices: dict[UUID, dict[PriceKey, BookPrice]] = {book.pk: {} for book in books}
     for row in rows.order_by("is_own", "pk"):
-        prices[row.price_book_id][row.size, row.price_group] = row
+        cluster = None if row.cluster_id is None else str(row.cluster_id)
+        prices[row.price_book_id][row.size, row.price_group, cluster] = row
     return prices
 
 
@@ -54,16 +76,16 @@ def use_of_month(
             window_start__gte=span.begin_at,
             window_start__lt=span.end_at,
         )
-        .order_by("organization__slug", "size", "price_group")
-        .values_list("organization", "organization__slug", "size", "price_group")
+        .order_by("organization__slug", "size", "price_group", "cluster")
+        .values_list("organization", "organization__slug", "size", "price_group", "cluster")
         .annotate(total=Sum("unit_seconds"))
     )
     use = defaultdict(list)
-    for payer, slug, size, group, total in rows:
-        use[book_of[payer]].append(UseOfMonth(slug, size, group, int(total)))
+    for payer, slug, size, group, cluster, total in rows:
+        use[book_of[payer]].append(UseOfMonth(slug, size, group, int(total), str(cluster)))
     return use
 
 
-def table_of(prices: Mapping[tuple[str, str], BookPrice]) -> dict[tuple[str, str], Decimal]:
-    """Return the unit prices of a book by size and group."""
+def table_of(prices: Mapping[PriceKey, BookPrice]) -> dict[PriceKey, Decimal]:
+    """Return the unit prices of a book by key."""
     return {key: price.unit_price for key, price in prices.items()}

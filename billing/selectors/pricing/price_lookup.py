@@ -15,24 +15,27 @@ from billing.domain.pricing.price_book import groups_for
 from billing.models import BookPrice, Price, PriceBookAssignment
 
 
-def best_price(*, book: str, size: str, price_group: str, hour: str) -> str:
+def best_price(*, book: str, size: str, price_group: str, cluster: str, hour: str) -> str:
     """Return SQL of the price in force: the most specific group first, at most one row.
 
-    Of one group the book's own price goes before that of its base. `base_unit_price` is what the
+    Of one group the price of the cluster goes before that of any (ADR 0059), and of one key the
+    book's own before that of its base. `base_unit_price` is what the
     base book has for the same use, before the discount; NULL where there is none.
 
     Args:
         book: SQL of the key of the price book.
         size: SQL of the size.
         price_group: SQL of the device share, as used.
+        cluster: SQL of the key of the cluster of the use.
         hour: SQL of the begin of the hour.
     """
     ending = f"CASE WHEN right({price_group}, 6) = '/burst' THEN '/burst' ELSE '' END"
     of_model = f"split_part({price_group}, '/', 1) || '/*' || {ending}"
     applies = f"""p.price_book_id = {book} AND p.size = {size}
          AND p.price_group IN ({price_group}, {of_model}, '*' || {ending})
+         AND (p.cluster_id IS NULL OR p.cluster_id = {cluster})
          AND p.valid @> {hour} AND p.superseded_at IS NULL"""
-    order = f"left(p.price_group, 1) = '*', p.price_group <> {price_group}"
+    order = f"left(p.price_group, 1) = '*', p.price_group <> {price_group}, p.cluster_id IS NULL"
     return f"""
       SELECT p.id AS price_id, p.unit_price, coalesce(p.base_unit_price, (
                SELECT p.base_unit_price FROM billing_book_price p
@@ -48,6 +51,7 @@ def base_prices(price: Price, hour: datetime) -> list[Decimal]:
         price_book=price.price_book_id,
         size=price.size,
         price_group=price.price_group,
+        cluster=price.cluster_id,
         valid__contains=hour,
         superseded_at__isnull=True,
         is_own=False,
@@ -75,9 +79,17 @@ class AppliedPrice:
 
 
 def which_price(
-    *, organization_id: UUID, size: str, price_group: str, hour: datetime
+    *,
+    organization_id: UUID,
+    size: str,
+    price_group: str,
+    hour: datetime,
+    cluster_id: UUID | None = None,
 ) -> AppliedPrice:
-    """Return which price an organization's use of a device share has in an hour."""
+    """Return which price an organization's use of a device share has in an hour.
+
+    Without a cluster it is the price of clusters that have none of their own.
+    """
     groups = groups_for(price_group)
     assignment = (
         PriceBookAssignment.objects.filter(
@@ -92,6 +104,7 @@ def which_price(
         "book": assignment.price_book_id,
         "size": size,
         "price_group": price_group,
+        "cluster": cluster_id,
         "hour": hour,
     }
     with connection.cursor() as cursor:
@@ -109,5 +122,6 @@ _WHICH = best_price(
     book="%(book)s",
     size="%(size)s",
     price_group="%(price_group)s::text",
+    cluster="%(cluster)s::uuid",
     hour="%(hour)s::timestamptz",
 )

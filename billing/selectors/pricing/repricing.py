@@ -15,6 +15,7 @@ _BEST_PRICE: Final = best_price(
     book="a.price_book_id",
     size="q.size",
     price_group="q.price_group",
+    cluster="q.cluster_id",
     hour="q.window_start",
 )
 MISPRICED: Final = f"""
@@ -28,10 +29,10 @@ net AS MATERIALIZED (
    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
   HAVING sum(c.unit_seconds) <> 0
 ),
-asked AS MATERIALIZED (SELECT DISTINCT window_start, size, price_group FROM net),
+asked AS MATERIALIZED (SELECT DISTINCT window_start, cluster_id, size, price_group FROM net),
 priced AS MATERIALIZED (
-  SELECT q.window_start, q.size, q.price_group, published.price_id, published.unit_price,
-         published.base_unit_price, b.currency
+  SELECT q.window_start, q.cluster_id, q.size, q.price_group, published.price_id,
+         published.unit_price, published.base_unit_price, b.currency
     FROM asked q
     LEFT JOIN billing_pricebookassignment a
       ON a.organization_id = %(organization)s AND a.valid @> q.window_start
@@ -42,7 +43,7 @@ priced AS MATERIALIZED (
 mispriced AS MATERIALIZED (
   SELECT n.*, p.price_id AS right_price_id, p.unit_price AS right_price,
          p.base_unit_price AS right_base_price, p.currency AS right_currency
-    FROM net n JOIN priced p USING (window_start, size, price_group)
+    FROM net n JOIN priced p USING (window_start, cluster_id, size, price_group)
    WHERE (n.unit_price, n.currency) IS DISTINCT FROM (p.unit_price, p.currency)
 )"""  # noqa: S608 - Put together from constants only.
 """What is charged net of reversals at another price than the published one, as `mispriced`; its

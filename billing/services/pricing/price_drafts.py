@@ -21,6 +21,7 @@ from billing.models.price_draft import PriceDraftState
 from billing.selectors.locks import lock_price_book, lock_price_draft
 from billing.selectors.pricing.price_drafts import (
     books_priced_by,
+    clusters_named,
     month_before,
     prices_in_force,
     table_of,
@@ -55,11 +56,12 @@ def draft_prices(
         NotOnTheHourError: `valid_from` is not a whole UTC hour.
         PriceDraftInvalidError: There are no prices, too many, or two of one key.
         PriceInvalidError: A price cannot be kept.
-        PriceKeyInvalidError: A size or group is not known.
+        PriceKeyInvalidError: A size, group or cluster is not known.
     """
     why = required_reason(reason)
     begin_at = require_hour(valid_from, field="valid_from")
     require_prices(prices)
+    clusters_named(price.key[2] for price in prices)
     with transaction.atomic():
         month = month_before(at)
         effects = _effects(price_book, prices, month=month, hour=begin_at)
@@ -106,11 +108,13 @@ def publish_draft(
                 "A draft of prices is published by another person than proposed it.",
                 facts={"requested_by": draft.requested_by},
             )
+        clusters = clusters_named(price.get("cluster") for price in draft.prices)
         for price in draft.prices:
             set_price(
                 price_book=draft.price_book,
                 size=price["size"],
                 price_group=price["price_group"],
+                cluster=clusters.get(price.get("cluster")),
                 unit_price=Decimal(price["unit_price"]),
                 valid_from=draft.valid_from,
                 actor=actor,
@@ -210,6 +214,7 @@ def _to_json(price: DraftedPrice) -> dict[str, str]:
     return {
         "size": price.size,
         "price_group": price.price_group,
+        **({} if price.cluster is None else {"cluster": str(price.cluster)}),
         "unit_price": f"{price.unit_price.normalize():f}",
         **({} if price.replaces is None else {"replaces": str(price.replaces)}),
     }

@@ -52,7 +52,10 @@ def withdraw_price(*, price_id: UUID, reason: str, actor: Actor, at: datetime) -
         price = Price.objects.select_related("price_book").get(pk=price_id)
         _require_future(price, at=at)
         rows = published_prices(
-            price_book=price.price_book, size=price.size, price_group=price.price_group
+            price_book=price.price_book,
+            size=price.size,
+            price_group=price.price_group,
+            cluster_id=price.cluster_id,
         )
         before = row_before(price, rows)
         _mark(price, at=at)
@@ -210,6 +213,7 @@ def _copy_of_price(price: Price, *, hours: DateTimeTZRange, replaces: Price) -> 
         price_book=price.price_book,
         size=price.size,
         price_group=price.price_group,
+        cluster_id=price.cluster_id,
         unit_price=price.unit_price,
         valid=hours,
         replaces=replaces,
@@ -242,6 +246,7 @@ def _record_price(
             "price_book": price.price_book.slug,
             "size": price.size,
             "price_group": price.price_group,
+            **({} if price.cluster_id is None else {"cluster_id": str(price.cluster_id)}),
             "unit_price": str(price.unit_price),
             **_links(price),
             **facts,

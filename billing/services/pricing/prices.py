@@ -49,7 +49,7 @@ from billing.services.pricing.price_history import (
 )
 from metering.domain.catalogue.units import without_burst
 from tenants.domain.actors import Actor
-from tenants.models import Organization
+from tenants.models import Cluster, Organization
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 
@@ -118,6 +118,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
     actor: Actor,
     at: datetime,
     price_group: str = ANY_GROUP,
+    cluster: Cluster | None = None,
     replaces: UUID | None = None,
     reason: str = "",
     is_drafted: bool = False,
@@ -138,6 +139,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         at: When it is set.
         price_group: A device share such as "H100/1g.10gb", or "*" for any; with "/burst" behind it
             for what preemptible pods hold, which the others never price.
+        cluster: The only one whose use it prices; None for any.
         replaces: The price of the same key in force at `valid_from` that was wrong.
         reason: Why; needed to replace a price, or to price hours that are charged otherwise.
         is_drafted: Whether it comes from a draft of prices, which may change a price by any factor.
@@ -159,13 +161,19 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
     why = required_reason(reason) if replaces else reason.strip()
     with transaction.atomic():
         book = lock_price_book(price_book.pk)
-        rows = published_prices(price_book=book, size=size, price_group=price_group)
+        rows = published_prices(
+            price_book=book,
+            size=size,
+            price_group=price_group,
+            cluster_id=None if cluster is None else cluster.pk,
+        )
         previous = in_force_at(rows, begin_at)
         hours = hours_from(begin_at, rows=rows, is_replacing=replaces is not None)
         price = Price(
             price_book=book,
             size=size,
             price_group=price_group,
+            cluster=cluster,
             unit_price=unit_price,
             valid=hours,
             replaces_id=replaces,
@@ -284,7 +292,7 @@ def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> N
     """
     if previous is not None and not _is_next(previous, price.valid):
         raise PriceOverlapError(
-            "A price of this size and group begins at that hour or later.",
+            "A price of this key begins at that hour or later.",
             field="valid_from",
             facts={"begins_at": previous.valid.lower.isoformat(), "price": str(previous.pk)},
         )
@@ -299,6 +307,12 @@ def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> N
     if len(wider) > 1:
         model = price.price_group.partition("/")[0]
         charged = charged.filter(price_group__startswith=f"{model}/")
+    if price.cluster_id is None:
+        charged = charged.exclude(
+            price__price_group=price.price_group, price__cluster__isnull=False
+        )
+    else:
+        charged = charged.filter(cluster=price.cluster_id)
     last = _last_charged_in(charged, price.valid)
     if last is not None:
         raise PriceInUseError(

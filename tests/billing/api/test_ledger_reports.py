@@ -81,7 +81,7 @@ def test_money_of_an_unknown_payer_counts_from_the_day_it_was_assigned(
     )
 
     path = "/api/v1/reports/ageing/"
-    assert client.get(path, {"on": later.date() - timedelta(1)}).json()["results"] == []
+    assert client.get(path, {"on": f"{later.date() - timedelta(1)}"}).json()["results"] == []
     assert aged(client, on=later.date())["credit"] == "-2.00"
 
 

@@ -29,10 +29,17 @@ def at(hour: int) -> datetime:
 
 
 def span(
-    begin: int, end: int | None, *, group: str = "*", size: str = "small", name: str = ""
+    begin: int,
+    end: int | None,
+    *,
+    group: str = "*",
+    size: str = "small",
+    name: str = "",
+    cluster: str | None = None,
 ) -> PriceSpan:
     return PriceSpan(
         id=name or f"{size} {group} {begin}",
+        cluster=cluster,
         book="standard",
         size=size,
         price_group=group,
@@ -68,6 +75,29 @@ def test_the_price_of_a_model_goes_between_that_of_the_share_and_that_of_any() -
     assert find(prices, 2, group="H100/whole/burst") is None
 
 
+def test_of_one_group_the_price_of_the_cluster_goes_first() -> None:
+    prices = [
+        span(0, None, group="H100/*"),
+        span(0, None, group="H100/*", cluster="oslo", name="H100/* in Oslo"),
+        span(0, None, cluster="oslo", name="* in Oslo"),
+        span(3, None, group="H100/whole"),
+    ]
+
+    def find_at(hour: int, group: str, cluster: str | None) -> str | None:
+        found = find_price(
+            prices, book="standard", size="small", price_group=group, cluster=cluster, at=at(hour)
+        )
+        return found.id if found else None
+
+    assert find_at(1, "H100/whole", "oslo") == "H100/* in Oslo"
+    assert find_at(3, "H100/whole", "oslo") == "small H100/whole 3"
+    assert find_at(3, "A100/whole", "oslo") == "* in Oslo"
+    assert find_at(3, "H100/1g.10gb", "bergen") == "small H100/* 0"
+    assert find_at(3, "H100/1g.10gb", None) == "small H100/* 0"
+    assert find_at(3, "A100/whole", "bergen") is None
+    assert find_problems(prices) == ()
+
+
 @given(share=st.sampled_from(["A/b", "A/b/burst", "A/b/1of2", "B/c/burst"]))
 def test_no_two_groups_that_apply_are_equally_specific(share: str) -> None:
     groups = groups_for(share)
@@ -85,6 +115,8 @@ def test_each_key_has_an_id_that_stays() -> None:
     assert len(found) == 6
     fixed = key_id(price_book_id=book, size="small", price_group="*")
     assert fixed == UUID("9bb7989c-b3a5-5e7d-837a-dd386494974f")
+    of_cluster = key_id(price_book_id=book, size="small", price_group="*", cluster_id=UUID(int=2))
+    assert of_cluster == UUID("ec73d7d0-99e6-5390-b6b2-0771afd0e748")
 
 
 def test_what_is_preemptible_has_prices_of_its_own() -> None:

@@ -19,6 +19,7 @@ from billing.domain.pricing.rating import (
     rate_usage,
 )
 from billing.models import AccrualException, AccruedUsage, Charge, Price, PriceBookAssignment
+from billing.selectors.pricing.price_lookup import which_price
 from billing.services.accrual import accrue_windows
 from metering.models import MeteringWindow
 from tests.support.billing.ledger import (
@@ -60,31 +61,36 @@ uses = st.lists(
 )
 price_starts = st.dictionaries(
     st.tuples(
-        st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*", "*/burst", "H100/*"])
+        st.sampled_from(["small", "large"]),
+        st.sampled_from([*GROUPS, "*", "*/burst", "H100/*"]),
+        st.sampled_from([None, None, "acme", "umbrella"]),
     ),
     st.lists(hours, unique=True, min_size=1, max_size=3).map(sorted),
-    max_size=5,
+    max_size=6,
 )
+"""By size, group, and whose cluster they are for; any if nobody's."""
+Key = tuple[str, str, str | None]
 
 
 def ledger_for(
-    prices: dict[tuple[str, str], list[int]],
+    prices: dict[Key, list[int]],
     book_from: int,
     discounted_keys: set[tuple[str, str]] | None,
 ) -> dict[str, Ledger]:
     """Return two ledgers; Umbrella's book is a discount on Acme's if it has keys of its own."""
     ledgers: dict[str, Ledger] = {}
+    clusters = {slug: make_cluster(f"of-{slug}") for slug in ("acme", "umbrella")}
     for slug, begin in (("acme", 0), ("umbrella", book_from)):
         organization = make_organization(slug)
         project = make_project(organization)
-        cluster = make_cluster(f"of-{slug}")
+        cluster = clusters[slug]
         bind(cluster, "ns", project)
         book = make_book(slug)
         if discounted_keys is not None and slug == "umbrella":
             book = make_discount_book("umbrella-discount", ledgers["acme"].book, "12.5")
         own = None if book.base_book is None else discounted_keys
         assign(organization, book, begin_at=MONTH_START + begin * HOUR)
-        for (size, group), starts in prices.items():
+        for (size, group, whose), starts in prices.items():
             if own is not None and (size, group) not in own:
                 continue
             for start, end in zip(starts, [*starts[1:], None], strict=True):
@@ -92,6 +98,7 @@ def ledger_for(
                     book,
                     size=size,
                     price_group=group,
+                    cluster=None if whose is None else clusters[whose],
                     begin_at=MONTH_START + start * HOUR,
                     end_at=None if end is None else MONTH_START + end * HOUR,
                 )
@@ -106,6 +113,7 @@ def expected(facts: list[UsageFact]) -> tuple[dict[Any, int], dict[Any, int]]:
             book=p.price_book.slug,
             size=p.size,
             price_group=p.price_group,
+            cluster=None if p.cluster_id is None else str(p.cluster_id),
             unit_price=p.unit_price,
             begin_at=p.valid.lower,
             end_at=p.valid.upper,
@@ -126,12 +134,30 @@ def expected(facts: list[UsageFact]) -> tuple[dict[Any, int], dict[Any, int]]:
     return rating.charged, rating.unpriced
 
 
+def used_by(ledger: Ledger, use: tuple[int, str, str, str, str, int]) -> Use:
+    return Use(ledger.llm, use[5], owner=use[2], size=use[3], price_group=use[4])
+
+
 def assert_discounted() -> None:
     """Compare each charge with its price, less the discount where it is of the base book."""
     for charge in Charge.objects.select_related("price__price_book", "organization"):
         is_own = charge.price.price_book.slug.startswith(charge.organization.slug)
         price = charge.price.unit_price
         assert charge.unit_price == (price if is_own else price * Decimal("0.875"))
+
+
+def assert_answered() -> None:
+    """Compare each charge with the answer to the question which price applies."""
+    for charge in Charge.objects.all():
+        found = which_price(
+            organization_id=charge.organization_id,
+            size=charge.size,
+            price_group=charge.price_group,
+            cluster_id=charge.cluster_id,
+            hour=charge.window_start,
+        )
+        assert found.price is not None
+        assert (found.price.pk, found.unit_price) == (charge.price_id, charge.unit_price)
 
 
 def sums_by_window(
@@ -160,7 +186,7 @@ def sums_by_window(
 )
 def test_the_statement_charges_what_the_reference_charges(
     used: list[tuple[int, str, str, str, str, int]],
-    prices: dict[tuple[str, str], list[int]],
+    prices: dict[Key, list[int]],
     book_from: int,
     own: set[tuple[str, str]] | None,
 ) -> None:
@@ -183,17 +209,12 @@ def test_the_statement_charges_what_the_reference_charges(
                     size=size,
                     price_group=group,
                     unit_seconds=seconds,
+                    cluster=str(ledger.cluster.pk),
                 )
             )
         for key, window in windows.items():
             held = [u for u in used if (u[1], u[0]) == key]
-            add_usage(
-                window,
-                [
-                    Use(ledgers[u[1]].llm, u[5], owner=u[2], size=u[3], price_group=u[4])
-                    for u in held
-                ],
-            )
+            add_usage(window, [used_by(ledgers[u[1]], u) for u in held])
             seal(window)
 
         accrue_windows(window_ids=[w.pk for w in windows.values()], actor=TICK, at=AT)
@@ -212,6 +233,7 @@ def test_the_statement_charges_what_the_reference_charges(
         }
         assert (charges, missing) == expected(facts)
         assert_discounted()
+        assert_answered()
         stored = {
             row.window_id: (row.charged_unit_seconds, row.unpriced_unit_seconds)
             for row in AccruedUsage.objects.all()

@@ -100,6 +100,7 @@ def make_price(
     *,
     size: str = "small",
     price_group: str = "*",
+    cluster: Cluster | None = None,
     begin_at: datetime = MONTH_START,
     end_at: datetime | None = None,
 ) -> Price:
@@ -108,6 +109,7 @@ def make_price(
         price_book=book,
         size=size,
         price_group=price_group,
+        cluster=cluster,
         unit_price=Decimal(unit_price),
         valid=DateTimeTZRange(begin_at, end_at),
         published_at=AT,
