@@ -56,9 +56,9 @@ _SET: Final = """LEFT JOIN LATERAL (
      ORDER BY id LIMIT 1) e ON true"""
 _TERMS: Final = f"""
 SELECT 'tax rate ' || r.id,
-       (r.country, r.category, r.valid_from::text, trim_scale(r.rate)::text)
+       (r.country, r.category, r.valid_from::text, trim_scale(r.rate)::text, r.exemption_text)
        = (e.facts ->> 'country', e.facts ->> 'category', e.facts ->> 'valid_from',
-          e.facts ->> 'rate'),
+          e.facts ->> 'rate', e.facts ->> 'exemption_text'),
        (r.withdrawn_at IS NOT NULL) = {_WAS.format(kind="tax_rate", action="withdraw")}
   FROM billing_taxrate r {_SET.format(kind="tax_rate", action="set")}
  UNION ALL
@@ -70,11 +70,17 @@ SELECT 'tax treatment ' || r.id,
   FROM billing_taxtreatment r {_SET.format(kind="tax_treatment", action="set")}
  UNION ALL
 SELECT 'tier schedule ' || r.id,
-       (b.slug, r.name, r.first_month, r.last_month, r.bands)
+       (b.slug, r.name, r.first_month, r.last_month, r.bands, r.basis, r.kind, r.scope, r.span,
+        r.year_begins::text, r.sizes, r.price_groups, coalesce(r.replaces_id::text, ''))
        = (e.facts ->> 'price_book', e.facts ->> 'name', e.facts ->> 'first_month',
-          e.facts ->> 'last_month', e.facts -> 'bands'),
+          e.facts ->> 'last_month', e.facts -> 'bands', e.facts ->> 'basis', e.facts ->> 'kind',
+          e.facts ->> 'scope', e.facts ->> 'span', e.facts ->> 'year_begins', e.facts -> 'sizes',
+          e.facts -> 'price_groups', coalesce(e.facts ->> 'replaces', '')),
        (r.withdrawn_at IS NOT NULL) = {_WAS.format(kind="tier_schedule", action="withdraw")}
-       AND (r.superseded_from <> '') = {_WAS.format(kind="tier_schedule", action="supersede")}
+       AND r.superseded_from = coalesce((
+         SELECT w.facts ->> 'superseded_from' FROM tenants_auditentry w
+          WHERE (w.object_kind, w.object_id) = ('tier_schedule', r.id::text)
+            AND w.action = 'billing:tier_schedule:supersede' ORDER BY w.id LIMIT 1), '')
   FROM billing_tierschedule r JOIN billing_pricebook b ON b.id = r.price_book_id
   {_SET.format(kind="tier_schedule", action="publish")}
  ORDER BY 1

@@ -171,7 +171,14 @@ def _audit_rate(row: TaxRate, *, action: str, actor: Actor, at: datetime, **extr
         action=f"billing:tax_rate:{action}",
         object_kind="tax_rate",
         object_id=row.pk,
-        facts=_facts(row, {"rate": f"{row.rate.normalize():f}", **extra}),
+        facts=_facts(
+            row,
+            {
+                "rate": f"{row.rate.normalize():f}",
+                "exemption_text": row.exemption_text,
+                **extra,
+            },
+        ),
     )
 
 

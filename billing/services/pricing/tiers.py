@@ -166,6 +166,11 @@ def _audit(
             "first_month": schedule.first_month,
             "last_month": schedule.last_month,
             "bands": schedule.bands,
+            **{name: getattr(schedule, name) for name in _COUNTED},
             **extra,
         },
     )
+
+
+_COUNTED = ("basis", "kind", "scope", "span", "year_begins", "sizes", "price_groups")
+"""What a schedule counts; the audit trail has it, so that `verify` can compare it."""

@@ -299,6 +299,14 @@ NAMED = {
         ],
         "is not what was set by the audit trail.",
     ),
+    "a discount counts by another measure": (
+        ["UPDATE billing_tierschedule SET basis = 'money'"],
+        "is not what was set by the audit trail.",
+    ),
+    "a schedule is superseded by nobody": (
+        ["UPDATE billing_tierschedule SET superseded_from = '2031-05'"],
+        "is withdrawn or replaced otherwise than by the audit trail.",
+    ),
     "a schedule was withdrawn by nobody": (
         ["UPDATE billing_tierschedule SET withdrawn_at = now()"],
         "is withdrawn or replaced otherwise than by the audit trail.",
