@@ -65,7 +65,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_journalbatch": ("is_next", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_journalentry": ("is_balanced", "month_is_open", *_KEPT),
     "billing_duedate": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_payment": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_payment": ("refuses_delete", "refuses_truncate", "refuses_update", "return_fits"),
     "billing_paymentallocation": ("fits", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_posting": ("is_balanced", "is_of_open_entry", *_KEPT),
     "billing_price": (
