@@ -9,8 +9,8 @@ import pytest
 from billing.domain.money import price_of
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine
 from billing.selectors.documents.membership import billed_charges
+from billing.services.closing import review_period
 from billing.services.finalizing import finalize_invoice
-from billing.services.invoicing import draft_invoice
 from billing.tasks import accrue_late, accrue_pending
 from metering.models import MeteringException, MeteringWindow, UsageCorrection
 from metering.services.collection.sweeping import Worker, meter_due
@@ -84,9 +84,10 @@ def run(metering: Worker, at: datetime) -> None:
 
 
 def invoice(label: str, at: datetime) -> Invoice:
-    """Draft and finalize a month."""
+    """Review and finalize a month, which may cost many times the one before."""
     period = BillingPeriod.objects.get(label=label)
-    drafted = draft_invoice(period_id=period.pk, actor=DORA, at=at)
+    review_period(period_id=period.pk, actor=DORA, at=at, acknowledgement="Checked.")
+    drafted = Invoice.objects.get(period=period, state="draft")
     return finalize_invoice(invoice_id=drafted.pk, actor=ERIC, at=at)
 
 
