@@ -167,9 +167,9 @@ def _updated() -> int:
 
 def _large(stage: dict[str, object]) -> Iterator[Figure]:
     """Close one organization's November of many charges."""
-    from billing.models import BillingPeriod  # noqa: PLC0415 - Django is set up by now.
+    from billing.models import BillingPeriod, Invoice  # noqa: PLC0415 - Django is set up by now.
+    from billing.services.closing import review_period  # noqa: PLC0415
     from billing.services.finalizing import finalize_invoice  # noqa: PLC0415
-    from billing.services.invoicing import draft_invoice  # noqa: PLC0415
     from billing.tasks import ACTOR, accrue_pending  # noqa: PLC0415
     from metering.services.collection.windows import ensure_partitions  # noqa: PLC0415
     from tenants.domain.actors import Actor, ActorKind  # noqa: PLC0415
@@ -186,7 +186,8 @@ def _large(stage: dict[str, object]) -> Iterator[Figure]:
     )
     first, second = (Actor(ActorKind.PERSON, id=name, label=name) for name in ("a", "b"))
     with measured() as closing:
-        draft = draft_invoice(period_id=period.pk, actor=first, at=later)
+        review_period(period_id=period.pk, actor=first, at=later, acknowledgement="A bench.")
+        draft = Invoice.objects.get(period=period)
         final = finalize_invoice(invoice_id=draft.pk, actor=second, at=later)
     yield invariant("billing_close.large_hours", final.unit_seconds // 3600, "unit-hours", LARGE)
     yield _seconds("billing_close.large_organization", closing.seconds, LARGE_MAX_SECONDS)
