@@ -262,6 +262,7 @@ def _draft(period_id: UUID, *, at: datetime, actor: Actor) -> bool:
         settings.ISSUER,
         series=settings.INVOICE_SERIES,
         credit_series=settings.CREDIT_NOTE_SERIES,
+        debit_series=settings.DEBIT_NOTE_SERIES,
         first_number=settings.INVOICE_FIRST_NUMBER,
         is_four_eyes=settings.FOUR_EYES,
         payment_days=settings.PAYMENT_DAYS,

@@ -147,8 +147,9 @@ class Environment(BaseSettings):
     ISSUER_TAX_ID: str = ""
     INVOICE_SERIES: str = Field(default="GL", pattern=r"^[A-Z0-9-]{1,12}$")
     CREDIT_NOTE_SERIES: str = Field(default="GL-CN", pattern=r"^[A-Z0-9-]{1,12}$")
+    DEBIT_NOTE_SERIES: str = Field(default="GL-DN", pattern=r"^[A-Z0-9-]{1,12}$")
     INVOICE_FIRST_NUMBER: int = Field(default=1, ge=1, le=900_000)
-    """The first number of invoices, and of credit notes, of each year."""
+    """The first number of invoices, of credit notes and of debit notes, of each year."""
     PAYMENT_DAYS: int = Field(default=30, ge=0, le=365)
     """From the date of an invoice to its due date."""
     DATEV_CONSULTANT: int = Field(default=1001, ge=1001, le=9_999_999)

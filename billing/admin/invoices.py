@@ -25,12 +25,12 @@ from billing.adapters.documents import render_csv, render_pdf
 from billing.admin.terms import invoice_terms
 from billing.domain.documents.document import amount_text, file_name_of
 from billing.domain.documents.document_text import invoice_text, number_text
-from billing.domain.documents.invoicing import InvoiceKind, InvoiceState
+from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
 from billing.domain.errors import CreditInvalidError
 from billing.domain.money import Money
 from billing.models import Invoice
 from billing.selectors.documents.invoices import others_of_run
-from billing.services.crediting import draft_credit, void_invoice
+from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -107,6 +107,7 @@ class InvoiceAdmin(LedgerAdmin):
             "finalize": self.finalize,
             "redraft": self.redraft,
             "credit": self.credit,
+            "debit": self.debit,
             "void": self.void,
             "discard": self.discard,
         }
@@ -215,6 +216,24 @@ class InvoiceAdmin(LedgerAdmin):
         )
 
     @method_decorator(require_POST)
+    def debit(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
+        """Draft a debit note of the amounts beside the lines, and show it."""
+        return self._perform(
+            request,
+            invoice_id,
+            lambda row, actor, at: draft_debit(
+                invoice_id=row.pk,
+                amounts=_amounts(request),
+                reason=request.POST.get("reason", ""),
+                actor=actor,
+                at=at,
+                terms=invoice_terms(),
+            ),
+            done="The debit note is drafted; another person finalizes it.",
+            then=lambda note: reverse(PAGE, args=[note.pk]),
+        )
+
+    @method_decorator(require_POST)
     def void(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
         """Draft the credit note in full, which is shown, and the invoice that replaces it."""
         return self._perform(
@@ -264,17 +283,17 @@ class InvoiceAdmin(LedgerAdmin):
 
 
 def _corrections(invoice: Invoice) -> dict[str, Any]:
-    """Return what a page shows of credit notes: those of the invoice, and its own run's."""
+    """Return what a page shows of corrections: those of the invoice, and its own run's."""
     is_final = invoice.state == InvoiceState.FINAL.value
-    is_invoice = invoice.kind == InvoiceKind.INVOICE.value
     return {
         "is_first_run": invoice.run == 1,
-        "can_be_credited": is_final and is_invoice and invoice.corrects_id is None,
+        "can_be_credited": is_final and invoice.kind in OWED_KINDS,
+        "is_invoice": invoice.kind == InvoiceKind.INVOICE.value,
         "credited_lines": [
             (line, amount_text(Money(line.amount, invoice.currency)))
             for line in invoice.lines.select_related("project").order_by("position")
         ],
-        "credit_notes": list(invoice.credit_notes.select_related("period").order_by("run")),
+        "corrections": list(invoice.corrections.select_related("period").order_by("run")),
         "others_of_run": list(others_of_run(invoice)),
     }
 

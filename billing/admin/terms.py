@@ -11,6 +11,7 @@ def invoice_terms() -> InvoiceTerms:
         settings.ISSUER,
         series=settings.INVOICE_SERIES,
         credit_series=settings.CREDIT_NOTE_SERIES,
+        debit_series=settings.DEBIT_NOTE_SERIES,
         first_number=settings.INVOICE_FIRST_NUMBER,
         is_four_eyes=settings.FOUR_EYES,
         payment_days=settings.PAYMENT_DAYS,

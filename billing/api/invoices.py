@@ -28,7 +28,7 @@ from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.ledger.status import PaymentStatus
 from billing.models import Invoice, InvoiceLine
 from billing.selectors.ledger.settlement import with_settlement
-from billing.services.crediting import draft_credit, void_invoice
+from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from tenants.api.conditional import expected_version, if_match
@@ -161,7 +161,7 @@ class VoidInputSerializer(StrictSerializer):
 
 
 class CreditedLineSerializer(StrictSerializer):
-    """What is given back of a line."""
+    """What is given back, or asked for, of a line."""
 
     line = serializers.UUIDField()
     amount = serializers.DecimalField(
@@ -170,7 +170,7 @@ class CreditedLineSerializer(StrictSerializer):
 
 
 class CreditInputSerializer(VoidInputSerializer):
-    """Why and how much is given back."""
+    """Why and how much is given back, or asked for."""
 
     lines = serializers.ListField(child=CreditedLineSerializer(), min_length=1, max_length=1000)
 
@@ -271,6 +271,22 @@ class InvoiceViewSet(ReadingViewSet):
         fields = self.read(CreditInputSerializer, request)
         invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
         note = draft_credit(
+            invoice_id=invoice.pk,
+            amounts={part["line"]: part["amount"] for part in fields["lines"]},
+            reason=fields["reason"],
+            actor=self.actor,
+            at=self.at,
+            terms=invoice_terms(),
+        )
+        return self.answer(note, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=CreditInputSerializer)
+    @action(detail=True, methods=["post"])
+    def debit(self, request: Request, pk: UUID) -> Response:
+        """Draft a debit note that asks for more on some lines of use of a final invoice."""
+        fields = self.read(CreditInputSerializer, request)
+        invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
+        note = draft_debit(
             invoice_id=invoice.pk,
             amounts={part["line"]: part["amount"] for part in fields["lines"]},
             reason=fields["reason"],

@@ -57,9 +57,9 @@ class Invoice(models.Model):
     run_reason = models.CharField(max_length=500, blank=True, default="", db_default="")
     """Why there is a later run."""
     corrects = models.ForeignKey(
-        "self", on_delete=models.PROTECT, related_name="credit_notes", null=True, blank=True
+        "self", on_delete=models.PROTECT, related_name="corrections", null=True, blank=True
     )
-    """The final invoice that a credit note of a later run gives money back for."""
+    """The final document that a credit or debit note of a later run corrects."""
     issuer = models.ForeignKey(
         Issuer, on_delete=models.PROTECT, related_name="invoices", null=True, blank=True
     )

@@ -66,6 +66,7 @@ class JournalEntry(models.Model):
 
         INVOICE = "invoice"
         CREDIT_NOTE = "credit_note"
+        DEBIT_NOTE = "debit_note"
         ACCRUAL = "accrual"
         ACCRUAL_REVERSAL = "accrual_reversal"
         PAYMENT = "payment"

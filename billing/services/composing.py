@@ -102,7 +102,10 @@ def compose_run(
 
 
 def issuing_terms(issuer_id: UUID | None, *, terms: InvoiceTerms) -> InvoiceTerms:
-    """Return the site's terms with the name and the series of an issuer; None is the site's own."""
+    """Return the site's terms with the name and the series of an issuer; None is the site's own.
+
+    An issuer numbers its debit notes among its invoices.
+    """
     issuer = issuer_of(issuer_id)
     if issuer is None:
         return terms
@@ -117,6 +120,7 @@ def issuing_terms(issuer_id: UUID | None, *, terms: InvoiceTerms) -> InvoiceTerm
         issuer=party,
         series=issuer.series,
         credit_series=issuer.credit_series,
+        debit_series=issuer.series,
         first_number=issuer.first_number,
     )
 

@@ -1,11 +1,11 @@
-"""Crediting final invoices: part of a line, or all of it with a replacement.
+"""Correcting final invoices: less or more for a line, or all of it with a replacement.
 
-A final invoice is never changed. A further billing run of its period holds a credit note that names
-it, and when the invoice is void, the invoice that replaces it. Both are drafts first, which are the
-preview; finalizing one finalizes the run, under four eyes.
+A final invoice is never changed. A further billing run of its period holds the credit or debit note
+that names it, and when the invoice is void, the invoice that replaces it. Both are drafts first,
+which are the preview; finalizing one finalizes the run, under four eyes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from decimal import Decimal
@@ -13,10 +13,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Max, Sum
+from django.db.models import Max, QuerySet, Sum
 
-from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms, credit_document
+from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms, correction_document
 from billing.domain.documents.invoicing import (
+    OWED_KINDS,
     InvoiceKind,
     InvoiceState,
     Line,
@@ -59,10 +60,10 @@ def draft_credit(
     at: datetime,
     terms: InvoiceTerms = STANDARD_TERMS,
 ) -> Invoice:
-    """Return the draft of a credit note that gives back part of some lines of a final invoice.
+    """Return the draft of a credit note that gives back part of some lines of a final document.
 
     Args:
-        invoice_id: The invoice.
+        invoice_id: The invoice or debit note.
         amounts: By line, what is given back, above zero.
         reason: Why; it stands in the audit trail.
         actor: The account that drafts; under four eyes another person finalizes.
@@ -78,23 +79,60 @@ def draft_credit(
     """
     _require_reason(reason)
     with transaction.atomic():
-        invoice = _creditable(invoice_id)
+        invoice = _correctable(invoice_id, kinds=OWED_KINDS)
         rows = {line.pk: line for line in invoice.lines.all()}
-        if not amounts or not amounts.keys() <= rows.keys():
-            raise CreditInvalidError("A line is not of this invoice.", field="lines")
+        asked = _asked_amounts(amounts, rows, currency=invoice.currency)
         left = _left_of(invoice, rows)
         lines = []
-        for position, line_id in enumerate(sorted(amounts, key=lambda key: rows[key].position), 1):
-            amount = _amount(amounts[line_id], currency=invoice.currency)
-            if amount.amount > left[line_id]:
+        for position, (row, amount) in enumerate(asked, 1):
+            if amount.amount > left[row.pk]:
                 raise CreditTooLargeError(
                     "More would be given back than is left of the line.",
                     field="lines",
-                    facts={"line": str(line_id), "left": str(left[line_id])},
+                    facts={"line": str(row.pk), "left": str(left[row.pk])},
                 )
-            printed = _printed(invoice, rows[line_id])
-            lines.append(replace(printed, position=position, unit_seconds=0, amount=-amount))
+            lines.append(_money_line(invoice, row, -amount, position=position))
         _require_left(invoice, lines)
+        return _draft_note(invoice, lines, reason=reason, actor=actor, at=at, terms=terms)
+
+
+def draft_debit(
+    *,
+    invoice_id: UUID,
+    amounts: Mapping[UUID, Decimal],
+    reason: str,
+    actor: Actor,
+    at: datetime,
+    terms: InvoiceTerms = STANDARD_TERMS,
+) -> Invoice:
+    """Return the draft of a debit note that asks for more on some lines of a final invoice.
+
+    Args:
+        invoice_id: The invoice.
+        amounts: By line of use, what is asked for, above zero.
+        reason: Why; it stands in the audit trail.
+        actor: The account that drafts; under four eyes another person finalizes.
+        at: When.
+        terms: Number series of the site.
+
+    Raises:
+        ReasonMissingError: There is no reason, or one too long.
+        NotCreditableError: The invoice is not final, was replaced, or has a run in the making.
+        CreditInvalidError: A line is no line of use of this invoice, or an amount is no amount
+            above zero.
+        AmountTooLargeError: A line or the total has more digits than the ledger keeps.
+        Invoice.DoesNotExist: There is none.
+    """
+    _require_reason(reason)
+    with transaction.atomic():
+        invoice = _correctable(invoice_id)
+        rows = {line.pk: line for line in invoice.lines.filter(kind=LineKind.USAGE.value)}
+        lines = [
+            _money_line(invoice, row, amount, position=position)
+            for position, (row, amount) in enumerate(
+                _asked_amounts(amounts, rows, currency=invoice.currency), 1
+            )
+        ]
         return _draft_note(invoice, lines, reason=reason, actor=actor, at=at, terms=terms)
 
 
@@ -121,15 +159,15 @@ def void_invoice(
 
     Raises:
         ReasonMissingError: There is no reason, or one too long.
-        NotCreditableError: The invoice is not final, was replaced, was credited in part, or has a
+        NotCreditableError: The invoice is not final, was replaced, was corrected in part, or has a
             run in the making.
         Invoice.DoesNotExist: There is none.
     """
     _require_reason(reason)
     with transaction.atomic():
-        invoice = _creditable(invoice_id)
-        if invoice.credit_notes.exists():
-            raise NotCreditableError("The invoice was credited in part already.")
+        invoice = _correctable(invoice_id)
+        if invoice.corrections.exists():
+            raise NotCreditableError("The invoice was credited or debited in part already.")
         period, organization = invoice.period, invoice.organization
         rows = list(invoice.lines.order_by("position"))
         lines = [_negated(_printed(invoice, row)) for row in rows]
@@ -168,7 +206,9 @@ def _require_reason(reason: str) -> None:
         raise ReasonMissingError("The reason is missing or too long.", field="reason")
 
 
-def _creditable(invoice_id: UUID) -> Invoice:
+def _correctable(
+    invoice_id: UUID, *, kinds: Collection[str] = (InvoiceKind.INVOICE.value,)
+) -> Invoice:
     """Return the invoice, locked with its period and organization."""
     period = lock_period(Invoice.objects.values_list("period", flat=True).get(pk=invoice_id))
     organization = lock_organization(period.organization_id)
@@ -178,8 +218,7 @@ def _creditable(invoice_id: UUID) -> Invoice:
     notes = of_month.filter(corrects=invoice).order_by().values("run")
     is_last = not of_month.filter(run__in=notes, corrects=None).exists()
     is_settled = not of_month.filter(state=InvoiceState.DRAFT.value).exists()
-    is_invoice = invoice.kind == InvoiceKind.INVOICE.value
-    if not (is_invoice and is_last and is_settled):
+    if not (invoice.kind in kinds and is_last and is_settled):
         raise NotCreditableError(
             "The invoice is not final, was replaced, or has a run in the making.",
             facts={"reference": invoice.reference, "state": invoice.state},
@@ -187,11 +226,26 @@ def _creditable(invoice_id: UUID) -> Invoice:
     return invoice
 
 
+def _asked_amounts(
+    amounts: Mapping[UUID, Decimal], rows: Mapping[UUID, InvoiceLine], *, currency: str
+) -> list[tuple[InvoiceLine, Money]]:
+    """Return lines with what is asked of each, in the order they are printed."""
+    if not amounts or not amounts.keys() <= rows.keys():
+        raise CreditInvalidError("A line is not of this invoice.", field="lines")
+    asked = [(rows[key], _amount(amount, currency=currency)) for key, amount in amounts.items()]
+    return sorted(asked, key=lambda part: part[0].position)
+
+
+def _money_line(invoice: Invoice, row: InvoiceLine, amount: Money, *, position: int) -> Line:
+    """Return a line of money without quantity about a line that was printed."""
+    return replace(_printed(invoice, row), position=position, unit_seconds=0, amount=amount)
+
+
 def _left_of(invoice: Invoice, rows: Mapping[UUID, InvoiceLine]) -> dict[UUID, Decimal]:
     """Return what earlier credit notes left of each line."""
     given = {
         key: total
-        for *key_parts, total in InvoiceLine.objects.filter(invoice__corrects=invoice)
+        for *key_parts, total in InvoiceLine.objects.filter(invoice__in=_credits_of(invoice))
         .order_by()
         .values_list(*_KEY)
         .annotate(total=Sum("amount"))
@@ -214,8 +268,12 @@ def _require_left(invoice: Invoice, lines: Sequence[Line]) -> None:
         )
 
 
+def _credits_of(invoice: Invoice) -> QuerySet[Invoice]:
+    return Invoice.objects.filter(corrects=invoice, kind=InvoiceKind.CREDIT_NOTE.value)
+
+
 def _corrected(invoice: Invoice) -> Corrected:
-    sums = invoice.credit_notes.aggregate(net=Sum("total"), tax=Sum("tax_total"))
+    sums = _credits_of(invoice).aggregate(net=Sum("total"), tax=Sum("tax_total"))
     net, tax = (Money(sums[key] or Decimal(0), invoice.currency) for key in ("net", "tax"))
     return Corrected(net, tax)
 
@@ -292,8 +350,13 @@ def _draft_note(
         version=0,
         **asdict(route_of(invoice)),
     )
-    document = credit_document(
-        invoice.document, lines=lines, drafted_at=at, before=_corrected(invoice)
+    is_debit = total_of(lines, currency=invoice.currency).amount > 0
+    document = correction_document(
+        invoice.document,
+        kind=InvoiceKind.DEBIT_NOTE if is_debit else InvoiceKind.CREDIT_NOTE,
+        lines=lines,
+        drafted_at=at,
+        before=None if is_debit else _corrected(invoice),
     )
     issued = issuing_terms(invoice.issuer_id, terms=terms)
     composed = ComposedDocument(route_of(invoice), document, tuple(lines), issued)

@@ -61,7 +61,7 @@ def create_issuer(
         prefixes = [row.series, row.credit_series]
         has_prefix = Q(series__in=prefixes) | Q(credit_series__in=prefixes)
         is_own = len(set(prefixes)) == len(prefixes)
-        of_site = {terms.series, terms.credit_series}
+        of_site = {terms.series, terms.credit_series, terms.debit_series}
         if not is_own or of_site & {*prefixes} or Issuer.objects.filter(has_prefix).exists():
             raise taken
         add_row(

@@ -53,6 +53,7 @@ INVOICE_FIRST_NUMBER: int
 PAYMENT_DAYS: int
 JOURNAL_LAYOUTS: dict[str, str]
 CREDIT_NOTE_SERIES: str
+DEBIT_NOTE_SERIES: str
 METRICS_PORT: int
 TRUSTED_PROXIES: list[IPv4Network | IPv6Network]
 AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]]
@@ -289,7 +290,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "LifecycleStateEnum": "tenants.models.organization.LifecycleState",
         "InvoiceStateEnum": [("draft", "Draft"), ("final", "Final")],
-        "InvoiceKindEnum": [("invoice", "Invoice"), ("credit_note", "Credit note")],
+        "InvoiceKindEnum": "billing.models.invoice.KIND_CHOICES",
         "JournalEventEnum": "billing.models.ledger.JournalEntry.Event",
         "PaymentKindEnum": "billing.models.payment.PaymentKind",
         "PriceDraftStateEnum": "billing.models.price_draft.PriceDraftState",

@@ -16,6 +16,7 @@ def billing_settings(env: Environment) -> dict[str, Any]:
         "INVOICE_SERIES": env.INVOICE_SERIES,
         "INVOICE_FIRST_NUMBER": env.INVOICE_FIRST_NUMBER,
         "CREDIT_NOTE_SERIES": env.CREDIT_NOTE_SERIES,
+        "DEBIT_NOTE_SERIES": env.DEBIT_NOTE_SERIES,
         "PAYMENT_DAYS": env.PAYMENT_DAYS,
         "JOURNAL_LAYOUTS": {
             "DATEV_CONSULTANT": str(env.DATEV_CONSULTANT),

@@ -144,6 +144,7 @@ SWEEPS = {
 """What the service does by itself; the tests of each say what it leaves."""
 ELSEWHERE = {
     "billing.crediting.draft_credit",
+    "billing.crediting.draft_debit",
     "billing.crediting.void_invoice",
     "tenants.identity.account_changes.confirm_address",
     "tenants.identity.invitations.accept_invitation",

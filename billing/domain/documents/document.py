@@ -59,7 +59,8 @@ class InvoiceTerms:
     Attributes:
         series: Prefix of every number; the year of issue follows.
         credit_series: Prefix of the numbers of credit notes.
-        first_number: The first number of each year, of either.
+        debit_series: Prefix of the numbers of debit notes.
+        first_number: The first number of each year, of any of them.
         is_four_eyes: Whether two people have to draft and finalize an invoice.
         payment_days: From the date of an invoice to its due date.
     """
@@ -67,17 +68,19 @@ class InvoiceTerms:
     issuer: Party = field(default_factory=lambda: Party(name="GPU Platform"))
     series: str = "GL"
     credit_series: str = "GL-CN"
+    debit_series: str = "GL-DN"
     first_number: int = 1
     is_four_eyes: bool = True
     payment_days: int = 30
 
     @classmethod
-    def read(
+    def read(  # noqa: PLR0913 - One argument for each setting; keyword only.
         cls,
         issuer: Mapping[str, str],
         *,
         series: str,
         credit_series: str,
+        debit_series: str,
         first_number: int,
         is_four_eyes: bool,
         payment_days: int = 30,
@@ -87,6 +90,7 @@ class InvoiceTerms:
             issuer=Party(**issuer),
             series=series,
             credit_series=credit_series,
+            debit_series=debit_series,
             first_number=first_number,
             is_four_eyes=is_four_eyes,
             payment_days=payment_days,
@@ -94,7 +98,11 @@ class InvoiceTerms:
 
     def series_of(self, kind: str) -> str:
         """Return the prefix of the numbers of a kind of document."""
-        return self.credit_series if kind == InvoiceKind.CREDIT_NOTE else self.series
+        prefixes: dict[str, str] = {
+            InvoiceKind.CREDIT_NOTE: self.credit_series,
+            InvoiceKind.DEBIT_NOTE: self.debit_series,
+        }
+        return prefixes.get(kind, self.series)
 
 
 STANDARD_TERMS: Final = InvoiceTerms()
@@ -151,27 +159,29 @@ def compose_document(
     }
 
 
-def credit_document(
+def correction_document(
     invoice: Mapping[str, Any],
     *,
+    kind: InvoiceKind,
     lines: Iterable[Line],
     drafted_at: datetime,
-    before: Corrected,
+    before: Corrected | None,
 ) -> Document:
-    """Return the draft of a credit note, for the parties and the month of a final invoice.
+    """Return the draft of a credit or debit note, for parties and month of a final document.
 
     It takes the rate of tax printed there.
 
     Args:
-        invoice: The document that is credited.
-        lines: What is given back; every amount is below zero, or zero.
+        invoice: The document that is corrected.
+        kind: Credit note or debit note.
+        lines: What is given back, below zero or zero; or what is asked for, above zero.
         drafted_at: When.
-        before: What corrected the invoice before.
+        before: What credited the document before; None for a debit note, which is taxed by itself.
     """
     composed, currency = tuple(lines), invoice["currency"]
     return {
         **invoice,
-        "kind": InvoiceKind.CREDIT_NOTE.value,
+        "kind": kind.value,
         "corrects": invoice["reference"],
         "state": InvoiceState.DRAFT.value,
         "reference": "",

@@ -237,10 +237,15 @@ class InvoiceState(StrEnum):
 
 
 class InvoiceKind(StrEnum):
-    """Which sort of document it is: one asks for money, the other gives it back."""
+    """Which sort of document it is: a credit note gives money back, the others ask for it."""
 
     INVOICE = "invoice"
     CREDIT_NOTE = "credit_note"
+    DEBIT_NOTE = "debit_note"
+
+
+OWED_KINDS: Final = (InvoiceKind.INVOICE.value, InvoiceKind.DEBIT_NOTE.value)
+"""Kinds of documents that are open until they are paid or credited."""
 
 
 class InvoiceMove(StrEnum):

@@ -120,7 +120,7 @@ WITH open_items AS (
   SELECT i.organization_id, i.currency, %(on)s::date - d.due_on AS days,
          {NET} + {TAX}
          + (SELECT coalesce(sum({_OF_NOTE}), 0) FROM billing_invoice n
-             WHERE n.corrects_id = i.id AND n.state = 'final'
+             WHERE n.corrects_id = i.id AND n.state = 'final' AND n.kind = 'credit_note'
                AND (n.finalized_at AT TIME ZONE 'UTC')::date <= %(on)s)
          - (SELECT coalesce(sum(a.amount), 0) FROM billing_paymentallocation a
              WHERE a.document_id = i.id

@@ -22,7 +22,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
-from billing.domain.documents.invoicing import InvoiceKind, InvoiceState
+from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
 from billing.domain.ledger.status import PaymentStatus
 from billing.models import Invoice, Payment, PaymentAllocation
 
@@ -41,21 +41,20 @@ def with_settlement(rows: QuerySet[Invoice], *, on: date) -> QuerySet[Any]:
         rows: Any documents; a draft has the status "".
         on: The day on which they are overdue or not.
     """
-    notes = Invoice.objects.filter(state=InvoiceState.FINAL.value)
-    is_invoice = Q(state=InvoiceState.FINAL.value, kind=InvoiceKind.INVOICE.value)
+    finals = Invoice.objects.filter(state=InvoiceState.FINAL.value)
+    notes = finals.filter(kind=InvoiceKind.CREDIT_NOTE.value)
+    is_owed = Q(state=InvoiceState.FINAL.value, kind__in=OWED_KINDS)
     amounts = rows.annotate(
         due_on=F("due_date__due_on"),
         credited=_sum(notes, "corrects", GROSS),
         allocated=_sum(PaymentAllocation.objects.all(), "document", F("amount")),
     )
     return amounts.annotate(
-        open_amount=Case(
-            When(is_invoice, then=GROSS + F("credited") - F("allocated")), default=_ZERO
-        ),
+        open_amount=Case(When(is_owed, then=GROSS + F("credited") - F("allocated")), default=_ZERO),
     ).annotate(
         payment_status=Case(
             When(state=InvoiceState.DRAFT.value, then=Value("")),
-            When(~is_invoice, then=Value(PaymentStatus.CREDITED.value)),
+            When(~is_owed, then=Value(PaymentStatus.CREDITED.value)),
             When(
                 open_amount__lte=0,
                 credited__lt=0,
@@ -87,11 +86,11 @@ def with_free_amount(rows: QuerySet[Payment]) -> QuerySet[Any]:
 
 
 def find_documents(references: Collection[str]) -> dict[str, Invoice]:
-    """Return the final invoices with these numbers as printed; one query."""
+    """Return the final invoices and debit notes with these numbers as printed; one query."""
     numbers = {reference.rpartition("-")[2] for reference in references}
     rows = Invoice.objects.filter(
         state=InvoiceState.FINAL.value,
-        kind=InvoiceKind.INVOICE.value,
+        kind__in=OWED_KINDS,
         number__in=[int(number) for number in numbers if number.isdecimal()],
     ).select_related("period")
     return {

@@ -34,7 +34,7 @@ def post_document(document: Invoice, *, payment_days: int, actor: Actor, at: dat
     if document.kind == InvoiceKind.CREDIT_NOTE.value and document.corrects_id is None:
         _credit([document.pk], actor=actor, at=at)
     _post([document.pk], payment_days=payment_days, actor=actor, at=at)
-    if document.corrects_id is not None:
+    if document.kind == InvoiceKind.CREDIT_NOTE.value and document.corrects_id is not None:
         release_above_open(document.corrects_id, actor=actor, at=at)
 
 
@@ -83,7 +83,7 @@ _DUE_DATES: Final = f"""
 INSERT INTO billing_duedate (document_id, due_on, payment_days)
 SELECT i.id, {_ISSUED_ON} + %(payment_days)s::int, %(payment_days)s
   FROM billing_invoice i
- WHERE {_FINAL} AND i.kind = 'invoice'
+ WHERE {_FINAL} AND i.kind IN ('invoice', 'debit_note')
    AND NOT EXISTS (SELECT FROM billing_duedate d WHERE d.document_id = i.id OFFSET 0)
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - Put together from constants only.
@@ -116,7 +116,7 @@ SELECT i.id FROM billing_invoice i
  WHERE i.state = 'final' AND (
        ({NET}, {TAX}) <> (0, 0) AND NOT EXISTS (
          SELECT FROM billing_journalentry e WHERE e.source_key = 'document:' || i.id)
-    OR i.kind = 'invoice' AND NOT EXISTS (
+    OR i.kind IN ('invoice', 'debit_note') AND NOT EXISTS (
          SELECT FROM billing_duedate d WHERE d.document_id = i.id)
     OR {_STANDS_ALONE} AND {NET} + {TAX} < 0 AND NOT EXISTS (
          SELECT FROM billing_payment p WHERE p.document_id = i.id))

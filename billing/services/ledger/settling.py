@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from billing.domain.documents.invoicing import OWED_KINDS
 from billing.domain.errors import required_reason
 from billing.domain.ledger.bank_rows import BankRow, require_bank_row, require_payment_amount
 from billing.domain.ledger.errors import (
@@ -179,7 +180,7 @@ def _require_fit(payment: Payment, document: Invoice) -> None:
     is_fitting = (
         payment.origin_id is None
         and document.state == "final"
-        and document.kind == "invoice"
+        and document.kind in OWED_KINDS
         and payment.currency == document.currency
         and payment.organization_id in {None, document.organization_id}
         and not payment.returns.filter(kind=PaymentKind.REVERSAL).exists()

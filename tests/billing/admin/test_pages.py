@@ -311,7 +311,8 @@ def test_a_final_invoice_is_credited_by_line_from_its_page(office: Office) -> No
     form = {f"line-{line.pk}": " 0.40 ", f"line-{uuid4()}": "", "reason": "Broken hardware."}
 
     assert (
-        "Credit or replace this invoice" in client.get(page_of(invoice, "change/")).content.decode()
+        "Credit, debit or replace this invoice"
+        in client.get(page_of(invoice, "change/")).content.decode()
     )
     answer = client.post(page_of(invoice, "credit/"), form)
 
@@ -323,6 +324,27 @@ def test_a_final_invoice_is_credited_by_line_from_its_page(office: Office) -> No
         "Broken hardware.",
     )
     assert "Reason: Broken hardware." in client.get(page_of(note, "change/")).content.decode()
+
+
+def test_more_is_asked_for_on_a_line_of_a_final_invoice_from_its_page(office: Office) -> None:
+    invoice = finalized(office)
+    client = enter(office.cast.dora)
+    line = invoice.lines.get(project__slug="vision")
+
+    answer = client.post(
+        page_of(invoice, "debit/"), {f"line-{line.pk}": "0.40", "reason": "Too little."}
+    )
+
+    note = finalize(Invoice.objects.get(corrects=invoice))
+    assert answer["Location"].endswith(page_of(note, "change/"))
+    assert (note.kind, f"{note.total:.2f}", note.run_reason) == (
+        "debit_note",
+        "0.40",
+        "Too little.",
+    )
+    page = client.get(page_of(note, "change/")).content.decode()
+    assert "Credit this debit note" in page
+    assert "Void and replace" not in page
 
 
 @pytest.mark.parametrize(

@@ -186,10 +186,12 @@ def test_terms_are_read_from_plain_settings() -> None:
     own: dict[str, Any] = {
         "series": "S",
         "credit_series": "C",
+        "debit_series": "D",
         "first_number": 7,
         "is_four_eyes": False,
     }
     terms = InvoiceTerms.read({"name": "Site", "address": "", "tax_id": "X"}, **own)
 
     assert terms == InvoiceTerms(Party(name="Site", tax_id="X"), **own)
-    assert (terms.series_of("invoice"), terms.series_of("credit_note")) == ("S", "C")
+    kinds = ("invoice", "credit_note", "debit_note")
+    assert [terms.series_of(kind) for kind in kinds] == ["S", "C", "D"]
