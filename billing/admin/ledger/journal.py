@@ -91,6 +91,7 @@ class JournalEntryAdmin(LedgerAdmin):
         context = {
             **self.page_context(request, title="Accounting months"),
             "months": ledger_months(),
+            "running": f"{timezone.now():%Y-%m}",
             "layouts": LAYOUT_NAMES,
             "result": result,
             "closing": closing,

@@ -43,7 +43,7 @@ def month_of(final: Invoice) -> str:
 def test_a_month_is_accrued_exported_and_closed_on_one_page(client: Client, final: Invoice) -> None:
     month = month_of(final)
 
-    assert f"{month} open 1 1" in text_of(client, MONTHS)
+    assert f"{month} not over 1 1" in text_of(client, MONTHS)
     year, number = month.split("-")
     entries = f"/admin/billing/journalentry/?posting_on__year={year}&posting_on__month={number}"
     assert final.reference in text_of(client, entries)

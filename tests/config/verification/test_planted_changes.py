@@ -303,11 +303,11 @@ NAMED = {
         ["UPDATE billing_tierschedule SET basis = 'money'"],
         "is not what was set by the audit trail.",
     ),
-    "a schedule is superseded by nobody": (
+    "a schedule is superseded without an entry": (
         ["UPDATE billing_tierschedule SET superseded_from = '2031-05'"],
         "is withdrawn or replaced otherwise than by the audit trail.",
     ),
-    "a schedule was withdrawn by nobody": (
+    "a schedule is withdrawn without an entry": (
         ["UPDATE billing_tierschedule SET withdrawn_at = now()"],
         "is withdrawn or replaced otherwise than by the audit trail.",
     ),

@@ -27,7 +27,8 @@ class RefusedError(Exception):
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the kinds of work that were woken."""
+    """Return the kinds of work that were woken; what a test before woke is published by now."""
+    PUBLISHER.wait()
     found: list[str] = []
     monkeypatch.setattr(wakeups, "wake", found.append)
     return found
