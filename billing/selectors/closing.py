@@ -140,7 +140,8 @@ SELECT count(*) FILTER (WHERE w.id IS NULL AND e.start_at <= %(at)s - interval '
     ON u.window_id = w.id AND u.organization_id = %(organization)s
    AND u.unpriced_unit_seconds <> 0 AND u.price_mark < 0
 """
-# Accrual stores what was used by organization and window: no usage is read again.
+# Accrual stores what was used by organization and window: no usage is read again, and the charges
+# of the month once; those of earlier hours are in other partitions.
 _AMOUNTS = """
 SELECT
   (SELECT count(*) FROM metering_posted_correction c
@@ -159,12 +160,20 @@ SELECT
   + (SELECT coalesce(sum(c.usage_unit_seconds), 0)::bigint FROM billing_accruedcorrection c
       WHERE c.organization_id = %(organization)s
         AND c.window_start >= %(begin)s AND c.window_start < %(end)s),
-  (SELECT coalesce(sum(c.unit_seconds), 0)::bigint FROM billing_charge c
+  own.unit_seconds,
+  own.foreign_charges
+  + (SELECT count(*) FROM billing_charge c
+      WHERE c.period_id = %(period)s AND c.window_start < %(begin)s
+        AND c.currency <> payer.currency)
+  FROM (SELECT billing_currency AS currency FROM tenants_organization
+         WHERE id = %(organization)s) payer
+ CROSS JOIN LATERAL (
+   SELECT coalesce(sum(c.unit_seconds), 0)::bigint AS unit_seconds,
+          count(*) FILTER (WHERE c.period_id = %(period)s AND c.currency <> payer.currency)
+            AS foreign_charges
+     FROM billing_charge c
     WHERE c.organization_id = %(organization)s
-      AND c.window_start >= %(begin)s AND c.window_start < %(end)s),
-  (SELECT count(*) FROM billing_charge c
-     JOIN tenants_organization o ON o.id = c.organization_id
-    WHERE c.period_id = %(period)s AND c.currency <> o.billing_currency)
+      AND c.window_start >= %(begin)s AND c.window_start < %(end)s) own
 """
 
 
