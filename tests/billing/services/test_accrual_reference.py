@@ -68,7 +68,7 @@ price_starts = st.dictionaries(
     st.lists(hours, unique=True, min_size=1, max_size=3).map(sorted),
     max_size=6,
 )
-"""By size, group, and whose cluster they are for; any if nobody's."""
+"""By size, group and cluster; None for any cluster."""
 Key = tuple[str, str, str | None]
 
 
