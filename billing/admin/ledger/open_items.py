@@ -24,6 +24,7 @@ from billing.selectors.ledger.reports import (
 )
 from tenants.access import organizations_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.domain.currencies import MINOR_DIGITS
 from tenants.models import Organization
 
 STATEMENT_DAYS = 92
@@ -83,9 +84,10 @@ def _statement(
     form: StatementForm, request: HttpRequest, organizations: Mapping[str, Organization]
 ) -> dict[str, Any]:
     organization = organizations[form.cleaned_data["organization"]]
+    currency = request.GET.get("currency", "")
     made = statement(
         organization.pk,
-        currency=request.GET.get("currency") or organization.billing_currency,
+        currency=currency if currency in MINOR_DIGITS else organization.billing_currency,
         begin_on=form.cleaned_data["begin"],
         end_on=form.cleaned_data["end"],
     )

@@ -83,6 +83,8 @@ def test_open_items_lead_to_the_statement_of_their_organization(
     shown = text_of(client, unescape(link[1]))
     assert f"{final.reference} 3.00 EUR 3.00 EUR" in shown
     assert "Closing balance 3.00 EUR" in shown
+    unknown = unescape(link[1]).replace("currency=EUR", "currency=EUO")
+    assert "Closing balance 3.00 EUR" in text_of(client, unknown)
     assert "Account" not in text_of(client, f"{page}statement/").split("Show")[1]
 
 
