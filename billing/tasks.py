@@ -18,6 +18,7 @@ from django.db import OperationalError
 
 from billing.domain.documents.document import InvoiceTerms
 from billing.domain.errors import PeriodNotReadyError
+from billing.selectors.documents.previews import PERIODS_MAX, MonthReading, read_months
 from billing.selectors.months import stale_drafts, undrafted_periods
 from billing.selectors.pending import (
     PendingWindow,
@@ -212,8 +213,14 @@ def _draft_ended(*, at: datetime, actor: Actor) -> Iterator[int]:
     due = undrafted_periods(ended_before=at - grace)
     if due.parked:
         logger.info("billing.periods.parked", periods=due.parked)
-    for period_id in due.ready_ids:
-        is_drafted = _isolated(_draft, period_id, event="billing.draft.failed", at=at, actor=actor)
+    for period_id, reading in _read(due.ready_ids, at=at):
+        is_drafted = _isolated(
+            partial(_draft, reading=reading),
+            period_id,
+            event="billing.draft.failed",
+            at=at,
+            actor=actor,
+        )
         if not is_drafted:
             postpone_draft(period_id=period_id, at=at)
         yield int(is_drafted)
@@ -227,10 +234,37 @@ def _redraft_stale(*, at: datetime, actor: Actor) -> Iterator[int]:
 
     A draft that still shows the same is kept, with the person who drafted it.
     """
-    for period_id in stale_drafts(checked_before=at - REDRAFT_AFTER):
-        _isolated(_draft, period_id, event="billing.redraft.failed", at=at, actor=actor)
+    stale = stale_drafts(checked_before=at - REDRAFT_AFTER)
+    for period_id, reading in _read(stale, at=at):
+        _isolated(
+            partial(_draft, reading=reading),
+            period_id,
+            event="billing.redraft.failed",
+            at=at,
+            actor=actor,
+        )
         note_checked_draft(period_id=period_id, at=at)
         yield 0
+
+
+def _read(
+    period_ids: Sequence[UUID], *, at: datetime
+) -> Iterator[tuple[UUID, MonthReading | None]]:
+    """Yield periods, in their order, with what they are drafted from, of many in one go.
+
+    Those that cannot be read together have none: each is read by itself when it is drafted.
+    """
+    for first in range(0, len(period_ids), PERIODS_MAX):
+        together = period_ids[first : first + PERIODS_MAX]
+        readings = run_isolated(
+            partial(read_months, together, at=at),
+            otherwise=dict[UUID, MonthReading](),
+            event="billing.reading.failed",
+            key=together[0],
+            at=at,
+        )
+        for period_id in together:
+            yield period_id, readings.get(period_id)
 
 
 def _isolated(
@@ -256,7 +290,9 @@ def _close_nil(period_id: UUID, *, at: datetime, actor: Actor) -> bool:
     return True
 
 
-def _draft(period_id: UUID, *, at: datetime, actor: Actor) -> bool:
+def _draft(
+    period_id: UUID, *, at: datetime, actor: Actor, reading: MonthReading | None = None
+) -> bool:
     """Draft a period; return whether that succeeded."""
     terms = InvoiceTerms.read(
         settings.ISSUER,
@@ -269,7 +305,12 @@ def _draft(period_id: UUID, *, at: datetime, actor: Actor) -> bool:
     )
     try:
         invoice = draft_invoice(
-            period_id=period_id, actor=actor, at=at, terms=terms, is_kept_if_same=True
+            period_id=period_id,
+            actor=actor,
+            at=at,
+            terms=terms,
+            is_kept_if_same=True,
+            reading=reading,
         )
     except PeriodNotReadyError as error:
         reasons = [problem.code for problem in error.problems]

@@ -1,8 +1,10 @@
 """Whether a period can be invoiced: every reason why not, found set-based."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -43,19 +45,41 @@ class Readiness:
 
 def readiness_of(period: BillingPeriod, *, at: datetime) -> Readiness:
     """Return how far metering and accrual of a period have come by a time."""
-    given = {
-        "organization": period.organization_id,
-        "period": period.pk,
-        "begin": period.hours.lower,
-        "end": period.hours.upper,
-        "at": at,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_WINDOWS, given)
-        windows = cursor.fetchone()
-        cursor.execute(_AMOUNTS, given)
-        amounts = cursor.fetchone()
-    return Readiness(*windows, *amounts)
+    return readiness_of_periods([period], at=at)[period.pk]
+
+
+def readiness_of_periods(
+    periods: Collection[BillingPeriod], *, at: datetime
+) -> dict[UUID, Readiness]:
+    """Return how far metering and accrual of periods have come by a time, by the period's id.
+
+    Two statements for the periods of the same hours: as many as there are time zones.
+
+    Args:
+        periods: At most one of each organization.
+        at: The time.
+    """
+    found: dict[UUID, Readiness] = {}
+    together: defaultdict[tuple[datetime, datetime], list[BillingPeriod]] = defaultdict(list)
+    for period in periods:
+        together[period.hours.lower, period.hours.upper].append(period)
+    for (begin_at, end_at), alike in together.items():
+        values: dict[str, Any] = {
+            "periods": [period.pk for period in alike],
+            "organizations": [period.organization_id for period in alike],
+            "begin": begin_at,
+            "end": end_at,
+            "at": at,
+        }
+        with connection.cursor() as cursor:
+            cursor.execute(_WINDOWS, values)
+            windows = {period_id: counts for period_id, *counts in cursor.fetchall()}
+            cursor.execute(_AMOUNTS, values)
+            found |= {
+                period_id: Readiness(*windows[period_id], *amounts)
+                for period_id, *amounts in cursor.fetchall()
+            }
+    return found
 
 
 def reasons_against(
@@ -115,66 +139,133 @@ def reasons_against(
     )
 
 
-# An hour counts where a namespace of the organization was bound: elsewhere it can use nothing.
-_WINDOWS = """
-WITH expected AS MATERIALIZED (
-  SELECT DISTINCT b.cluster_id, hour.start_at
-    FROM tenants_namespacebinding b
-    JOIN tenants_project p ON p.id = b.project_id AND p.organization_id = %(organization)s
-    JOIN tenants_cluster c ON c.id = b.cluster_id
+_DUE = """
+due AS MATERIALIZED (
+  SELECT p.id, p.organization_id, o.billing_currency AS currency
+    FROM billing_billingperiod p JOIN tenants_organization o ON o.id = p.organization_id
+   WHERE p.id = ANY (%(periods)s) AND o.id = ANY (%(organizations)s)
+)"""
+# An hour counts where a namespace of the organization was bound: elsewhere it can use nothing. The
+# hours that are not accrued are few, so they are found once for each cluster.
+_WINDOWS = f"""
+WITH {_DUE},
+bound AS MATERIALIZED (
+  SELECT b.cluster_id, b.valid, d.id
+    FROM due d
+    JOIN tenants_project p ON p.organization_id = d.organization_id
+    JOIN tenants_namespacebinding b ON b.project_id = p.id
+   WHERE b.valid && tstzrange(%(begin)s, %(end)s)
+),
+unfinished AS MATERIALIZED (
+  SELECT c.id AS cluster_id, hour.start_at, w.id IS NOT NULL AS is_sealed
+    FROM tenants_cluster c
    CROSS JOIN LATERAL generate_series(
-     greatest(lower(b.valid), date_trunc('hour', c.metered_from), %(begin)s),
-     least(upper(b.valid), c.metered_until, %(end)s) - interval '1 hour',
-     interval '1 hour') AS hour(start_at)
+     greatest(date_trunc('hour', c.metered_from), %(begin)s),
+     least(c.metered_until, %(end)s) - interval '1 hour', interval '1 hour') AS hour(start_at)
+    LEFT JOIN metering_sealed_window w ON w.cluster_id = c.id AND w.start_at = hour.start_at
+    LEFT JOIN billing_accruedwindow a ON a.window_id = w.id
+   WHERE c.id IN (SELECT cluster_id FROM bound) AND a.window_id IS NULL
+),
+waiting AS MATERIALIZED (
+  SELECT DISTINCT b.id, u.cluster_id, u.start_at, u.is_sealed
+    FROM unfinished u
+    JOIN bound b ON b.cluster_id = u.cluster_id AND b.valid @> u.start_at
+),
+hours AS MATERIALIZED (
+  SELECT id,
+         count(*) FILTER (WHERE NOT is_sealed AND start_at <= %(at)s - interval '1 hour')
+           AS missing,
+         min(start_at) FILTER (WHERE NOT is_sealed AND start_at <= %(at)s - interval '1 hour')
+           AS first_at,
+         count(*) FILTER (WHERE NOT is_sealed AND start_at > %(at)s - interval '1 hour')
+           AS upcoming,
+         count(*) FILTER (WHERE is_sealed) AS unaccrued
+    FROM waiting GROUP BY 1
+),
+unrated AS MATERIALIZED (
+  SELECT organization_id, count(*) AS hours
+    FROM billing_accruedusage
+   WHERE organization_id = ANY (%(organizations)s)
+     AND window_start >= %(begin)s AND window_start < %(end)s
+     AND unpriced_unit_seconds <> 0 AND price_mark < 0
+   GROUP BY 1
 )
-SELECT count(*) FILTER (WHERE w.id IS NULL AND e.start_at <= %(at)s - interval '1 hour'),
-       min(e.start_at) FILTER (WHERE w.id IS NULL AND e.start_at <= %(at)s - interval '1 hour'),
-       count(*) FILTER (WHERE w.id IS NULL AND e.start_at > %(at)s - interval '1 hour'),
-       count(*) FILTER (
-         WHERE w.id IS NOT NULL AND (a.window_id IS NULL OR u.window_id IS NOT NULL))
-  FROM expected e
-  LEFT JOIN metering_sealed_window w
-    ON w.cluster_id = e.cluster_id AND w.start_at = e.start_at
-  LEFT JOIN billing_accruedwindow a ON a.window_id = w.id
-  LEFT JOIN billing_accruedusage u
-    ON u.window_id = w.id AND u.organization_id = %(organization)s
-   AND u.unpriced_unit_seconds <> 0 AND u.price_mark < 0
-"""
+SELECT d.id, coalesce(h.missing, 0), h.first_at, coalesce(h.upcoming, 0),
+       coalesce(h.unaccrued, 0) + coalesce(r.hours, 0)
+  FROM due d
+  LEFT JOIN hours h ON h.id = d.id
+  LEFT JOIN unrated r ON r.organization_id = d.organization_id
+"""  # noqa: S608 - Put together from constants only.
 # Accrual stores what was used by organization and window: no usage is read again, and the charges
 # of the month once; those of earlier hours are in other partitions.
-_AMOUNTS = """
-SELECT
-  (SELECT count(*) FROM metering_posted_correction c
-     LEFT JOIN billing_accruedcorrection a ON a.correction_id = c.id
-    WHERE c.organization_id = %(organization)s AND a.correction_id IS NULL
-      AND c.window_start < %(end)s),
-  (SELECT count(*) FROM billing_accrualexception e
-    WHERE e.organization_id = %(organization)s AND e.resolved_at IS NULL
-      AND e.window_start >= %(begin)s AND e.window_start < %(end)s),
-  (SELECT coalesce(sum(e.unit_seconds), 0)::bigint FROM billing_accrualexception e
-    WHERE e.organization_id = %(organization)s AND e.resolved_at IS NULL
-      AND e.window_start >= %(begin)s AND e.window_start < %(end)s),
-  (SELECT coalesce(sum(u.used_unit_seconds), 0)::bigint FROM billing_accruedusage u
-    WHERE u.organization_id = %(organization)s
-      AND u.window_start >= %(begin)s AND u.window_start < %(end)s)
-  + (SELECT coalesce(sum(c.usage_unit_seconds), 0)::bigint FROM billing_accruedcorrection c
-      WHERE c.organization_id = %(organization)s
-        AND c.window_start >= %(begin)s AND c.window_start < %(end)s),
-  own.unit_seconds,
-  own.foreign_charges
-  + (SELECT count(*) FROM billing_charge c
-      WHERE c.period_id = %(period)s AND c.window_start < %(begin)s
-        AND c.currency <> payer.currency)
-  FROM (SELECT billing_currency AS currency FROM tenants_organization
-         WHERE id = %(organization)s) payer
- CROSS JOIN LATERAL (
-   SELECT coalesce(sum(c.unit_seconds), 0)::bigint AS unit_seconds,
-          count(*) FILTER (WHERE c.period_id = %(period)s AND c.currency <> payer.currency)
-            AS foreign_charges
-     FROM billing_charge c
-    WHERE c.organization_id = %(organization)s
-      AND c.window_start >= %(begin)s AND c.window_start < %(end)s) own
-"""
+_AMOUNTS = f"""
+WITH {_DUE},
+waiting AS MATERIALIZED (
+  SELECT c.organization_id, count(*) AS corrections
+    FROM metering_posted_correction c
+    LEFT JOIN billing_accruedcorrection a ON a.correction_id = c.id
+   WHERE c.organization_id = ANY (%(organizations)s) AND a.correction_id IS NULL
+     AND c.window_start < %(end)s
+   GROUP BY 1
+),
+held AS MATERIALIZED (
+  SELECT organization_id, count(*) AS exceptions, sum(unit_seconds)::bigint AS unit_seconds
+    FROM billing_accrualexception
+   WHERE organization_id = ANY (%(organizations)s) AND resolved_at IS NULL
+     AND window_start >= %(begin)s AND window_start < %(end)s
+   GROUP BY 1
+),
+used AS MATERIALIZED (
+  SELECT organization_id, sum(used_unit_seconds)::bigint AS unit_seconds
+    FROM billing_accruedusage
+   WHERE organization_id = ANY (%(organizations)s)
+     AND window_start >= %(begin)s AND window_start < %(end)s
+   GROUP BY 1
+),
+corrected AS MATERIALIZED (
+  SELECT organization_id, sum(usage_unit_seconds)::bigint AS unit_seconds
+    FROM billing_accruedcorrection
+   WHERE organization_id = ANY (%(organizations)s)
+     AND window_start >= %(begin)s AND window_start < %(end)s
+   GROUP BY 1
+),
+charged AS MATERIALIZED (
+  SELECT organization_id, period_id, currency, count(*) AS charges,
+         sum(unit_seconds)::bigint AS unit_seconds
+    FROM billing_charge
+   WHERE organization_id = ANY (%(organizations)s)
+     AND window_start >= %(begin)s AND window_start < %(end)s
+   GROUP BY 1, 2, 3
+),
+late AS MATERIALIZED (
+  SELECT period_id, currency, count(*) AS charges
+    FROM billing_charge
+   WHERE period_id = ANY (%(periods)s) AND window_start < %(begin)s
+   GROUP BY 1, 2
+),
+own AS MATERIALIZED (
+  SELECT d.id, sum(c.unit_seconds)::bigint AS unit_seconds,
+         sum(c.charges) FILTER (WHERE c.period_id = d.id AND c.currency <> d.currency)
+           AS foreign_charges
+    FROM due d JOIN charged c ON c.organization_id = d.organization_id
+   GROUP BY 1
+),
+foreign_late AS MATERIALIZED (
+  SELECT d.id, sum(l.charges) AS charges
+    FROM due d JOIN late l ON l.period_id = d.id AND l.currency <> d.currency
+   GROUP BY 1
+)
+SELECT d.id, coalesce(w.corrections, 0), coalesce(h.exceptions, 0), coalesce(h.unit_seconds, 0),
+       coalesce(u.unit_seconds, 0) + coalesce(x.unit_seconds, 0), coalesce(o.unit_seconds, 0),
+       (coalesce(o.foreign_charges, 0) + coalesce(f.charges, 0))::bigint
+  FROM due d
+  LEFT JOIN waiting w USING (organization_id)
+  LEFT JOIN held h USING (organization_id)
+  LEFT JOIN used u USING (organization_id)
+  LEFT JOIN corrected x USING (organization_id)
+  LEFT JOIN own o ON o.id = d.id
+  LEFT JOIN foreign_late f ON f.id = d.id
+"""  # noqa: S608 - Put together from constants only.
 
 
 def clusters_of(period: BillingPeriod) -> list[UUID]:

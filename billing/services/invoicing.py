@@ -25,7 +25,6 @@ from billing.domain.documents.invoicing import (
     InvoiceState,
     Line,
     TierShare,
-    compose_lines,
     require_amount,
     require_amounts,
     require_move,
@@ -36,7 +35,7 @@ from billing.domain.errors import NothingToInvoiceError, PeriodNotReadyError
 from billing.domain.money import Money
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
-from billing.selectors.documents.invoices import charge_sums
+from billing.selectors.documents.previews import MonthReading, read_month
 from billing.selectors.documents.routing import current_routes
 from billing.selectors.documents.tiers import tier_facts
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period, lock_run
@@ -44,6 +43,7 @@ from billing.services.composing import ComposedDocument, compose_run, route_of
 from billing.services.routing import drop_routes
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
+from tenants.domain.errors import FieldProblem
 from tenants.services.audit import record
 from tenants.services.changing import require_version
 
@@ -55,6 +55,7 @@ def draft_invoice(
     at: datetime,
     terms: InvoiceTerms = STANDARD_TERMS,
     is_kept_if_same: bool = False,
+    reading: MonthReading | None = None,
 ) -> Invoice:
     """Draft the documents of a period from its charges as they are now, and return the first.
 
@@ -67,6 +68,9 @@ def draft_invoice(
         at: When.
         terms: Issuer and number series of the site.
         is_kept_if_same: Whether earlier drafts that show the same stay, with their drafter.
+        reading: The period as it was read a moment ago, together with others; one that is older
+            than a draft of the period is not used. What is charged after it comes into the next
+            draft, and a draft that lacks it is not finalized.
 
     Raises:
         InvoiceFinalError: The period is invoiced already.
@@ -84,13 +88,16 @@ def draft_invoice(
         for row in earlier.values():
             require_move(row.state, InvoiceMove.REDRAFT, reference=row.reference)
         require_period_move(period.state, PeriodMove.DRAFT, label=period.label)
-        require_ready(period, at=at)
-        lines = compose_lines(charge_sums(period), currency=organization.billing_currency)
-        if not lines:
+        if reading is None or any(row.drafted_at > reading.at for row in earlier.values()):
+            period.organization = organization
+            reading = read_month(period, at=at)
+        _refuse_problems(reading.problems)
+        if not reading.lines:
             raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
-        lines = add_tiers(lines, period, currency=organization.billing_currency)
         routes = current_routes(organization.pk)
-        composed = compose_run(period, organization, lines, routes=routes, terms=terms, at=at)
+        composed = compose_run(
+            period, organization, reading.lines, routes=routes, terms=terms, at=at
+        )
         first = composed[0].route
         if is_kept_if_same and _is_same_run(earlier, composed):
             return earlier[first]
@@ -146,7 +153,10 @@ def require_ready(period: BillingPeriod, *, at: datetime) -> None:
     Raises:
         PeriodNotReadyError: At least one reason applies.
     """
-    problems = reasons_against(period, readiness_of(period, at=at), at=at)
+    _refuse_problems(reasons_against(period, readiness_of(period, at=at), at=at))
+
+
+def _refuse_problems(problems: tuple[FieldProblem, ...]) -> None:
     if problems:
         raise PeriodNotReadyError(
             "The period cannot be invoiced yet.", field="period", problems=problems

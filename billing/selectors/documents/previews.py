@@ -1,6 +1,9 @@
 """Previews: the lines that documents of months would have now; nothing is written."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 from uuid import UUID
@@ -8,11 +11,59 @@ from uuid import UUID
 from billing.domain.documents.invoicing import Line, compose_lines, total_of
 from billing.domain.documents.tiers import with_tiers
 from billing.models import BillingPeriod, PeriodState
+from billing.selectors.closing import readiness_of_periods, reasons_against
 from billing.selectors.documents.invoices import sums_of_periods
 from billing.selectors.documents.tiers import tier_facts_of
+from tenants.domain.errors import FieldProblem
 
 PERIODS_MAX: Final = 1_000
 """Months of one statement, whose lines are in memory together: one for each project and price."""
+
+
+@dataclass(frozen=True)
+class MonthReading:
+    """What a month's documents are drafted from.
+
+    Attributes:
+        at: What was charged by then is in it, and perhaps some of what came later.
+        problems: Why it cannot be invoiced yet.
+        lines: Of use, tiers and all; they are routed, and taxed, when they are drafted.
+    """
+
+    at: datetime
+    problems: tuple[FieldProblem, ...]
+    lines: tuple[Line, ...]
+
+
+def read_month(period: BillingPeriod, *, at: datetime) -> MonthReading:
+    """Return what a month is drafted from; its organization is there already."""
+    (found,) = _read_alike([period], at=at)
+    return found[1]
+
+
+def read_months(period_ids: Collection[UUID], *, at: datetime) -> dict[UUID, MonthReading]:
+    """Return what months are drafted from, by their id.
+
+    Those with one label are read together, in as many statements as one alone.
+
+    Args:
+        period_ids: Any.
+        at: Now.
+    """
+    together: defaultdict[str, list[BillingPeriod]] = defaultdict(list)
+    periods = BillingPeriod.objects.filter(pk__in=period_ids).select_related("organization")
+    for period in periods:
+        together[period.label].append(period)
+    return dict(pair for alike in together.values() for pair in _read_alike(alike, at=at))
+
+
+def _read_alike(
+    periods: Collection[BillingPeriod], *, at: datetime
+) -> Iterator[tuple[UUID, MonthReading]]:
+    readiness, lines = readiness_of_periods(periods, at=at), preview_lines(periods)
+    for period in periods:
+        problems = reasons_against(period, readiness[period.pk], at=at)
+        yield period.pk, MonthReading(at=at, problems=problems, lines=lines[period.pk])
 
 
 def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, ...]]:

@@ -1,5 +1,6 @@
 """Previews show what a draft would have, for many months in as many statements as for one."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -10,11 +11,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from billing.domain.errors import DraftStaleError
 from billing.models import BillingPeriod, Invoice
-from billing.selectors.documents.previews import costs_to_date, preview_lines
+from billing.selectors.closing import readiness_of, reasons_against
+from billing.selectors.documents.previews import costs_to_date, preview_lines, read_months
+from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.services.pricing.tiers import publish_tiers
-from tests.support.billing.ledger import DORA, HOUR, make_ledger
+from tests.support.billing.ledger import DORA, ERIC, HOUR
 from tests.support.billing.office import Office
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT, MONTH_START
@@ -43,12 +47,42 @@ def test_the_previews_of_many_months_have_the_lines_of_their_drafts(office: Offi
 @pytest.mark.usefixtures("office")
 def test_more_months_need_no_more_statements() -> None:
     with CaptureQueriesContext(connection) as of_one:
-        preview_lines(october()[:1])
-    make_ledger("extra")
+        read_months([october()[0].pk], at=AT)
     with CaptureQueriesContext(connection) as of_all:
-        preview_lines(october())
+        readings = read_months([period.pk for period in october()], at=AT)
 
     assert len(of_all) == len(of_one)
+    assert len(readings) == 2
+
+
+def test_months_read_together_have_the_reasons_of_each(office: Office) -> None:
+    early = office.period.hours.upper - HOUR
+    months = october()
+
+    for at in (early, AT):
+        readings = read_months([period.pk for period in months], at=at)
+
+        for period in months:
+            alone = reasons_against(period, readiness_of(period, at=at), at=at)
+            assert readings[period.pk].problems == alone
+    assert {problem.code for problem in alone} <= {"windows_not_sealed"}
+
+
+def test_a_reading_older_than_a_draft_is_not_used(office: Office) -> None:
+    reading = read_months([office.period.pk], at=AT)[office.period.pk]
+    outdated = replace(reading, lines=reading.lines[:1])
+
+    draft_invoice(period_id=office.period.pk, actor=DORA, at=AT + HOUR)
+    again = draft_invoice(
+        period_id=office.period.pk, actor=DORA, at=AT + 2 * HOUR, reading=outdated
+    )
+    assert again.lines.count() == len(reading.lines) > 1
+
+    fresh = replace(outdated, at=AT + 3 * HOUR)
+    used = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT + 3 * HOUR, reading=fresh)
+    assert used.lines.count() == 1
+    with pytest.raises(DraftStaleError):
+        finalize_invoice(invoice_id=used.pk, actor=ERIC, at=AT + 4 * HOUR)
 
 
 @pytest.mark.usefixtures("office")
