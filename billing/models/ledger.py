@@ -71,6 +71,7 @@ class JournalEntry(models.Model):
         ACCRUAL_REVERSAL = "accrual_reversal"
         PAYMENT = "payment"
         ASSIGNMENT = "assignment"
+        UNASSIGNMENT = "unassignment"
         ALLOCATION = "allocation"
         REVERSAL = "reversal"
         REFUND = "refund"

@@ -57,7 +57,7 @@ class Payment(models.Model):
     organization = models.ForeignKey(
         Organization, on_delete=models.PROTECT, related_name="payments", null=True, blank=True
     )
-    """None until it is known; it is set once."""
+    """None until it is known, and again once a wrong one is taken back."""
     origin = models.ForeignKey(
         "self", on_delete=models.PROTECT, related_name="returns", null=True, blank=True
     )

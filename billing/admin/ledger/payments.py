@@ -20,7 +20,12 @@ from billing.domain.documents.document_text import money_text
 from billing.models import Payment
 from billing.selectors.ledger.settlement import find_documents, with_free_amount
 from billing.services.ledger.payments import PaymentReport, import_payments
-from billing.services.ledger.settling import allocate_payment, release_payment, reverse_payment
+from billing.services.ledger.settling import (
+    allocate_payment,
+    release_payment,
+    reverse_payment,
+    unassign_payment,
+)
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
@@ -54,7 +59,7 @@ class PaymentAdmin(LedgerAdmin):
         "choose the payment and Allocate with the invoice's number as reason."
     )
     action_form = NoteActionForm
-    actions = ("allocate_payments", "release_payments", "reverse_payments")
+    actions = ("allocate_payments", "release_payments", "unassign_payments", "reverse_payments")
     actions_list = ("import_file", "ageing", "statement")
     list_display = (
         "bank_reference",
@@ -156,6 +161,19 @@ class PaymentAdmin(LedgerAdmin):
                 payment_id=row.pk, reason=reason, actor=actor, at=at
             ),
             done="is free again",
+        )
+
+    @admin.action(description="Take payer back", permissions=["write"])
+    def unassign_payments(self, request: HttpRequest, rows: QuerySet[Payment]) -> None:
+        """Take the payer of the chosen payments back, which nothing is allocated of."""
+        reason = note_of(request)
+        self.for_each(
+            request,
+            rows,
+            lambda row, actor, at: unassign_payment(
+                payment_id=row.pk, reason=reason, actor=actor, at=at
+            ),
+            done="has no payer",
         )
 
     @admin.action(description="Reverse", permissions=["write"])

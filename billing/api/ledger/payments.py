@@ -1,4 +1,4 @@
-"""Endpoint /api/v1/payments/: recorded or imported, allocated, released, reversed and refunded."""
+"""Endpoint /api/v1/payments/: recorded or imported, settled and paid back."""
 
 from typing import Any
 from uuid import UUID
@@ -29,6 +29,7 @@ from billing.services.ledger.settling import (
     refund_payment,
     release_payment,
     reverse_payment,
+    unassign_payment,
 )
 from tenants.access import require_capability
 from tenants.api.filters import StrictFilterSet
@@ -133,7 +134,7 @@ class AllocationInputSerializer(StrictSerializer):
 
 
 class ReleaseInputSerializer(StrictSerializer):
-    """Why allocations are taken back."""
+    """Why allocations, or the payer, are taken back."""
 
     reason = serializers.CharField(max_length=500)
 
@@ -247,6 +248,15 @@ class PaymentViewSet(ReadingViewSet):
         payment = access_payment(self.actor, pk, WRITE_PAYMENT)
         fields = self.read(ReleaseInputSerializer, request)
         done = release_payment(payment_id=payment.pk, **fields, actor=self.actor, at=self.at)
+        return self.answer(done)
+
+    @extend_schema(request=ReleaseInputSerializer)
+    @action(detail=True, methods=["post"])
+    def unassign(self, request: Request, pk: UUID) -> Response:
+        """Take a wrong payer back; nothing of the payment may be allocated or paid back."""
+        payment = access_payment(self.actor, pk, WRITE_PAYMENT)
+        fields = self.read(ReleaseInputSerializer, request)
+        done = unassign_payment(payment_id=payment.pk, **fields, actor=self.actor, at=self.at)
         return self.answer(done)
 
     @extend_schema(request=ReversalInputSerializer, responses={201: PaymentSerializer})

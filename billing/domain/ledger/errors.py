@@ -45,6 +45,13 @@ class PaymentReturnedError(ConflictError):
     remedy = "Choose a payment received from a customer, without a reversal or refund so far."
 
 
+class PaymentSettledError(ConflictError):
+    """Something of the payment is allocated, so that its payer stays."""
+
+    code = "payment_settled"
+    remedy = "Release the allocations of the payment first."
+
+
 class BankFileInvalidError(InvalidInputError):
     """The file is no camt.053 or CSV, too large, or not UTF-8."""
 

@@ -113,8 +113,8 @@ def statement(
 
 _ISSUED_ON: Final = "(i.finalized_at AT TIME ZONE 'UTC')::date"
 _OF_NOTE: Final = f"{NET} + {TAX}".replace("i.", "n.")
-# As a credit note of an invoice counts from its own date, so does an allocation; and money of a
-# payer who was not known at first counts from its assignment to the organization.
+# As a credit note of an invoice counts from its own date, so does an allocation. What is not
+# allocated is read from the journal, which has since when an organization is known as the payer.
 _AGEING: Final = f"""
 WITH open_items AS (
   SELECT i.organization_id, i.currency, %(on)s::date - d.due_on AS days,
@@ -128,15 +128,9 @@ WITH open_items AS (
     FROM billing_invoice i JOIN billing_duedate d ON d.document_id = i.id
    WHERE i.state = 'final' AND {_ISSUED_ON} <= %(on)s),
 credits AS (
-  SELECT p.organization_id, p.currency, NULL::int AS days, -p.amount AS amount
-    FROM billing_payment p WHERE p.organization_id IS NOT NULL AND p.booked_on <= %(on)s
-     AND NOT EXISTS (SELECT FROM billing_journalentry e
-                      WHERE e.source_key = 'assignment:' || coalesce(p.origin_id, p.id)
-                        AND e.document_on > %(on)s)
-   UNION ALL
-  SELECT p.organization_id, p.currency, NULL, a.amount
-    FROM billing_paymentallocation a JOIN billing_payment p ON p.id = a.payment_id
-   WHERE (a.allocated_at AT TIME ZONE 'UTC')::date <= %(on)s)
+  SELECT e.organization_id, e.currency, NULL::int AS days, p.amount
+    FROM billing_posting p JOIN billing_journalentry e ON e.id = p.entry_id
+   WHERE p.account_id = 'customer_credit' AND e.document_on <= %(on)s)
 SELECT o.slug, u.currency,
        coalesce(sum(u.amount) FILTER (WHERE u.days <= 0), 0),
        coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 1 AND 30), 0),
@@ -151,19 +145,14 @@ SELECT o.slug, u.currency,
  GROUP BY o.slug, u.currency HAVING bool_or(u.amount <> 0)
  ORDER BY o.slug, u.currency
 """  # noqa: S608 - Put together from constants only.
-_STATEMENT: Final = f"""
+# Every event that changes what is owed; an allocation does not.
+_STATEMENT: Final = """
 WITH events AS (
-  SELECT {_ISSUED_ON} AS dated_on, i.kind AS event, i.document ->> 'reference' AS reference,
-         {NET} + {TAX} AS amount, i.id
-    FROM billing_invoice i
-   WHERE i.state = 'final' AND i.organization_id = %(organization)s
-     AND i.currency = %(currency)s
-   UNION ALL
-  SELECT p.booked_on, CASE p.kind WHEN 'receipt' THEN 'payment' ELSE p.kind END,
-         p.bank_reference, -p.amount, p.id
-    FROM billing_payment p
-   WHERE p.kind <> 'credit_note' AND p.organization_id = %(organization)s
-     AND p.currency = %(currency)s),
+  SELECT e.document_on AS dated_on, e.event, e.reason AS reference, sum(p.amount) AS amount, e.id
+    FROM billing_journalentry e JOIN billing_posting p ON p.entry_id = e.id
+   WHERE e.organization_id = %(organization)s AND e.currency = %(currency)s
+     AND p.account_id IN ('receivables', 'customer_credit')
+   GROUP BY e.id HAVING sum(p.amount) <> 0),
 opening AS (
   SELECT coalesce(sum(amount), 0) AS amount FROM events WHERE dated_on < %(begin)s)
 SELECT l.dated_on, l.event, l.reference, l.amount,
@@ -172,4 +161,4 @@ SELECT l.dated_on, l.event, l.reference, l.amount,
   LEFT JOIN (SELECT * FROM events WHERE dated_on >= %(begin)s AND dated_on < %(end)s) l ON true
  ORDER BY l.dated_on, l.event, l.id
  LIMIT %(most)s
-"""  # noqa: S608 - As above.
+"""

@@ -1,4 +1,4 @@
-"""Settling: payments allocated to documents, released, reversed and refunded.
+"""Settling: payments assigned, allocated to documents, released, reversed and refunded.
 
 Whatever changes what an organization has left to pay locks the organization first, as a
 finalization does.
@@ -19,6 +19,7 @@ from billing.domain.ledger.errors import (
     PaymentExistsError,
     PaymentNotAllocatableError,
     PaymentReturnedError,
+    PaymentSettledError,
 )
 from billing.models import Invoice, Payment, PaymentAllocation, PaymentKind
 from billing.selectors.ledger.settlement import open_amounts, with_free_amount
@@ -95,6 +96,35 @@ def release_payment(*, payment_id: UUID, reason: str, actor: Actor, at: datetime
             raise PaymentNotAllocatableError("Nothing of the payment is allocated.")
         release_allocations(rows, actor=actor, at=at)
         audit_payment(payment, action="release", facts={"reason": why}, actor=actor, at=at)
+    return payment
+
+
+def unassign_payment(*, payment_id: UUID, reason: str, actor: Actor, at: datetime) -> Payment:
+    """Take the payer of a payment back, so that it can be allocated to another's invoice.
+
+    Args:
+        payment_id: A receipt that nothing is allocated or paid back of.
+        reason: Why the organization is not its payer.
+        actor: The account that takes it back.
+        at: When.
+
+    Raises:
+        ReasonMissingError: There is no reason.
+        PaymentReturnedError: Its payer is not known, it is reversed or refunded, or no receipt.
+        PaymentSettledError: Something of it is allocated.
+    """
+    why = required_reason(reason)
+    with transaction.atomic():
+        payment = _lock_with_organization(payment_id)
+        is_assigned = payment.kind == PaymentKind.RECEIPT and payment.organization_id is not None
+        if not is_assigned or payment.returns.exists():
+            raise PaymentReturnedError("The payment has no payer that can be taken back.")
+        if standing_allocations(payment_id=payment.pk):
+            raise PaymentSettledError("Something of the payment is allocated.")
+        _post_payer(payment, event="unassignment", actor=actor, at=at)
+        audit_payment(payment, action="unassign", facts={"reason": why}, actor=actor, at=at)
+        payment.organization_id = None
+        payment.save(update_fields=["organization"])
     return payment
 
 
@@ -210,7 +240,14 @@ def _free(payment: Payment) -> Decimal:
 def _assign(payment: Payment, organization_id: UUID, *, actor: Actor, at: datetime) -> None:
     payment.organization_id = organization_id
     payment.save(update_fields=["organization"])
-    post_events(_ASSIGNMENTS, {"ids": [payment.pk], "at": at}, actor=actor, at=at)
+    _post_payer(payment, event="assignment", actor=actor, at=at)
+
+
+def _post_payer(payment: Payment, *, event: str, actor: Actor, at: datetime) -> None:
+    """Post an assignment or its opposite; one after an earlier one of the payment has a number."""
+    key = f"{event}:{payment.pk}"
+    values = {"id": payment.pk, "event": event, "key": key, "keys": f"{key}%", "at": at}
+    post_events(_PAYERS, values, actor=actor, at=at)
 
 
 def _lock_with_organization(payment_id: UUID) -> Payment:
@@ -247,12 +284,15 @@ def _pay_back(
     return made
 
 
-_ASSIGNMENTS: Final = """
-SELECT 'assignment' AS event, 'assignment:' || p.id AS source_key, p.organization_id, p.currency,
+_PAYERS: Final = """
+SELECT %(event)s AS event, %(key)s || coalesce(':' || nullif(before.number, 0), '') AS source_key,
+       p.organization_id, p.currency,
        (%(at)s::timestamptz AT TIME ZONE 'UTC')::date AS document_on, p.bank_reference AS reason,
-       x.account, x.amount
+       x.account, CASE %(event)s WHEN 'assignment' THEN x.amount ELSE -x.amount END AS amount
   FROM billing_payment p
+ CROSS JOIN (SELECT count(*) AS number FROM billing_journalentry
+              WHERE source_key LIKE %(keys)s) before
  CROSS JOIN LATERAL (VALUES ('clearing', p.amount), ('customer_credit', -p.amount))
    AS x(account, amount)
- WHERE p.id = ANY(%(ids)s)
+ WHERE p.id = %(id)s
 """

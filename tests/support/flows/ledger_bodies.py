@@ -19,6 +19,7 @@ LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST payments/import/": {"format": "csv", "content": csv_text(("file", "1.00", ""))},
     "POST payments/pk/allocate/": {"document": "{final}", "amount": "1.00"},
     "POST payments/pk/release/": {"reason": "Wrong."},
+    "POST payments/pk/unassign/": {"reason": "Of another payer."},
     "POST payments/pk/reverse/": {"reason": "No funds.", "booked_on": "2026-11-01"},
     "POST payments/pk/refund/": {
         "reason": "Paid twice.",

@@ -51,6 +51,13 @@ LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, s
         ),
         [("billing:payment:allocate", "acme"), ("billing:payment:release", "acme")],
     ),
+    "billing.ledger.settling.unassign_payment": (
+        dora,
+        lambda e, who: settling.unassign_payment(
+            payment_id=e.places["own"]["payments"], reason="Of another payer.", **who
+        ),
+        [("billing:payment:unassign", "acme")],
+    ),
     "billing.ledger.settling.reverse_payment": (
         dora,
         lambda e, who: settling.reverse_payment(

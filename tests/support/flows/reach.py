@@ -214,6 +214,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "POST payments/pk/refund/": ("nnffnyff", "nnnnfyff", "nnnnnnnn"),
     "POST payments/pk/release/": ("nnffnrff", "nnnnfrff", "nnnnnnnn"),
     "POST payments/pk/reverse/": ("nnffnyff", "nnnnfyff", "nnnnnnnn"),
+    "POST payments/pk/unassign/": ("nnffnyff", "nnnnfyff", "nnnnnnnn"),
     "POST journal-batches/": ("fffffyff", "fffffyff", "fffffyff"),
     "POST price-drafts/": ("nffnnyff", "nnnnfyff", "nnnnnnnn"),
     "POST price-drafts/pk/publish/": ("nnnnnyff", "nnnnnyff", "nnnnnnnn"),
