@@ -106,9 +106,10 @@ WITH lacking AS MATERIALIZED (
 {_PRICED},
 made AS ({_CHARGE} {accrued.on_conflict} RETURNING unit_seconds),
 unpriced AS MATERIALIZED (
-  SELECT r.window_id, r.window_start, r.organization_id, r.project_id, r.size, r.price_group,
-         r.correction_id, r.price_book_id, sum(r.unit_seconds)::bigint AS unit_seconds
-    FROM rated r WHERE r.price_id IS NULL
+  SELECT l.window_id, l.window_start, l.organization_id, l.project_id, l.size, l.price_group,
+         l.correction_id, f.price_book_id, sum(l.unit_seconds)::bigint AS unit_seconds
+    FROM lacking l JOIN found f USING (organization_id, window_start, cluster_id, size, price_group)
+   WHERE f.price_id IS NULL
    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
 ),
 noted AS ({_NOTE} RETURNING 1),
@@ -174,24 +175,18 @@ found AS MATERIALIZED (
     FROM keys k
     LEFT JOIN terms t USING (organization_id, window_start)
     LEFT JOIN priced p USING (price_book_id, window_start, cluster_id, size, price_group)
-),
-rated AS MATERIALIZED (
-  SELECT l.*, f.period_id, f.price_book_id, f.price_id, f.unit_price, f.base_unit_price,
-         f.currency
-    FROM lacking l
-    JOIN found f USING (organization_id, window_start, cluster_id, size, price_group)
 )"""  # noqa: S608 - Put together from constants only.
 _CHARGE: Final = """
   INSERT INTO billing_charge
     (window_id, window_start, cluster_id, organization_id, project_id, owner, size, price_group,
      tier, price_id, unit_price, base_unit_price, currency, unit_seconds, correction_id,
      period_id, created_at)
-  SELECT r.window_id, r.window_start, r.cluster_id, r.organization_id, r.project_id, r.owner,
-         r.size, r.price_group, 0, r.price_id, r.unit_price, r.base_unit_price, r.currency,
-         r.unit_seconds, r.correction_id, r.period_id, %(at)s
-    FROM rated r
-   WHERE r.price_id IS NOT NULL
-   ORDER BY r.window_id, r.correction_id, r.project_id, r.owner, r.size, r.price_group"""
+  SELECT l.window_id, l.window_start, l.cluster_id, l.organization_id, l.project_id, l.owner,
+         l.size, l.price_group, 0, f.price_id, f.unit_price, f.base_unit_price, f.currency,
+         l.unit_seconds, l.correction_id, f.period_id, %(at)s
+    FROM lacking l JOIN found f USING (organization_id, window_start, cluster_id, size, price_group)
+   WHERE f.price_id IS NOT NULL
+   ORDER BY l.window_id, l.correction_id, l.project_id, l.owner, l.size, l.price_group"""
 _NOTE: Final = """
   INSERT INTO billing_accrualexception AS e
     (window_id, window_start, organization_id, project_id, size, price_group, correction_id,
