@@ -3,6 +3,7 @@
 What an actor may not see does not exist; what it sees but may not change is forbidden.
 """
 
+from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from billing.models import (
     Issuer,
     JournalBatch,
     JournalEntry,
+    OpeningBalance,
     Payment,
     Price,
     PriceBook,
@@ -29,7 +31,7 @@ from billing.models import (
     TaxTreatment,
     TierSchedule,
 )
-from billing.selectors.ledger.settlement import with_free_amount
+from billing.selectors.ledger.settlement import with_free_amount, with_open_balance
 from metering.access import waste_visible_to
 from tenants.access import (
     access_organization,
@@ -189,6 +191,20 @@ def payments_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySe
     return scope_to_organizations(rows, actor, capability).prefetch_related("allocations")
 
 
+def opening_balances_visible_to(
+    actor: Actor, capability: str = READ_INVOICE, *, on: date = date.min
+) -> QuerySet[Any]:
+    """Return the opening balances of organizations whose bills an actor reads.
+
+    Args:
+        actor: Who asks.
+        capability: Held over their organizations.
+        on: The day on which they are overdue or not.
+    """
+    rows = with_open_balance(OpeningBalance.objects.select_related("organization"), on=on)
+    return scope_to_organizations(rows, actor, capability)
+
+
 def journal_visible_to(actor: Actor) -> QuerySet[JournalEntry]:
     """Return the journal to the platform; to others none of it."""
     rows = JournalEntry.objects.prefetch_related("postings__account")
@@ -227,6 +243,7 @@ access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)
 access_payment: Final = build_access(payments_visible_to)
+access_opening_balance: Final = build_access(opening_balances_visible_to)
 access_journal_batch: Final = build_read_access(journal_batches_visible_to)
 access_accounting_month: Final = build_read_access(accounting_months_visible_to)
 access_journal_entry: Final = build_read_access(journal_visible_to)

@@ -1,13 +1,14 @@
 """The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
 from billing.admin import charges, invoices, periods, routing, taxes
-from billing.admin.ledger import journal, payments
+from billing.admin.ledger import journal, opening_balances, payments
 from billing.admin.pricing import price_drafts, prices, repricings, tiers
 
 __all__ = [
     "charges",
     "invoices",
     "journal",
+    "opening_balances",
     "payments",
     "periods",
     "price_drafts",

@@ -11,6 +11,7 @@ from billing.api.charges import (
 from billing.api.invoices import InvoiceViewSet
 from billing.api.ledger.batches import JournalBatchViewSet
 from billing.api.ledger.journal import AccountingMonthViewSet, JournalEntryViewSet
+from billing.api.ledger.opening_balances import OpeningBalanceViewSet
 from billing.api.ledger.payments import PaymentViewSet
 from billing.api.ledger.reports import AgeingViewSet, StatementViewSet
 from billing.api.periods import BillingPeriodViewSet
@@ -36,6 +37,7 @@ router.register("billing-periods", BillingPeriodViewSet, basename="billing-perio
 router.register("charges", ChargeViewSet, basename="charge")
 router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
 router.register("invoices", InvoiceViewSet, basename="invoice")
+router.register("opening-balances", OpeningBalanceViewSet, basename="opening-balance")
 router.register("payments", PaymentViewSet, basename="payment")
 router.register("journal-entries", JournalEntryViewSet, basename="journal-entry")
 router.register("journal-batches", JournalBatchViewSet, basename="journal-batch")

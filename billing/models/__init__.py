@@ -18,7 +18,13 @@ from billing.models.ledger import (
     LedgerAccount,
     Posting,
 )
-from billing.models.payment import DueDate, Payment, PaymentAllocation, PaymentKind
+from billing.models.payment import (
+    DueDate,
+    OpeningBalance,
+    Payment,
+    PaymentAllocation,
+    PaymentKind,
+)
 from billing.models.period import BillingPeriod, PeriodState
 from billing.models.price import BookPrice, Price, PriceBook, PriceBookAssignment
 from billing.models.price_draft import PriceDraft, PriceDraftState
@@ -47,6 +53,7 @@ __all__ = [
     "JournalBatch",
     "JournalEntry",
     "LedgerAccount",
+    "OpeningBalance",
     "Payment",
     "PaymentAllocation",
     "PaymentKind",

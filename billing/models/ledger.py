@@ -76,6 +76,7 @@ class JournalEntry(models.Model):
         REVERSAL = "reversal"
         REFUND = "refund"
         WRITE_OFF = "write_off"
+        OPENING_BALANCE = "opening_balance"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     event = models.CharField(max_length=20, choices=Event.choices)

@@ -1,4 +1,9 @@
-"""What happens beside a final document: its due date, payments, and what they are allocated to."""
+"""What happens beside a final document: its due date, payments, and what they are allocated to.
+
+An opening balance is owed, or is credit, as a final document of the system before.
+"""
+
+from typing import Final
 
 from django.db import models
 from django.db.models import Q
@@ -6,6 +11,8 @@ from django.db.models import Q
 from billing.models.invoice import Invoice
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization
+
+REFERENCE_LENGTH_MAX: Final = 64
 
 
 class DueDate(models.Model):
@@ -33,13 +40,14 @@ class PaymentKind(models.TextChoices):
     REFUND = "refund"
     REVERSAL = "reversal"
     CREDIT_NOTE = "credit_note"
+    OPENING_BALANCE = "opening_balance"
 
 
 class Payment(models.Model):
     """Money received, above zero, or paid back, below; each bank reference once.
 
     What is not allocated to documents is the credit of its organization. A credit note that
-    corrects no invoice is money to allocate as well.
+    corrects no invoice is money to allocate as well, and so is an opening balance below zero.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -81,7 +89,12 @@ class Payment(models.Model):
                 fields=["origin"], condition=Q(kind="reversal"), name="payment_reversed_once"
             ),
             models.CheckConstraint(
-                condition=Q(kind="receipt", amount__gt=0, origin=None, document=None)
+                condition=Q(
+                    kind__in=["receipt", "opening_balance"],
+                    amount__gt=0,
+                    origin=None,
+                    document=None,
+                )
                 | Q(kind="credit_note", amount__gt=0, origin=None, document__isnull=False)
                 | Q(
                     kind__in=["refund", "reversal"],
@@ -98,12 +111,60 @@ class Payment(models.Model):
         return self.bank_reference
 
 
+class OpeningBalance(models.Model):
+    """What an organization owed in the system before this one, above zero; below, its credit."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, related_name="opening_balances"
+    )
+    reference = models.CharField(max_length=REFERENCE_LENGTH_MAX)
+    """Its number there; unique in the organization."""
+    amount = models.DecimalField(max_digits=20, decimal_places=4)
+    currency = models.CharField(max_length=3)
+    dated_on = models.DateField()
+    """As of when it is taken over."""
+    due_on = models.DateField(null=True, blank=True)
+    """None for credit."""
+    credit = models.OneToOneField(
+        Payment, on_delete=models.PROTECT, related_name="opening_balance", null=True, blank=True
+    )
+    """What credit is allocated as."""
+    recorded_by = models.CharField(max_length=200)
+    recorded_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-dated_on", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organization", "reference"], name="opening_balance_reference_unique"
+            ),
+            models.CheckConstraint(
+                condition=Q(amount__gt=0, due_on__isnull=False, credit=None)
+                | Q(amount__lt=0, due_on=None, credit__isnull=False),
+                name="opening_balance_is_owed_or_credit",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return its number in the system before."""
+        return self.reference
+
+
 class PaymentAllocation(models.Model):
-    """An amount of a payment that settles a document; a negative one takes an earlier one back."""
+    """An amount of a payment that settles a document or an opening balance.
+
+    A negative one takes an earlier one back.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     payment = models.ForeignKey(Payment, on_delete=models.PROTECT, related_name="allocations")
-    document = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="allocations")
+    document = models.ForeignKey(
+        Invoice, on_delete=models.PROTECT, related_name="allocations", null=True, blank=True
+    )
+    opening_balance = models.ForeignKey(
+        OpeningBalance, on_delete=models.PROTECT, related_name="allocations", null=True, blank=True
+    )
     amount = models.DecimalField(max_digits=20, decimal_places=4)
     releases = models.OneToOneField(
         "self", on_delete=models.PROTECT, related_name="release", null=True, blank=True
@@ -117,6 +178,11 @@ class PaymentAllocation(models.Model):
             models.CheckConstraint(
                 condition=Q(amount__gt=0, releases=None) | Q(amount__lt=0, releases__isnull=False),
                 name="allocation_release_has_its_sign",
+            ),
+            models.CheckConstraint(
+                condition=Q(document__isnull=False, opening_balance=None)
+                | Q(document=None, opening_balance__isnull=False),
+                name="allocation_settles_one_item",
             ),
         ]
 

@@ -117,6 +117,7 @@ UNFOLD: dict[str, Any] = {
                 _table("Invoices", "receipt_long", "billing_invoice"),
                 _table("Billing periods", "calendar_month", "billing_billingperiod"),
                 _table("Payments", "account_balance", "billing_payment"),
+                _table("Opening balances", "start", "billing_openingbalance"),
                 _table("Journal", "book", "billing_journalentry"),
                 _table("Charges", "payments", "billing_charge"),
                 _table("Unpriced usage", "money_off", "billing_accrualexception"),

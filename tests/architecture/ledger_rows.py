@@ -5,7 +5,14 @@ from hashlib import sha256
 
 from django.db import transaction
 
-from billing.models import AccountingMonth, JournalBatch, JournalEntry, Payment, Posting
+from billing.models import (
+    AccountingMonth,
+    JournalBatch,
+    JournalEntry,
+    OpeningBalance,
+    Payment,
+    Posting,
+)
 from tests.support.billing.ledger import Ledger
 from tests.support.builders import AT
 
@@ -27,6 +34,16 @@ def make_ledger_rows(ledger: Ledger, number: int) -> None:
     for account, amount in (("bank", 1), ("customer_credit", -1)):
         Posting.objects.create(entry=entry, account_id=account, amount=Decimal(amount))
     AccountingMonth.objects.create(label=f"{2000 - number}-01", closed_at=AT, closed_by="dora")
+    OpeningBalance.objects.create(
+        organization=ledger.organization,
+        reference=f"row {number}",
+        amount=Decimal(1),
+        currency="EUR",
+        dated_on=AT.date(),
+        due_on=AT.date(),
+        recorded_by="dora",
+        recorded_at=AT,
+    )
     Payment.objects.create(
         bank_account="row",
         bank_reference=f"row {number}",

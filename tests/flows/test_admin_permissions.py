@@ -26,6 +26,7 @@ PAGES = {
     "billing.invoice": "yyy ---",
     "billing.invoiceseries": "yyy ---",
     "billing.journalentry": "yyy ---",
+    "billing.openingbalance": "yyy y--",
     "billing.payment": "yyy ---",
     "billing.price": "yyy y--",
     "billing.pricebook": "yyy y--",

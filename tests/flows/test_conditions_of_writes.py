@@ -41,6 +41,7 @@ BY_IF_MATCH = {
 }
 BY_KEY = {
     "POST journal-batches/",
+    "POST opening-balances/",
     "POST payments/",
     "POST payments/import/",
     "POST payments/pk/allocate/",
@@ -149,6 +150,7 @@ def clients(estate: Estate) -> dict[str, APIClient]:
         "project-routes",
         "recipients",
         "journal-batches",
+        "opening-balances",
         "payments",
         "price-book-assignments",
         "price-books",

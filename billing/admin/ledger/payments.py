@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.contrib import admin
@@ -18,7 +17,11 @@ from billing.adapters.bank_files import BYTES_MAX, READERS
 from billing.admin.ledger.open_items import ageing_page, statement_page
 from billing.domain.documents.document_text import money_text
 from billing.models import Payment
-from billing.selectors.ledger.settlement import find_documents, with_free_amount
+from billing.selectors.ledger.settlement import (
+    find_documents,
+    find_opening_balances,
+    with_free_amount,
+)
 from billing.services.ledger.payments import PaymentReport, import_payments
 from billing.services.ledger.settling import (
     allocate_payment,
@@ -36,6 +39,7 @@ KIND_COLORS = {
     "refund": "info",
     "reversal": "danger",
     "credit_note": "primary",
+    "opening_balance": "primary",
 }
 
 
@@ -56,7 +60,7 @@ class PaymentAdmin(LedgerAdmin):
     write_capability = WRITE_PAYMENT
     hint = (
         "Import a bank's file; payments that name their invoice settle it. To settle another, "
-        "choose the payment and Allocate with the invoice's number as reason."
+        "choose the payment and Allocate with the number of invoice or opening balance as reason."
     )
     action_form = NoteActionForm
     actions = ("allocate_payments", "release_payments", "unassign_payments", "reverse_payments")
@@ -139,13 +143,13 @@ class PaymentAdmin(LedgerAdmin):
 
     @admin.action(description="Allocate", permissions=["write"])
     def allocate_payments(self, request: HttpRequest, rows: QuerySet[Payment]) -> None:
-        """Settle the invoice whose number was typed with the chosen payments."""
-        reference = note_of(request).strip().upper()
+        """Settle the invoice or opening balance whose number was typed."""
+        reference = note_of(request).strip()
         self.for_each(
             request,
             rows,
             lambda row, actor, at: allocate_payment(
-                payment_id=row.pk, document_id=_document_id(reference), actor=actor, at=at
+                payment_id=row.pk, **_open_item(reference, payment=row), actor=actor, at=at
             ),
             done="is allocated",
         )
@@ -189,8 +193,18 @@ class PaymentAdmin(LedgerAdmin):
         self.for_each(request, rows, reverse, done="is reversed")
 
 
-def _document_id(reference: str) -> UUID:
-    document = find_documents([reference]).get(reference)
-    if document is None:
-        raise NotFoundError(f'There is no final invoice "{reference}".', field="document")
-    return document.pk
+def _open_item(reference: str, *, payment: Payment) -> dict[str, Any]:
+    """Return the key of what the number names: an invoice, or else an opening balance.
+
+    Raises:
+        NotFoundError: It names neither, or opening balances of several organizations.
+    """
+    document = find_documents([reference.upper()]).get(reference.upper())
+    if document is not None:
+        return {"document_id": document.pk}
+    balances = find_opening_balances(reference, organization_id=payment.organization_id)
+    if len(balances) != 1:
+        raise NotFoundError(
+            f'There is no final invoice or one opening balance "{reference}".', field="document"
+        )
+    return {"opening_balance_id": balances[0].pk}

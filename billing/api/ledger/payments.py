@@ -15,6 +15,7 @@ from billing.access import (
     READ_INVOICE,
     WRITE_PAYMENT,
     access_invoice,
+    access_opening_balance,
     access_payer,
     access_payment,
     payments_visible_to,
@@ -39,15 +40,26 @@ from tenants.api.views import ReadingViewSet
 
 
 class PaymentAllocationSerializer(serializers.ModelSerializer[PaymentAllocation]):
-    """An amount that settles a document; a negative one takes the one it releases back."""
+    """An amount that settles an open item; a negative one takes the one it releases back."""
 
-    document = serializers.UUIDField(source="document_id", read_only=True)
+    document = serializers.UUIDField(source="document_id", read_only=True, allow_null=True)
+    opening_balance = serializers.UUIDField(
+        source="opening_balance_id", read_only=True, allow_null=True
+    )
     releases = serializers.UUIDField(source="releases_id", read_only=True, allow_null=True)
     amount = MoneyField(currency_source="payment.currency")
 
     class Meta:
         model = PaymentAllocation
-        fields = ("id", "document", "amount", "releases", "allocated_by", "allocated_at")
+        fields = (
+            "id",
+            "document",
+            "opening_balance",
+            "amount",
+            "releases",
+            "allocated_by",
+            "allocated_at",
+        )
         read_only_fields = fields
 
 
@@ -127,10 +139,19 @@ class PaymentReportSerializer(serializers.Serializer[dict[str, object]]):
 
 
 class AllocationInputSerializer(StrictSerializer):
-    """Which invoice is settled, and with how much; without an amount as far as both reach."""
+    """Which open item is settled, and with how much; without an amount as far as both reach."""
 
-    document = serializers.UUIDField()
+    document = serializers.UUIDField(required=False, help_text="A final invoice or debit note.")
+    opening_balance = serializers.UUIDField(required=False, help_text="Instead of a document.")
     amount = _amount_input(required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Expect one open item."""
+        if ("document" in attrs) == ("opening_balance" in attrs):
+            raise serializers.ValidationError(
+                {"document": "Name a document or an opening balance, and one of them only."}
+            )
+        return attrs
 
 
 class ReleaseInputSerializer(StrictSerializer):
@@ -228,13 +249,17 @@ class PaymentViewSet(ReadingViewSet):
     @action(detail=True, methods=["post"])
     @idempotent()
     def allocate(self, request: Request, pk: UUID) -> Response:
-        """Settle an invoice with a payment."""
+        """Settle an invoice or an opening balance with a payment."""
         payment = access_payment(self.actor, pk, WRITE_PAYMENT)
         fields = self.read(AllocationInputSerializer, request)
-        document = access_invoice(self.actor, fields["document"], WRITE_PAYMENT)
+        if "document" in fields:
+            item = {"document_id": access_invoice(self.actor, fields["document"], WRITE_PAYMENT).pk}
+        else:
+            balance = access_opening_balance(self.actor, fields["opening_balance"], WRITE_PAYMENT)
+            item = {"opening_balance_id": balance.pk}
         done = allocate_payment(
             payment_id=payment.pk,
-            document_id=document.pk,
+            **item,
             amount=fields.get("amount"),
             actor=self.actor,
             at=self.at,

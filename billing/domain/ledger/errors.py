@@ -52,6 +52,23 @@ class PaymentSettledError(ConflictError):
     remedy = "Release the allocations of the payment first."
 
 
+class OpeningBalanceInvalidError(InvalidInputError):
+    """Reference, amount or a date of an opening balance cannot be kept."""
+
+    code = "opening_balance_invalid"
+    remedy = (
+        "Send the number in the system before, an amount in whole minor units, above zero with "
+        "due_on or below zero without, and a day that is not in the future."
+    )
+
+
+class OpeningBalanceExistsError(ConflictError):
+    """The organization has an opening balance with this reference."""
+
+    code = "opening_balance_exists"
+    remedy = "Look for it by its reference; each is recorded once."
+
+
 class BankFileInvalidError(InvalidInputError):
     """The file is no camt.053 or CSV, too large, or not UTF-8."""
 

@@ -16,8 +16,14 @@ WITH items AS (
          {NET} + {TAX} AS amount
     FROM billing_invoice i WHERE i.state = 'final'
    UNION ALL
-  SELECT x.account, d.organization_id, d.currency, x.sign * a.amount
-    FROM billing_paymentallocation a JOIN billing_invoice d ON d.id = a.document_id
+  SELECT 'receivables', b.organization_id, b.currency, b.amount
+    FROM billing_openingbalance b WHERE b.amount > 0
+   UNION ALL
+  SELECT x.account, coalesce(d.organization_id, b.organization_id),
+         coalesce(d.currency, b.currency), x.sign * a.amount
+    FROM billing_paymentallocation a
+    LEFT JOIN billing_invoice d ON d.id = a.document_id
+    LEFT JOIN billing_openingbalance b ON b.id = a.opening_balance_id
    CROSS JOIN (VALUES ('customer_credit', 1), ('receivables', -1)) AS x(account, sign)
    UNION ALL
   SELECT CASE WHEN p.organization_id IS NULL THEN 'clearing' ELSE 'customer_credit' END,

@@ -126,7 +126,13 @@ WITH open_items AS (
              WHERE a.document_id = i.id
                AND (a.allocated_at AT TIME ZONE 'UTC')::date <= %(on)s) AS amount
     FROM billing_invoice i JOIN billing_duedate d ON d.document_id = i.id
-   WHERE i.state = 'final' AND {_ISSUED_ON} <= %(on)s),
+   WHERE i.state = 'final' AND {_ISSUED_ON} <= %(on)s
+   UNION ALL
+  SELECT b.organization_id, b.currency, %(on)s::date - b.due_on,
+         b.amount - (SELECT coalesce(sum(a.amount), 0) FROM billing_paymentallocation a
+                      WHERE a.opening_balance_id = b.id
+                        AND (a.allocated_at AT TIME ZONE 'UTC')::date <= %(on)s)
+    FROM billing_openingbalance b WHERE b.amount > 0 AND b.dated_on <= %(on)s),
 credits AS (
   SELECT e.organization_id, e.currency, NULL::int AS days, p.amount
     FROM billing_posting p JOIN billing_journalentry e ON e.id = p.entry_id

@@ -24,7 +24,7 @@ from django.db.models.functions import Coalesce
 
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
 from billing.domain.ledger.status import PaymentStatus
-from billing.models import Invoice, Payment, PaymentAllocation
+from billing.models import Invoice, OpeningBalance, Payment, PaymentAllocation
 
 NET: Final = "i.total"
 TAX: Final = "i.tax_total"
@@ -70,6 +70,39 @@ def with_settlement(rows: QuerySet[Invoice], *, on: date) -> QuerySet[Any]:
     )
 
 
+def with_open_balance(rows: QuerySet[OpeningBalance], *, on: date) -> QuerySet[Any]:
+    """Return opening balances with `open_amount` and `payment_status`; of credit, see its payment.
+
+    Args:
+        rows: Any of them.
+        on: The day on which they are overdue or not.
+    """
+    amounts = rows.annotate(
+        allocated=_sum(PaymentAllocation.objects.all(), "opening_balance", F("amount"))
+    ).annotate(
+        open_amount=Case(When(amount__gt=0, then=F("amount") - F("allocated")), default=_ZERO)
+    )
+    return amounts.annotate(
+        payment_status=Case(
+            When(amount__lt=0, then=Value(PaymentStatus.CREDITED.value)),
+            When(open_amount__lte=0, then=Value(PaymentStatus.PAID.value)),
+            When(due_on__lt=on, then=Value(PaymentStatus.OVERDUE.value)),
+            When(allocated__gt=0, then=Value(PaymentStatus.PART_PAID.value)),
+            default=Value(PaymentStatus.OPEN.value),
+            output_field=CharField(),
+        )
+    )
+
+
+def open_amount_of(item: Invoice | OpeningBalance) -> Decimal:
+    """Return what is open of a document or an opening balance; lock its organization before."""
+    if isinstance(item, Invoice):
+        return open_amounts([item.pk])[item.pk]
+    row = with_open_balance(OpeningBalance.objects.filter(pk=item.pk), on=date.min).get()
+    open_amount: Decimal = row.open_amount
+    return open_amount
+
+
 def open_amounts(document_ids: Collection[UUID]) -> dict[UUID, Decimal]:
     """Return what is open of documents; lock their organizations before."""
     rows = with_settlement(Invoice.objects.filter(pk__in=document_ids), on=date.min)
@@ -98,6 +131,19 @@ def find_documents(references: Collection[str]) -> dict[str, Invoice]:
         for row in rows.defer("document", "content")
         if row.reference in references
     }
+
+
+def find_opening_balances(reference: str, *, organization_id: UUID | None) -> list[OpeningBalance]:
+    """Return what is owed under a number of the system before, at most two.
+
+    Args:
+        reference: The number.
+        organization_id: Whose; None for anybody's.
+    """
+    rows = OpeningBalance.objects.filter(reference=reference, amount__gt=0)
+    if organization_id is not None:
+        rows = rows.filter(organization=organization_id)
+    return list(rows[:2])
 
 
 def _sum(rows: QuerySet[Any], link: str, amount: Expression | F) -> Coalesce:

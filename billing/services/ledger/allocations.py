@@ -1,4 +1,4 @@
-"""Allocating payments to documents, and taking allocations back; each is posted at once."""
+"""Allocating payments to open items, and taking allocations back; each is posted at once."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -38,6 +38,7 @@ def release_allocations(
         PaymentAllocation(
             payment_id=row.payment_id,
             document_id=row.document_id,
+            opening_balance_id=row.opening_balance_id,
             amount=-row.amount,
             releases=row,
         )
@@ -75,13 +76,15 @@ def _part(row: PaymentAllocation, amount: Decimal) -> PaymentAllocation:
 
 
 _ALLOCATIONS: Final = """
-SELECT 'allocation' AS event, 'allocation:' || a.id AS source_key, d.organization_id, d.currency,
+SELECT 'allocation' AS event, 'allocation:' || a.id AS source_key,
+       coalesce(d.organization_id, o.organization_id) AS organization_id, p.currency,
        (a.allocated_at AT TIME ZONE 'UTC')::date AS document_on,
        (CASE WHEN a.amount < 0 THEN 'Released: ' ELSE '' END) || p.bank_reference || ' for '
-         || (d.document ->> 'reference') AS reason, x.account, x.amount
+         || coalesce(d.document ->> 'reference', o.reference) AS reason, x.account, x.amount
   FROM billing_paymentallocation a
   JOIN billing_payment p ON p.id = a.payment_id
-  JOIN billing_invoice d ON d.id = a.document_id
+  LEFT JOIN billing_invoice d ON d.id = a.document_id
+  LEFT JOIN billing_openingbalance o ON o.id = a.opening_balance_id
  CROSS JOIN LATERAL (VALUES ('customer_credit', a.amount), ('receivables', -a.amount))
    AS x(account, amount)
  WHERE a.id = ANY(%(ids)s)

@@ -1,4 +1,4 @@
-"""Settling: payments assigned, allocated to documents, released, reversed and refunded.
+"""Settling: payments assigned, allocated to open items, released, reversed and refunded.
 
 Whatever changes what an organization has left to pay locks the organization first, as a
 finalization does.
@@ -21,8 +21,8 @@ from billing.domain.ledger.errors import (
     PaymentReturnedError,
     PaymentSettledError,
 )
-from billing.models import Invoice, Payment, PaymentAllocation, PaymentKind
-from billing.selectors.ledger.settlement import open_amounts, with_free_amount
+from billing.models import Invoice, OpeningBalance, Payment, PaymentAllocation, PaymentKind
+from billing.selectors.ledger.settlement import open_amount_of, with_free_amount
 from billing.selectors.locks import lock_organizations, lock_payment, share_accounting_months
 from billing.services.ledger.allocations import (
     release_allocations,
@@ -43,16 +43,18 @@ from tenants.domain.actors import Actor
 def allocate_payment(
     *,
     payment_id: UUID,
-    document_id: UUID,
+    document_id: UUID | None = None,
+    opening_balance_id: UUID | None = None,
     amount: Decimal | None = None,
     actor: Actor,
     at: datetime,
 ) -> Payment:
-    """Settle a document with a payment's money; one without an organization gets the document's.
+    """Settle an open item with a payment's money; one without an organization gets the item's.
 
     Args:
-        payment_id: A receipt or the credit of a credit note.
+        payment_id: A receipt, the credit of a credit note, or opening credit.
         document_id: A final invoice.
+        opening_balance_id: Instead of an invoice, an opening balance above zero.
         amount: How much; None for as much as is free and open.
         actor: The account that allocates.
         at: When.
@@ -62,21 +64,24 @@ def allocate_payment(
         AllocationTooLargeError: More than is left.
         PaymentInvalidError: The amount is not above zero, or finer than the currency.
     """
-    document = Invoice.objects.select_related("period").get(pk=document_id)
+    item = _open_item(document_id, opening_balance_id)
     with transaction.atomic():
-        lock_organizations([document.organization_id])
+        lock_organizations([item.organization_id])
         payment = lock_payment(payment_id)
         share_accounting_months()
-        _require_fit(payment, document)
-        _require_left(payment, document, amount)
+        _require_fit(payment, item)
+        _require_left(payment, item, amount)
         if payment.organization_id is None:
-            _assign(payment, document.organization_id, actor=actor, at=at)
-        left = min(_free(payment), open_amounts([document.pk])[document.pk])
+            _assign(payment, item.organization_id, actor=actor, at=at)
+        left = min(_free(payment), open_amount_of(item))
         row = PaymentAllocation(
-            payment=payment, document=document, amount=left if amount is None else amount
+            payment=payment,
+            document_id=document_id,
+            opening_balance_id=opening_balance_id,
+            amount=left if amount is None else amount,
         )
         write_allocations([row], actor=actor, at=at)
-        facts = {"document": document.reference, "amount": str(row.amount)}
+        facts = {"document": item.reference, "amount": str(row.amount)}
         audit_payment(payment, action="allocate", facts=facts, actor=actor, at=at)
     return payment
 
@@ -206,21 +211,34 @@ def refund_payment(  # noqa: PLR0913 - What the bank says, and why; keyword only
     return made
 
 
-def _require_fit(payment: Payment, document: Invoice) -> None:
+def _open_item(
+    document_id: UUID | None, opening_balance_id: UUID | None
+) -> Invoice | OpeningBalance:
+    if document_id is not None:
+        return Invoice.objects.select_related("period").get(pk=document_id)
+    if opening_balance_id is None:
+        raise ValueError("a document or an opening balance is named")
+    return OpeningBalance.objects.get(pk=opening_balance_id)
+
+
+def _require_fit(payment: Payment, item: Invoice | OpeningBalance) -> None:
+    if isinstance(item, Invoice):
+        is_owed = item.state == "final" and item.kind in OWED_KINDS
+    else:
+        is_owed = item.amount > 0
     is_fitting = (
         payment.origin_id is None
-        and document.state == "final"
-        and document.kind in OWED_KINDS
-        and payment.currency == document.currency
-        and payment.organization_id in {None, document.organization_id}
+        and is_owed
+        and payment.currency == item.currency
+        and payment.organization_id in {None, item.organization_id}
         and not payment.returns.filter(kind=PaymentKind.REVERSAL).exists()
     )
     if not is_fitting:
         raise PaymentNotAllocatableError("Payment and document do not fit.", field="document")
 
 
-def _require_left(payment: Payment, document: Invoice, amount: Decimal | None) -> None:
-    free, open_amount = _free(payment), open_amounts([document.pk])[document.pk]
+def _require_left(payment: Payment, item: Invoice | OpeningBalance, amount: Decimal | None) -> None:
+    free, open_amount = _free(payment), open_amount_of(item)
     facts = {"free": str(free), "open": str(open_amount)}
     if min(free, open_amount) <= 0:
         raise PaymentNotAllocatableError("Nothing is left of payment or document.", facts=facts)

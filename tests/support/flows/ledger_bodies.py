@@ -4,6 +4,8 @@ from typing import Any, Final
 
 from tests.support.billing.payments import ACCOUNT, csv_text
 
+LEDGER_LISTS: Final = ("journal-entries", "opening-balances", "payments")
+"""Lists of the ledger that are narrowed by organization."""
 LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST accounting-months/": {"label": "2026-09"},
     "POST accounting-months/accrue/": {"label": "2026-10"},
@@ -15,6 +17,14 @@ LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
         "currency": "EUR",
         "booked_on": "2026-11-01",
         "organization": "{organizations}",
+    },
+    "POST opening-balances/": {
+        "organization": "{organizations}",
+        "reference": "new",
+        "amount": "3.00",
+        "currency": "EUR",
+        "dated_on": "2026-11-01",
+        "due_on": "2026-11-01",
     },
     "POST payments/import/": {"format": "csv", "content": csv_text(("file", "1.00", ""))},
     "POST payments/pk/allocate/": {"document": "{final}", "amount": "1.00"},

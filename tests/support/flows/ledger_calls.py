@@ -7,7 +7,7 @@ from typing import Any
 from billing.adapters.journal_layouts import GenericCsvLayout
 from billing.domain.ledger.bank_rows import BankFile
 from billing.models import Payment
-from billing.services.ledger import batches, journal, payments, settling
+from billing.services.ledger import batches, journal, opening_balances, payments, settling
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.payments import bank_row
@@ -38,6 +38,19 @@ LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, s
         dora,
         lambda _, who: payments.import_payments(bank_file=BankFile([bank_row("new")]), **who),
         [("billing:payment:import", None)],
+    ),
+    "billing.ledger.opening_balances.record_opening_balance": (
+        dora,
+        lambda e, who: opening_balances.record_opening_balance(
+            organization=e.cast.acme,
+            reference="new",
+            amount=Decimal(1),
+            currency="EUR",
+            dated_on=AT.date(),
+            due_on=AT.date(),
+            **who,
+        ),
+        [("billing:opening_balance:record", "acme")],
     ),
     "billing.ledger.settling.allocate_payment": (
         dora,

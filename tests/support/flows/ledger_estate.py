@@ -18,6 +18,7 @@ from billing.services.invoicing import fill_draft
 from billing.services.ledger.batches import export_batch
 from billing.services.ledger.documents import post_document
 from billing.services.ledger.journal import accrue_unbilled
+from billing.services.ledger.opening_balances import record_opening_balance
 from billing.services.ledger.payments import record_payment
 from tenants.domain.actors import system_actor
 from tenants.models import Organization, Project
@@ -43,6 +44,16 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
         "accounting-months": closed.pk,
         "journal-entries": accrual.pk,
         "final": make_final(organization, project).pk,
+        "opening-balances": record_opening_balance(
+            organization=organization,
+            reference="OLD-1",
+            amount=Decimal(4),
+            currency="EUR",
+            dated_on=AT.date(),
+            due_on=AT.date(),
+            actor=SEED,
+            at=AT,
+        ).pk,
         "payments": record_payment(
             row=bank_row(organization.slug, "9.00"),
             organization_id=organization.pk,

@@ -12,7 +12,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from pypdf import PdfReader
 from rest_framework.test import APIClient
 
-from tests.support.flows.ledger_bodies import LEDGER_BODIES
+from tests.support.flows.ledger_bodies import LEDGER_BODIES, LEDGER_LISTS
 
 PREFIX: Final = "api/v1/"
 RANGE: Final = "window_start_from=2026-10-01T00:00:00Z&window_start_before=2026-12-01T00:00:00Z"
@@ -44,8 +44,7 @@ FILTERS: Final = {
             "price-book-assignments",
             "billing-periods",
             "repricings",
-            "journal-entries",
-            "payments",
+            *LEDGER_LISTS,
             "charges",
             "accrual-exceptions",
             "usage-corrections",
