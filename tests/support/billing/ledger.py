@@ -234,14 +234,17 @@ VALUES (%(window)s, %(start)s, %(cluster)s, %(organization)s, %(project)s, %(own
 """
 
 
-def month_of_use(uses: Iterable[tuple[str, int]], slug: str = "acme") -> Ledger:
+def month_of_use(
+    uses: Iterable[tuple[str, int]], slug: str = "acme", **organization: object
+) -> Ledger:
     """Return an organization with a sealed, accrued October on a cluster of its own.
 
     Args:
         uses: Project slug and unit-seconds, all in the first hour; projects are made as needed.
         slug: Of the organization.
+        organization: Other fields of it.
     """
-    ledger = make_ledger(slug, cluster_slug=f"of-{slug}", bound_hours=BOUND_HOURS)
+    ledger = make_ledger(slug, cluster_slug=f"of-{slug}", bound_hours=BOUND_HOURS, **organization)
     projects = {"llm": ledger.llm, "vision": ledger.vision}
     wanted = list(uses)
     for name, _ in wanted:
