@@ -97,8 +97,10 @@ def _ledger() -> None:
     """Make one organization with a price and a month of sealed usage."""
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
 
-    from billing.services.pricing.prices import (  # noqa: PLC0415
+    from billing.services.pricing.assignments import (  # noqa: PLC0415
         assign_price_book,
+    )
+    from billing.services.pricing.prices import (  # noqa: PLC0415
         create_price_book,
         set_price,
     )

@@ -39,8 +39,10 @@ UPDATE metering_meteringwindow SET state = 'sealed', sealed_at = start_at + inte
 
 def make_stage(organizations: int, *, bound_hours: int) -> dict[str, Any]:
     """Make organizations on one cluster, each with a project and a namespace bound for hours."""
-    from billing.services.pricing.prices import (  # noqa: PLC0415 - Django is set up by now.
+    from billing.services.pricing.assignments import (  # noqa: PLC0415
         assign_price_book,
+    )
+    from billing.services.pricing.prices import (  # noqa: PLC0415 - Django is set up by now.
         create_price_book,
         set_price,
     )

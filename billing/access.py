@@ -14,11 +14,14 @@ from billing.models import (
     AccrualException,
     BillingPeriod,
     Charge,
+    CustomerClass,
+    CustomerClassMembership,
     Invoice,
     Issuer,
     JournalBatch,
     JournalEntry,
     OpeningBalance,
+    OrganizationBook,
     Payment,
     Price,
     PriceBook,
@@ -65,12 +68,9 @@ def price_books_visible_to(actor: Actor) -> QuerySet[PriceBook]:
     """Return every book to the platform; to others those they are billed by, and the bases."""
     if is_platform_wide(actor, READ_PRICE):
         return PriceBook.objects.all()
-    assigned = (
-        assignments_visible_to(actor)
-        .filter(superseded_at__isnull=True)
-        .order_by()
-        .values("price_book")
-    )
+    assigned = OrganizationBook.objects.filter(
+        organization__in=_priced_organizations(actor).values("pk")
+    ).values("price_book")
     bases = PriceBook.objects.filter(pk__in=assigned).order_by().values("base_book")
     return PriceBook.objects.filter(Q(pk__in=assigned) | Q(pk__in=bases))
 
@@ -85,17 +85,30 @@ def prices_visible_to(actor: Actor) -> QuerySet[Price]:
 
 def assignments_visible_to(actor: Actor) -> QuerySet[PriceBookAssignment]:
     """Return the price book assignments of the organizations whose prices an actor may read."""
-    rows = PriceBookAssignment.objects.select_related("organization", "price_book")
+    rows = PriceBookAssignment.objects.select_related(
+        "organization", "customer_class", "price_book"
+    )
     if is_platform_wide(actor, READ_PRICE):
         return rows
-    return rows.filter(
-        Q(organization__in=organizations_visible_to(actor, READ_PRICE).order_by().values("pk"))
-        | Q(
-            organization__in=projects_visible_to(actor, READ_PRICE)
-            .order_by()
-            .values("organization")
-        )
-    )
+    payers = _priced_organizations(actor).values("pk")
+    billing = OrganizationBook.objects.filter(organization__in=payers).values("pk")
+    return rows.filter(Q(organization__in=payers) | Q(pk__in=billing))
+
+
+def customer_classes_visible_to(actor: Actor) -> QuerySet[CustomerClass]:
+    """Return all customer classes to the platform; to others those that they are in or were."""
+    if is_platform_wide(actor, READ_PRICE):
+        return CustomerClass.objects.all()
+    known = class_memberships_visible_to(actor).order_by().values("customer_class")
+    return CustomerClass.objects.filter(pk__in=known)
+
+
+def class_memberships_visible_to(actor: Actor) -> QuerySet[CustomerClassMembership]:
+    """Return the memberships of the organizations whose prices an actor may read."""
+    rows = CustomerClassMembership.objects.select_related("organization", "customer_class")
+    if is_platform_wide(actor, READ_PRICE):
+        return rows
+    return rows.filter(organization__in=_priced_organizations(actor).values("pk"))
 
 
 def access_priced_organization(actor: Actor, organization_id: UUID) -> Organization:
@@ -104,12 +117,16 @@ def access_priced_organization(actor: Actor, organization_id: UUID) -> Organizat
     Raises:
         NotFoundError: It does not exist for this actor.
     """
+    return access_seen(_priced_organizations(actor), organization_id)
+
+
+def _priced_organizations(actor: Actor) -> QuerySet[Organization]:
+    """Return the organizations of which, or of a project of which, an actor may read the prices."""
     projects = projects_visible_to(actor, READ_PRICE).order_by()
-    readable = Organization.objects.filter(
+    return Organization.objects.filter(
         Q(pk__in=organizations_visible_to(actor, READ_PRICE).order_by().values("pk"))
         | Q(pk__in=projects.values("organization"))
-    )
-    return access_seen(readable, organization_id)
+    ).order_by()
 
 
 def periods_visible_to(actor: Actor, capability: str = READ_PERIOD) -> QuerySet[BillingPeriod]:
@@ -229,6 +246,8 @@ def savings_visible_to(actor: Actor) -> QuerySet[Any]:
 
 access_price_book: Final = build_read_access(price_books_visible_to)
 access_price: Final = build_read_access(prices_visible_to)
+access_customer_class: Final = build_read_access(customer_classes_visible_to)
+access_class_membership: Final = build_read_access(class_memberships_visible_to)
 access_assignment: Final = build_read_access(assignments_visible_to)
 access_period: Final = build_access(periods_visible_to)
 access_draft: Final = build_read_access(drafts_visible_to)
@@ -295,6 +314,18 @@ def access_assignment_to_write(actor: Actor, assignment_id: UUID) -> PriceBookAs
     assignment = access_assignment(actor, assignment_id)
     require_capability(actor, WRITE_PRICE)
     return assignment
+
+
+def access_class_membership_to_write(actor: Actor, membership_id: UUID) -> CustomerClassMembership:
+    """Return a membership of a customer class that an actor may replace or withdraw.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it but does not set prices.
+    """
+    membership = access_class_membership(actor, membership_id)
+    require_capability(actor, WRITE_PRICE)
+    return membership
 
 
 def access_tax_rate_to_write(actor: Actor, rate_id: UUID) -> TaxRate:

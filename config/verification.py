@@ -8,10 +8,10 @@ from typing import Final
 
 from celery import shared_task
 
+from billing.selectors.assignment_verification import check_assignments
 from billing.selectors.ledger.reconciliation import check_journal
 from billing.selectors.terms_verification import check_terms
 from billing.selectors.verification import (
-    check_assignments,
     check_charges,
     check_finalizations,
     check_invoices,

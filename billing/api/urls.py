@@ -15,6 +15,10 @@ from billing.api.ledger.opening_balances import OpeningBalanceViewSet
 from billing.api.ledger.payments import PaymentViewSet
 from billing.api.ledger.reports import AgeingViewSet, StatementViewSet
 from billing.api.periods import BillingPeriodViewSet
+from billing.api.pricing.customer_classes import (
+    ClassMembershipViewSet,
+    CustomerClassViewSet,
+)
 from billing.api.pricing.price_books import (
     PriceBookAssignmentViewSet,
     PriceBookViewSet,
@@ -32,6 +36,10 @@ router.register("price-books", PriceBookViewSet, basename="price-book")
 router.register("prices", PriceViewSet, basename="price")
 router.register(
     "price-book-assignments", PriceBookAssignmentViewSet, basename="price-book-assignment"
+)
+router.register("customer-classes", CustomerClassViewSet, basename="customer-class")
+router.register(
+    "customer-class-memberships", ClassMembershipViewSet, basename="customer-class-membership"
 )
 router.register("billing-periods", BillingPeriodViewSet, basename="billing-period")
 router.register("charges", ChargeViewSet, basename="charge")

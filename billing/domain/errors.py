@@ -187,13 +187,20 @@ class RepricingFourEyesError(ForbiddenError):
     remedy = "Ask another person with the role to approve it."
 
 
+class AssignmentOwnerError(InvalidInputError):
+    """An assignment is of one organization, of one customer class, or the default one."""
+
+    code = "price_book_assignment_owner"
+    remedy = "Name an organization or a customer class, or say that the book is the default one."
+
+
 class AssignmentOverlapError(ConflictError):
-    """The organization has a price book assigned from that hour or later."""
+    """A price book or a customer class is assigned from that hour or later."""
 
     code = "price_book_assignment_overlap"
     remedy = (
-        "Let it begin after the organization's newest assignment, or before its earliest; or name "
-        "the assignment it replaces, and the reason."
+        "Let it begin after the newest assignment, or before the earliest; or name the assignment "
+        "it replaces, and the reason."
     )
 
 

@@ -8,6 +8,7 @@ from billing.models.charge import (
     AccruedWindow,
     Charge,
 )
+from billing.models.customer_class import CustomerClass, CustomerClassMembership
 from billing.models.invoice import Invoice, InvoiceLine, InvoiceSeries
 from billing.models.ledger import (
     AccountingMonth,
@@ -26,7 +27,13 @@ from billing.models.payment import (
     PaymentKind,
 )
 from billing.models.period import BillingPeriod, PeriodState
-from billing.models.price import BookPrice, Price, PriceBook, PriceBookAssignment
+from billing.models.price import (
+    BookPrice,
+    OrganizationBook,
+    Price,
+    PriceBook,
+    PriceBookAssignment,
+)
 from billing.models.price_draft import PriceDraft, PriceDraftState
 from billing.models.repricing import Repricing, RepricingState
 from billing.models.routing import Issuer, ProjectRoute, Recipient, RunRoute
@@ -44,6 +51,8 @@ __all__ = [
     "BillingPeriod",
     "BookPrice",
     "Charge",
+    "CustomerClass",
+    "CustomerClassMembership",
     "DueDate",
     "Invoice",
     "InvoiceLine",
@@ -54,6 +63,7 @@ __all__ = [
     "JournalEntry",
     "LedgerAccount",
     "OpeningBalance",
+    "OrganizationBook",
     "Payment",
     "PaymentAllocation",
     "PaymentKind",

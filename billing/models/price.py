@@ -9,6 +9,7 @@ from django.db.models import Q, Value
 from django.db.models.functions import Coalesce
 
 from billing.domain.pricing.price_book import ANY_GROUP, key_id
+from billing.models.customer_class import CustomerClass, CustomerClassMembership
 from metering.domain.catalogue.units import GPUSize
 from tenants.domain.identifiers import new_id
 from tenants.models import Cluster, Organization
@@ -16,6 +17,8 @@ from tenants.models.organization import CURRENCY, SLUG
 
 ANY_CLUSTER = UUID(int=0)
 """Stands for no cluster in the constraint, where NULL would equal nothing."""
+WHOLE_SITE = UUID(int=0)
+"""Stands for all organizations in the constraint, as above."""
 SIZE_CHOICES = [(size.value, size.value.capitalize()) for size in GPUSize]
 
 
@@ -60,16 +63,31 @@ class PriceBook(models.Model):
 
 
 class PriceBookAssignment(models.Model):
-    """Which price book an organization is billed by, for a range of whole UTC hours.
+    """A price book of an organization, of a customer class or of all, for whole UTC hours.
 
-    It has the two time axes of prices.
+    An organization's own goes before that of its class, and that before the default book, which is
+    of neither: `OrganizationBook` has the outcome. It has the two time axes of prices.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     organization = models.ForeignKey(
-        Organization, on_delete=models.PROTECT, related_name="price_book_assignments"
+        Organization,
+        on_delete=models.PROTECT,
+        related_name="price_book_assignments",
+        null=True,
+        blank=True,
     )
-    price_book = models.ForeignKey(PriceBook, on_delete=models.PROTECT, related_name="assignments")
+    customer_class = models.ForeignKey(
+        CustomerClass,
+        on_delete=models.PROTECT,
+        related_name="price_book_assignments",
+        null=True,
+        blank=True,
+    )
+    price_book = models.ForeignKey(
+        PriceBook, on_delete=models.PROTECT, related_name="assignments", null=True, blank=True
+    )
+    """None for no book of its own: then the next one applies."""
     valid = DateTimeRangeField()
     generation = models.BigIntegerField(default=0, db_default=0, editable=False)
     """Counts changes of this row; the database adds one for each."""
@@ -85,17 +103,30 @@ class PriceBookAssignment(models.Model):
             ExclusionConstraint(
                 name="price_book_assignments_do_not_overlap",
                 expressions=[
-                    ("organization", RangeOperators.EQUAL),
+                    (
+                        Coalesce("organization", "customer_class", Value(WHOLE_SITE)),
+                        RangeOperators.EQUAL,
+                    ),
                     ("valid", RangeOperators.OVERLAPS),
                 ],
                 condition=Q(superseded_at__isnull=True),
-                violation_error_message="The organization has a price book at that time.",
+                violation_error_message="There is an assignment at that time.",
+            ),
+            models.CheckConstraint(
+                condition=Q(organization__isnull=True) | Q(customer_class__isnull=True),
+                name="price_book_assignment_is_of_one",
             ),
         ]
 
     def __str__(self) -> str:
-        """Return the organization, its book and from when."""
-        return f"{self.organization}: {self.price_book} from {self.valid.lower:%Y-%m-%dT%H}Z"
+        """Return whose it is, the book and from when."""
+        name = self.price_book or "no book of its own"
+        return f"{self.owner}: {name} from {self.valid.lower:%Y-%m-%dT%H}Z"
+
+    @property
+    def owner(self) -> str:
+        """Whose book it is, as people know it."""
+        return str(self.organization or self.customer_class or "all organizations")
 
 
 class Price(models.Model):
@@ -186,3 +217,32 @@ class BookPrice(models.Model):
     def __str__(self) -> str:
         """Return what costs how much."""
         return f"{self.size}/{self.price_group}: {self.unit_price.normalize():f}"
+
+
+class OrganizationBook(models.Model):
+    """Which book bills an organization, and for which hours; a view, and the only answer to it.
+
+    At each hour at most one: of its own assignment, else of its class's, else the default book.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    """The assignment; that of a class is here for each of its organizations."""
+    organization = models.ForeignKey(Organization, on_delete=models.DO_NOTHING, related_name="+")
+    price_book = models.ForeignKey(
+        PriceBook, on_delete=models.DO_NOTHING, related_name="billed_organizations"
+    )
+    membership = models.ForeignKey(
+        CustomerClassMembership, on_delete=models.DO_NOTHING, related_name="+", null=True
+    )
+    """By which a class's book applies."""
+    precedence = models.IntegerField()
+    """1 of the organization's own, 2 of its class, 3 of the default book."""
+    valid = DateTimeRangeField()
+
+    class Meta:
+        managed = False
+        db_table = "billing_organization_book"
+
+    def __str__(self) -> str:
+        """Return who is billed by what."""
+        return f"{self.organization}: {self.price_book}"

@@ -1,26 +1,30 @@
 """Row locks of billing, always in one order.
 
-The order of the whole product is period -> organization -> project -> user -> window; an
-assignment and then a price book come after the organization, the invoices of a run after that, and
-the number series after that: those of credit notes first, then by prefix. What posts to the journal
-shares the accounting months last of all. A closing takes FOR NO KEY UPDATE, which keeps no usage
-out: rows that refer to an organization only need FOR KEY SHARE of it. Accrual takes shared locks,
-so that many windows accrue in parallel. It waits for a new price, but not for a closing: it leaves
-that organization to the next batch.
+The order of the whole product is period -> organization -> project -> user -> window; the customer
+classes, assignments and then a price book come after the organization, the invoices of a run after
+that, and the number series after that: those of credit notes first, then by prefix. What posts to
+the journal shares the accounting months last of all. A closing takes FOR NO KEY UPDATE, which keeps
+no usage out: rows that refer to an organization only need FOR KEY SHARE of it. Accrual takes shared
+locks, so that many windows accrue in parallel. It waits for a new price, but not for a closing: it
+leaves that organization to the next batch.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 from billing.models import (
     AccruedWindow,
     BillingPeriod,
+    CustomerClass,
+    CustomerClassMembership,
     Invoice,
+    OrganizationBook,
     Payment,
     Price,
     PriceBook,
@@ -157,8 +161,8 @@ def share_for_accrual(extents: Mapping[UUID, tuple[datetime, datetime]]) -> Shar
         skipped = {owner for period_id, owner, _ in needed if period_id not in set(shared)}
         posting = {owner for _, owner, is_last in needed if is_last}
         ids = [key for key in extents if key in posting - skipped]
-        for statement in (_SHARE_ORGANIZATIONS, _SHARE_ASSIGNMENTS, _SHARE_PRICE_BOOKS):
-            cursor.execute(statement, [ids])
+        cursor.execute(_SHARE_ORGANIZATIONS, [ids])
+        _share_books(cursor, ids)
     return Shared(organization_ids=ids, period_ids=shared)
 
 
@@ -170,8 +174,14 @@ def lock_for_repricing(period: BillingPeriod) -> None:
     organization = period.organization_id
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_PERIODS, [period.pk, organization])
-        cursor.execute(_SHARE_ASSIGNMENTS, [[organization]])
-        cursor.execute(_SHARE_PRICE_BOOKS, [[organization]])
+        _share_books(cursor, [organization])
+
+
+def _share_books(cursor: CursorWrapper, organizations: list[UUID]) -> None:
+    """Keep which book bills organizations, and what it prices, as they are."""
+    cursor.execute(_SHARE_CLASSES)
+    cursor.execute(_SHARE_ASSIGNMENTS, [organizations])
+    cursor.execute(_SHARE_PRICE_BOOKS, [organizations])
 
 
 def share_periods_of_book(price_book_id: UUID, *, first_month: str) -> str | None:
@@ -218,13 +228,16 @@ SELECT id FROM {BillingPeriod._meta.db_table}
 _SHARE_PERIODS_OF_BOOK = f"""
 SELECT label, state FROM {BillingPeriod._meta.db_table}
  WHERE label >= %s
-   AND organization_id IN (SELECT organization_id FROM {PriceBookAssignment._meta.db_table}
-                            WHERE price_book_id = %s AND superseded_at IS NULL)
+   AND organization_id IN (SELECT organization_id FROM {OrganizationBook._meta.db_table}
+                            WHERE price_book_id = %s)
  ORDER BY id FOR SHARE
 """  # noqa: S608, SLF001 - As above.
 _SHARE_ORGANIZATIONS = f"""
 SELECT id FROM {Organization._meta.db_table}
  WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE
+"""  # noqa: S608, SLF001 - As above.
+_SHARE_CLASSES = f"""
+SELECT id FROM {CustomerClass._meta.db_table} ORDER BY id FOR SHARE
 """  # noqa: S608, SLF001 - As above.
 _SHARE_ASSIGNMENTS = f"""
 SELECT id FROM {PriceBookAssignment._meta.db_table}
@@ -233,7 +246,7 @@ SELECT id FROM {PriceBookAssignment._meta.db_table}
 _SHARE_PRICE_BOOKS = f"""
 SELECT id FROM {PriceBook._meta.db_table}
  WHERE id IN (SELECT unnest(ARRAY[b.id, b.base_book_id])
-                FROM {PriceBookAssignment._meta.db_table} a
+                FROM {OrganizationBook._meta.db_table} a
                 JOIN {PriceBook._meta.db_table} b ON b.id = a.price_book_id
                WHERE a.organization_id = ANY(%s))
  ORDER BY id FOR SHARE
@@ -250,12 +263,23 @@ def published_prices(
     return list(rows.filter(superseded_at__isnull=True).order_by("valid"))
 
 
-def published_assignments(organization: Organization) -> list[PriceBookAssignment]:
-    """Return the assignments that are not superseded, oldest first, all locked against accrual.
+Assigned = TypeVar("Assigned", PriceBookAssignment, CustomerClassMembership)
+
+
+def lock_assignments_like(row: Assigned) -> list[Assigned]:
+    """Return the published rows of whom a row is of, oldest first, all locked against accrual.
+
+    The customer classes are locked with them: as long as they are, no other assignment or
+    membership of anybody changes, and nothing is charged.
 
     Args:
-        organization: The locked row.
+        row: An assignment or membership; its organization is locked before, where it has one.
     """
-    rows = PriceBookAssignment.objects.select_for_update(of=("self",), no_key=True)
-    published = rows.filter(organization=organization, superseded_at__isnull=True).order_by("pk")
-    return sorted(published, key=lambda row: row.valid.lower)
+    classes = CustomerClass.objects.select_for_update(no_key=True).order_by("pk")
+    list(classes.values_list("pk", flat=True))
+    owner = {"organization": row.organization_id}
+    if isinstance(row, PriceBookAssignment):
+        owner["customer_class"] = row.customer_class_id
+    rows = type(row).objects.select_for_update(of=("self",), no_key=True)
+    published = rows.filter(**owner, superseded_at__isnull=True).order_by("pk")
+    return sorted(published, key=lambda known: known.valid.lower)

@@ -9,6 +9,7 @@ from django.db import connection
 
 from billing.domain.documents.document import canonical_text, digest_of
 from billing.models import Invoice, InvoiceLine
+from billing.selectors.assignment_verification import EVER_ASSIGNED, range_differences
 from billing.selectors.documents.membership import KEYED
 from tenants.domain.verification import CheckedBatch, Cursor, differences_of
 from tenants.models import AuditEntry
@@ -118,9 +119,9 @@ SELECT DISTINCT c.window_id, 'at the prices of its hour'
              split_part(c.price_group, '/', 1) || '/*/burst', '*', '*/burst')
          AND coalesce(p.cluster_id = c.cluster_id, true)) IS NOT TRUE
      OR NOT EXISTS (
-          SELECT FROM billing_pricebookassignment a
+          SELECT FROM ({EVER_ASSIGNED.format(organization="c.organization_id")}) a
             JOIN billing_book_price k ON k.price_book_id = a.price_book_id
-           WHERE a.organization_id = c.organization_id AND a.valid @> c.window_start
+           WHERE a.valid @> c.window_start
              AND (k.id, k.unit_price) = (p.id, c.unit_price)
              AND (k.is_own OR k.base_unit_price = c.base_unit_price)))
  ORDER BY 1, 2
@@ -149,33 +150,6 @@ SELECT p.id, p.unit_price::text || ' for ' || p.size || '/' || p.price_group,
      ORDER BY id LIMIT 1) e ON true
  ORDER BY p.id
 """
-_ASSIGNMENTS: Final = """
-SELECT a.id, o.slug,
-       e.facts ->> 'price_book' = b.slug AND e.organization_id = a.organization_id
-       AND CASE WHEN e.facts ->> 'valid_from'
-                     ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:00:00[+-][0-9]{2}:[0-9]{2}$'
-                THEN (e.facts ->> 'valid_from')::timestamptz = lower(a.valid) END,
-       a.superseded_at IS NOT NULL
-       OR upper(a.valid) IS NOT DISTINCT FROM lead(lower(a.valid)) OVER (
-         PARTITION BY a.organization_id, a.superseded_at IS NULL ORDER BY lower(a.valid)),
-       (a.superseded_at IS NULL) <> EXISTS (
-         SELECT FROM tenants_auditentry s
-          WHERE (s.object_kind, s.object_id) = ('price_book_assignment', a.id::text)
-            AND s.action IN ('billing:price_book:supersede', 'billing:price_book:withdraw'))
-  FROM billing_pricebookassignment a
-  JOIN billing_pricebook b ON b.id = a.price_book_id
-  JOIN tenants_organization o ON o.id = a.organization_id
-  LEFT JOIN LATERAL (
-    SELECT organization_id, facts FROM tenants_auditentry
-     WHERE (object_kind, object_id, action)
-           = ('price_book_assignment', a.id::text, 'billing:price_book:assign')
-     ORDER BY id LIMIT 1) e ON true
- ORDER BY a.id
-"""
-_IS_ASSIGNED: Final = """EXISTS (
-  SELECT FROM billing_pricebookassignment a
-   WHERE a.id = CASE WHEN e.object_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-                     THEN e.object_id::uuid END)"""
 _IS_SET: Final = """EXISTS (
   SELECT FROM billing_price p
    WHERE p.id = CASE WHEN e.object_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
@@ -288,49 +262,11 @@ def check_prices(cursor: Cursor) -> CheckedBatch:
     found = [
         sentence
         for price_id, text, is_same, is_next, is_kept in rows
-        for sentence in _range_differences(
+        for sentence in range_differences(
             f"The price {price_id} of {text}", is_same=is_same, is_next=is_next, is_kept=is_kept
         )
     ]
     return CheckedBatch(len(rows), tuple(found))
-
-
-def check_assignments(cursor: Cursor) -> CheckedBatch:
-    """Compare every assigned price book with the audit entry that assigned it, and back."""
-    batch = check_frozen_by_entries(
-        cursor,
-        actions=["billing:price_book:assign"],
-        is_kept=_IS_ASSIGNED,
-        sentence="The price book assignment {} was made by the audit trail, and is missing.",
-    )
-    if not batch.is_last:
-        return batch
-    with connection.cursor() as database:
-        database.execute(_ASSIGNMENTS)
-        rows = database.fetchall()
-    found = [
-        sentence
-        for row_id, organization, is_same, is_next, is_kept in rows
-        for sentence in _range_differences(
-            f"The price book assignment {row_id} of {organization}",
-            is_same=is_same,
-            is_next=is_next,
-            is_kept=is_kept,
-        )
-    ]
-    return CheckedBatch(len(rows), tuple(found))
-
-
-def _range_differences(
-    name: str, *, is_same: bool | None, is_next: bool, is_kept: bool
-) -> list[str]:
-    """Return what is wrong with one of a row of prices or assignments, each up to the next."""
-    sentences = (
-        (is_same, f"{name} is not what was set by the audit trail."),
-        (is_next, f"{name} does not end where the next one begins."),
-        (is_kept, f"{name} is superseded and not by the audit trail, or the other way round."),
-    )
-    return [sentence for is_right, sentence in sentences if not is_right]
 
 
 def check_numbers(_: Cursor) -> CheckedBatch:

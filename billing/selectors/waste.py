@@ -169,9 +169,8 @@ def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[BookPrice]
     return (
         BookPrice.objects.filter(
             Q(cluster__isnull=True) | Q(cluster=OuterRef("cluster")),
-            price_book__assignments__organization=OuterRef("organization_id"),
-            price_book__assignments__valid__contains=at,
-            price_book__assignments__superseded_at__isnull=True,
+            price_book__billed_organizations__organization=OuterRef("organization_id"),
+            price_book__billed_organizations__valid__contains=at,
             size=OuterRef(size),
             valid__contains=at,
             superseded_at__isnull=True,

@@ -153,9 +153,9 @@ keys AS MATERIALIZED (
 terms AS MATERIALIZED (
   SELECT h.organization_id, h.window_start, a.price_book_id, posting.period_id
     FROM (SELECT DISTINCT organization_id, window_start FROM keys) h
-    JOIN billing_pricebookassignment a
+    JOIN (SELECT * FROM billing_organization_book
+           WHERE organization_id = ANY(%(organization_ids)s)) a
       ON a.organization_id = h.organization_id AND a.valid @> h.window_start
-     AND a.superseded_at IS NULL
    CROSS JOIN LATERAL (
      SELECT p.id AS period_id FROM billing_billingperiod p
       WHERE p.organization_id = h.organization_id AND p.id = ANY(%(period_ids)s)

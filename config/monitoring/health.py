@@ -91,6 +91,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_update",
     ),
     "billing_pricebook": ("checks_base", "keeps_base", "refuses_update"),
+    "billing_customerclassmembership": ("counts_changes", "keeps_charged", *_KEPT),
     "billing_pricebookassignment": (
         "counts_changes",
         "keeps_charged",

@@ -130,6 +130,8 @@ UNFOLD: dict[str, Any] = {
                 _table("Repricings", "price_change", "billing_repricing"),
                 _table("Price books", "menu_book", "billing_pricebook"),
                 _table("Price book assignments", "assignment_ind", "billing_pricebookassignment"),
+                _table("Customer classes", "category", "billing_customerclass"),
+                _table("Class memberships", "group_work", "billing_customerclassmembership"),
                 _table("Tier schedules", "stacked_bar_chart", "billing_tierschedule"),
                 _table("Tax rates", "percent", "billing_taxrate"),
                 _table("Tax treatments", "account_balance", "billing_taxtreatment"),

@@ -13,7 +13,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from billing.models import Price, PriceBook, PriceBookAssignment
-from billing.services.pricing.prices import assign_price_book, create_price_book, set_price
+from billing.services.pricing.assignments import assign_price_book
+from billing.services.pricing.prices import create_price_book, set_price
 from metering.domain.catalogue.units import sanitise
 from simulator.cluster.demo_tenancy import ORGANIZATIONS
 from simulator.cluster.scenario import (

@@ -1,4 +1,4 @@
-"""Rows of the lists of the journal and of what happens beside final documents."""
+"""Rows of the lists of the journal, of what happens beside documents, and of customer classes."""
 
 from decimal import Decimal
 from hashlib import sha256
@@ -13,8 +13,9 @@ from billing.models import (
     Payment,
     Posting,
 )
-from tests.support.billing.ledger import Ledger
-from tests.support.builders import AT
+from billing.services.pricing.customer_classes import create_customer_class, set_customer_class
+from tests.support.billing.ledger import DORA, Ledger
+from tests.support.builders import AT, MONTH_START
 
 
 @transaction.atomic
@@ -53,6 +54,13 @@ def make_ledger_rows(ledger: Ledger, number: int) -> None:
         organization=ledger.organization,
         recorded_by="dora",
         recorded_at=AT,
+    )
+    set_customer_class(
+        organization=ledger.organization,
+        customer_class=create_customer_class(slug=f"row-{number}", name="Row", actor=DORA, at=AT),
+        valid_from=MONTH_START,
+        actor=DORA,
+        at=AT,
     )
     JournalBatch.objects.create(
         number=JournalBatch.objects.count() + 1,

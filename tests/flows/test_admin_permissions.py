@@ -30,6 +30,8 @@ PAGES = {
     "billing.payment": "yyy ---",
     "billing.price": "yyy y--",
     "billing.pricebook": "yyy y--",
+    "billing.customerclass": "yyy y--",
+    "billing.customerclassmembership": "yyy y--",
     "billing.pricebookassignment": "yyy y--",
     "billing.pricedraft": "yyy y--",
     "billing.repricing": "yyy y--",

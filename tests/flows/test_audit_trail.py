@@ -51,6 +51,7 @@ NOT_DEEDS = {
     "billing.ledger.journal.post_events",
     "billing.periods.ensure_months",
     "billing.periods.ensure_periods",
+    "billing.pricing.assignments.begin_assignment",
     "billing.pricing.price_history.publish_assignment",
     "billing.pricing.price_history.publish_price",
     "billing.pricing.price_history.supersede_assignment",

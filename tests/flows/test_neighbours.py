@@ -36,6 +36,7 @@ REFERENCES: Final = {
     "owner": "user",
     "namespace": "namespace",
     "period": "billing-periods",
+    "customer_class": "customer-classes",
     "price_book": "price-books",
     "requested_by": "user",
     "service_account": "service-accounts",
@@ -48,6 +49,7 @@ MIXED: Final[dict[str, dict[str, Any]]] = {
     "POST suspensions/": {**BODIES["POST suspensions/"], "project": "{projects}"},
     "POST protected-windows/": {**BODIES["POST protected-windows/"], "project": "{projects}"},
     "POST price-book-assignments/": BODIES["POST price-book-assignments/"],
+    "POST customer-class-memberships/": BODIES["POST customer-class-memberships/"],
 }
 """Bodies with two references, which have to belong to one organization."""
 
@@ -227,5 +229,7 @@ SHARED: Final = {
 FOR_ALL_ORGANIZATIONS: Final = {
     ("POST price-book-assignments/", "organizations"): "Finance gives any book to any payer.",
     ("POST price-book-assignments/", "price-books"): "As above.",
+    ("POST customer-class-memberships/", "organizations"): "Finance puts any payer into any class.",
+    ("POST customer-class-memberships/", "customer-classes"): "As above.",
 }
 """References that need not belong to one organization, each with the reason."""

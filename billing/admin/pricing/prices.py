@@ -12,8 +12,9 @@ from unfold.widgets import UnfoldAdminSplitDateTimeWidget, UnfoldAdminTextInputW
 
 from billing.domain.documents.document import price_text
 from billing.models import Price, PriceBook, PriceBookAssignment
+from billing.services.pricing.assignments import assign_price_book
 from billing.services.pricing.price_history import withdraw_assignment, withdraw_price
-from billing.services.pricing.prices import assign_price_book, create_price_book, set_price
+from billing.services.pricing.prices import create_price_book, set_price
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.admin.notes import NOTE_LENGTH_MAX, NoteActionForm, note_of
 from tenants.domain.actors import Actor
@@ -33,6 +34,16 @@ class FromHourForm(ServiceForm):
         max_length=NOTE_LENGTH_MAX,
         widget=UnfoldAdminTextInputWidget(),
         help_text="Needed to replace one, or for hours that are charged already.",
+    )
+
+
+class AssignmentForm(FromHourForm):
+    """An assignment of an organization, of a customer class or of all."""
+
+    is_default = forms.BooleanField(
+        required=False,
+        label="default for all",
+        help_text="Instead of an organization or class: for all without another book.",
     )
 
 
@@ -115,7 +126,7 @@ class PriceAdmin(ServiceAdmin):
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Price:
         """Set a price."""
-        return set_price(**_named(fields), actor=actor, at=at)
+        return set_price(**key_of_replaced(fields), actor=actor, at=at)
 
     @admin.action(description="Withdraw", permissions=["write"])
     def withdraw_prices(self, request: HttpRequest, rows: QuerySet[Price]) -> None:
@@ -135,21 +146,41 @@ class PriceAdmin(ServiceAdmin):
 class PriceBookAssignmentAdmin(ServiceAdmin):
     """Assignments of organizations to price books."""
 
-    form = FromHourForm
+    form = AssignmentForm
     view_capability = "billing:price:read"
     write_capability = "billing:price:write"
     hint = (
-        "A new assignment ends the one before it, or replaces it with a reason; what is not in "
-        "force yet can be withdrawn."
+        "An organization's own book goes before that of its customer class, and that before the "
+        "default book. A new assignment ends the one before it, or replaces it with a reason; "
+        "without a book, the next one applies from then on. What is not in force yet can be "
+        "withdrawn."
     )
     action_form = NoteActionForm
     actions = ("withdraw_assignments",)
-    add_fields = ("organization", "price_book", "valid_from", "replaces", "reason")
-    list_display = ("organization", "price_book", "valid_hours", "superseded_at")
-    list_filter = (("superseded_at", admin.EmptyFieldListFilter), "price_book", "organization")
-    list_select_related = ("organization", "price_book")
-    search_fields = ("organization__name", "price_book__name")
-    autocomplete_fields = ("organization", "price_book", "replaces")
+    add_fields = (
+        "organization",
+        "customer_class",
+        "is_default",
+        "price_book",
+        "valid_from",
+        "replaces",
+        "reason",
+    )
+    list_display = ("owner_name", "price_book", "valid_hours", "superseded_at")
+    list_filter = (
+        ("superseded_at", admin.EmptyFieldListFilter),
+        "price_book",
+        "customer_class",
+        "organization",
+    )
+    list_select_related = ("organization", "customer_class", "price_book")
+    search_fields = ("organization__name", "customer_class__name", "price_book__name")
+    autocomplete_fields = ("organization", "customer_class", "price_book", "replaces")
+
+    @admin.display(description="of", ordering="organization")
+    def owner_name(self, assignment: PriceBookAssignment) -> str:
+        """Return the organization, the class, or that it is of all."""
+        return assignment.owner
 
     @admin.display(description="valid (UTC)", ordering="valid")
     def valid_hours(self, assignment: PriceBookAssignment) -> str:
@@ -158,7 +189,7 @@ class PriceBookAssignmentAdmin(ServiceAdmin):
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> PriceBookAssignment:
         """Assign a price book."""
-        return assign_price_book(**_named(fields), actor=actor, at=at)
+        return assign_price_book(**key_of_replaced(fields), actor=actor, at=at)
 
     @admin.action(description="Withdraw", permissions=["write"])
     def withdraw_assignments(
@@ -176,7 +207,7 @@ class PriceBookAssignmentAdmin(ServiceAdmin):
         )
 
 
-def _named(fields: Mapping[str, Any]) -> dict[str, Any]:
+def key_of_replaced(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a form with the key of what is replaced."""
     replaced = fields["replaces"]
     return {**fields, "replaces": None if replaced is None else replaced.pk}

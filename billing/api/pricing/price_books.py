@@ -16,6 +16,7 @@ from billing.access import (
     WRITE_PRICE,
     access_assignment,
     access_assignment_to_write,
+    access_customer_class,
     access_payer,
     access_price,
     access_price_book,
@@ -28,8 +29,9 @@ from billing.access import (
 from billing.api.money import UnitPriceField, unit_price_input
 from billing.domain.pricing.price_book import ANY_GROUP
 from billing.models import Price, PriceBook, PriceBookAssignment
+from billing.services.pricing.assignments import assign_price_book
 from billing.services.pricing.price_history import withdraw_assignment, withdraw_price
-from billing.services.pricing.prices import assign_price_book, create_price_book, set_price
+from billing.services.pricing.prices import create_price_book, set_price
 from tenants.access import access_cluster, require_capability
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
@@ -248,10 +250,21 @@ class PriceViewSet(ReadingViewSet):
 
 
 class AssignmentSerializer(serializers.ModelSerializer[PriceBookAssignment]):
-    """By which book an organization is billed for [valid_from, valid_until)."""
+    """The book of an organization, of a class or of all for [valid_from, valid_until)."""
 
-    organization = serializers.UUIDField(source="organization_id", read_only=True)
-    price_book = serializers.UUIDField(source="price_book_id", read_only=True)
+    organization = serializers.UUIDField(source="organization_id", read_only=True, allow_null=True)
+    customer_class = serializers.UUIDField(
+        source="customer_class_id",
+        read_only=True,
+        allow_null=True,
+        help_text="Null, as organization is, for the default book of all.",
+    )
+    price_book = serializers.UUIDField(
+        source="price_book_id",
+        read_only=True,
+        allow_null=True,
+        help_text="Null for none of its own: the book of the class applies, or the default one.",
+    )
     valid_from = serializers.DateTimeField(source="valid.lower", read_only=True)
     valid_until = serializers.DateTimeField(source="valid.upper", read_only=True, allow_null=True)
     replaces = serializers.UUIDField(source="replaces_id", read_only=True, allow_null=True)
@@ -261,6 +274,7 @@ class AssignmentSerializer(serializers.ModelSerializer[PriceBookAssignment]):
         fields = (
             "id",
             "organization",
+            "customer_class",
             "price_book",
             "valid_from",
             "valid_until",
@@ -272,10 +286,17 @@ class AssignmentSerializer(serializers.ModelSerializer[PriceBookAssignment]):
 
 
 class AssignmentInputSerializer(RepairSerializer):
-    """A price book for an organization from an hour on."""
+    """A price book for an organization, a customer class or everybody, from an hour on."""
 
-    organization = serializers.UUIDField()
-    price_book = serializers.UUIDField()
+    organization = serializers.UUIDField(default=None, allow_null=True)
+    customer_class = serializers.UUIDField(default=None, allow_null=True)
+    is_default = serializers.BooleanField(
+        default=False, help_text="Instead of both: for all organizations in its currency."
+    )
+    price_book = serializers.UUIDField(
+        allow_null=True,
+        help_text="Null for none of its own any more: that of the class applies, or the default.",
+    )
     valid_from = serializers.DateTimeField(help_text="The start of a UTC hour.")
 
 
@@ -283,6 +304,7 @@ class AssignmentFilter(PublishedFilter):
     """Which assignments are listed."""
 
     organization = filters.UUIDFilter(field_name="organization_id")
+    customer_class = filters.UUIDFilter(field_name="customer_class_id")
     price_book = filters.UUIDFilter(field_name="price_book_id")
 
 
@@ -305,15 +327,14 @@ class PriceBookAssignmentViewSet(ReadingViewSet):
     def create(self, request: Request) -> Response:
         """Bill an organization by a price book from an hour on."""
         fields = self.read(AssignmentInputSerializer, request)
-        made = assign_price_book(
-            organization=access_payer(self.actor, fields["organization"], WRITE_PRICE),
-            price_book=access_price_book_to_write(self.actor, fields["price_book"]),
-            valid_from=fields["valid_from"],
-            replaces=fields["replaces"],
-            reason=fields["reason"],
-            actor=self.actor,
-            at=self.at,
-        )
+        if fields["organization"] is not None:
+            fields["organization"] = access_payer(self.actor, fields["organization"], WRITE_PRICE)
+        if fields["customer_class"] is not None:
+            fields["customer_class"] = access_customer_class(self.actor, fields["customer_class"])
+        if fields["price_book"] is not None:
+            fields["price_book"] = access_price_book_to_write(self.actor, fields["price_book"])
+        require_capability(self.actor, WRITE_PRICE)
+        made = assign_price_book(**fields, actor=self.actor, at=self.at)
         return self.answer(made, status_code=status.HTTP_201_CREATED)
 
     @extend_schema(request=WithdrawalSerializer)

@@ -52,10 +52,8 @@ class WhichPriceSerializer(serializers.Serializer[AppliedPrice]):
     list_unit_price = serializers.SerializerMethodField(
         help_text="The base book's price before a discount; else unit_price."
     )
-    assignment = serializers.UUIDField(source="assignment.pk", allow_null=True, default=None)
-    price_book = serializers.UUIDField(
-        source="assignment.price_book_id", allow_null=True, default=None
-    )
+    assignment = serializers.UUIDField(source="billed.pk", allow_null=True, default=None)
+    price_book = serializers.UUIDField(source="billed.price_book_id", allow_null=True, default=None)
     considered = serializers.ListField(source="groups", child=serializers.CharField())
     missing = serializers.SerializerMethodField(
         help_text="no_price_book or no_price; null when there is a price."
@@ -73,7 +71,7 @@ class WhichPriceSerializer(serializers.Serializer[AppliedPrice]):
 
     def get_missing(self, answer: AppliedPrice) -> str | None:
         """Return what is missing."""
-        return None if answer.price is not None else MISSING[answer.assignment is not None]
+        return None if answer.price is not None else MISSING[answer.billed is not None]
 
 
 class WhichPriceViewSet(LedgerViewSet):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import chain
 
 from billing.domain.pricing.price_book import PriceSpan, find_price
 
@@ -21,14 +22,30 @@ class Missing(StrEnum):
 
 @dataclass(frozen=True)
 class BookSpan:
-    """The price book an organization is billed by, from `begin_at` to `end_at` or for good."""
+    """A price book of an organization, of a class or of all, to `end_at` or for good."""
 
-    organization: str
-    book: str
+    organization: str | None
+    book: str | None
+    """None for none of its own: then the next one applies."""
     begin_at: datetime
     end_at: datetime | None
     base_book: str | None = None
     """Whose prices, less a discount, it has where it has none of its own."""
+    customer_class: str | None = None
+
+    def covers(self, at: datetime) -> bool:
+        """Whether it is in force at a moment."""
+        return self.begin_at <= at and (self.end_at is None or at < self.end_at)
+
+
+@dataclass(frozen=True)
+class ClassSpan:
+    """The customer class an organization is in, to `end_at` or for good; None for none."""
+
+    organization: str
+    customer_class: str | None
+    begin_at: datetime
+    end_at: datetime | None
 
     def covers(self, at: datetime) -> bool:
         """Whether it is in force at a moment."""
@@ -82,14 +99,19 @@ class Rating:
 
 
 def rate_usage(
-    usage: Iterable[UsageFact], *, books: Iterable[BookSpan], prices: Iterable[PriceSpan]
+    usage: Iterable[UsageFact],
+    *,
+    books: Iterable[BookSpan],
+    prices: Iterable[PriceSpan],
+    classes: Iterable[ClassSpan] = (),
 ) -> Rating:
     """Return what each fact is charged by, and what lacks a book or a price."""
-    assigned, priced = tuple(books), tuple(prices)
+    assigned, priced, joined = tuple(books), tuple(prices), tuple(classes)
     charged: Counter[ChargeKey] = Counter()
     unpriced: Counter[MissingKey] = Counter()
     for fact in usage:
-        price = _price_of(fact, assigned, priced)
+        book = find_book(assigned, joined, organization=fact.organization, at=fact.window_start)
+        price = Missing.PRICE_BOOK if book is None else _price_of(fact, book, priced)
         if isinstance(price, PriceSpan):
             key = ChargeKey(
                 fact.window_id, fact.project, fact.owner, fact.size, fact.price_group, price.id
@@ -104,22 +126,28 @@ def rate_usage(
     )
 
 
+def find_book(
+    books: Iterable[BookSpan], classes: Iterable[ClassSpan], *, organization: str, at: datetime
+) -> BookSpan | None:
+    """Return the book that bills an organization: its own, that of its class, or the default."""
+    known = [span for span in books if span.covers(at) and span.book is not None]
+    joined = {
+        span.customer_class
+        for span in classes
+        if span.organization == organization and span.covers(at) and span.customer_class
+    }
+    own = (span for span in known if span.organization == organization)
+    of_class = (span for span in known if span.customer_class in joined)
+    default = (s for s in known if s.organization is None and s.customer_class is None)
+    return next(chain(own, of_class, default), None)
+
+
 def _price_of(
-    fact: UsageFact, books: tuple[BookSpan, ...], prices: tuple[PriceSpan, ...]
+    fact: UsageFact, book: BookSpan, prices: tuple[PriceSpan, ...]
 ) -> PriceSpan | Missing:
-    book = next(
-        (
-            span
-            for span in books
-            if span.organization == fact.organization and span.covers(fact.window_start)
-        ),
-        None,
-    )
-    if book is None:
-        return Missing.PRICE_BOOK
     found = find_price(
         prices,
-        book=book.book,
+        book=book.book or "",
         base_book=book.base_book,
         size=fact.size,
         price_group=fact.price_group,

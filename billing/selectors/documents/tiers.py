@@ -134,9 +134,8 @@ WITH asked AS MATERIALIZED (
 ),
 known AS MATERIALIZED (
   SELECT a.organization_id, s.id
-    FROM billing_pricebookassignment a JOIN billing_tierschedule s USING (price_book_id)
-   WHERE a.organization_id = ANY (%(organizations)s) AND a.superseded_at IS NULL
-     AND s.withdrawn_at IS NULL
+    FROM billing_organization_book a JOIN billing_tierschedule s USING (price_book_id)
+   WHERE a.organization_id = ANY (%(organizations)s) AND s.withdrawn_at IS NULL
    UNION
   SELECT i.organization_id, l.tier_schedule_id
     FROM billing_invoice i JOIN billing_invoiceline l ON l.invoice_id = i.id AND l.kind = 'tier'
@@ -190,9 +189,9 @@ SELECT a.organization_id, rules.rows, applies.rows, used.rows, billed.rows, proj
       JOIN months m ON m.organization_id = s.organization_id
        AND m.label BETWEEN s.first_month AND s.last_month
        AND (s.superseded_from = '' OR m.label < s.superseded_from)
-      JOIN billing_pricebookassignment a
+      JOIN billing_organization_book a
         ON (a.organization_id, a.price_book_id) = (s.organization_id, s.price_book_id)
-       AND a.superseded_at IS NULL AND a.valid @> m.last_hour
+       AND a.organization_id = ANY (%(organizations)s) AND a.valid @> m.last_hour
      WHERE s.withdrawn_at IS NULL
      GROUP BY 1) applies USING (organization_id)
   LEFT JOIN (

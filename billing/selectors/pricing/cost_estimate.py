@@ -13,7 +13,8 @@ from django.db.models import Q, Sum
 
 from billing.domain.money import price_of
 from billing.domain.pricing.price_book import ANY_BURST_GROUP, ANY_GROUP
-from billing.models import BookPrice, Charge, PriceBookAssignment
+from billing.models import BookPrice, Charge
+from billing.selectors.pricing.organization_books import book_in_force
 from metering.domain.catalogue.units import BURST_ENDING, GPUSize
 from quotas.protocols.costs import CostEstimate
 
@@ -51,18 +52,12 @@ class PriceBookEstimator:
         At last use the project holds as many unit-hours in a month as it did in the last 30 days,
         up to full use.
         """
-        assignment = (
-            PriceBookAssignment.objects.filter(
-                organization_id=organization_id, valid__contains=at, superseded_at__isnull=True
-            )
-            .select_related("price_book")
-            .first()
-        )
-        if assignment is None:
+        billed = book_in_force(organization_id, at)
+        if billed is None:
             return CostEstimate("", None, None, note="The organization has no price book today.")
-        currency = assignment.price_book.currency
+        currency = billed.price_book.currency
         priced = _dearest(
-            assignment.price_book_id, size, model_group=model_group, is_burst=is_burst, at=at
+            billed.price_book_id, size, model_group=model_group, is_burst=is_burst, at=at
         )
         if priced is None:
             note = _unpriced(size, model_group, is_burst=is_burst)

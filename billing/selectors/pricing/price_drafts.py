@@ -11,7 +11,7 @@ from django.db.models import Q, Sum
 from billing.domain.errors import PriceKeyInvalidError
 from billing.domain.period import Month, month_hours, month_of
 from billing.domain.pricing.price_draft import PriceKey, UseOfMonth
-from billing.models import BookPrice, Charge, PriceBook, PriceBookAssignment
+from billing.models import BookPrice, Charge, OrganizationBook, PriceBook
 from tenants.models import Cluster
 
 
@@ -64,10 +64,8 @@ def use_of_month(
     """Return a month's charged use by the book its organization has in an hour; two queries."""
     span = month_hours(month, UTC)
     book_of = dict(
-        PriceBookAssignment.objects.filter(
-            price_book__in=[book.pk for book in books],
-            valid__contains=hour,
-            superseded_at__isnull=True,
+        OrganizationBook.objects.filter(
+            price_book__in=[book.pk for book in books], valid__contains=hour
         ).values_list("organization", "price_book")
     )
     rows = (

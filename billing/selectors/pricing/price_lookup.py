@@ -12,7 +12,8 @@ from uuid import UUID
 from django.db import connection
 
 from billing.domain.pricing.price_book import groups_for
-from billing.models import BookPrice, Price, PriceBookAssignment
+from billing.models import BookPrice, OrganizationBook, Price
+from billing.selectors.pricing.organization_books import book_in_force
 
 
 def best_price(*, book: str, size: str, price_group: str, cluster: str, hour: str) -> str:
@@ -64,14 +65,14 @@ class AppliedPrice:
     """The price of a device share in an hour, and what was considered for it.
 
     Attributes:
-        assignment: By which book the organization is billed then; None when by none.
+        billed: By which book the organization is billed then; None when by none.
         price: The price, of the book or of its base; None when neither has one that applies.
         unit_price: What is charged: the price less a discount.
         list_unit_price: What the base book has for it; `unit_price` without one.
         groups: The groups of prices that apply, the most specific first.
     """
 
-    assignment: PriceBookAssignment | None
+    billed: OrganizationBook | None
     price: Price | None
     groups: tuple[str, ...]
     unit_price: Decimal | None = None
@@ -91,17 +92,11 @@ def which_price(
     Without a cluster it is the price of clusters that have none of their own.
     """
     groups = groups_for(price_group)
-    assignment = (
-        PriceBookAssignment.objects.filter(
-            organization_id=organization_id, valid__contains=hour, superseded_at__isnull=True
-        )
-        .select_related("price_book")
-        .first()
-    )
-    if assignment is None:
+    billed = book_in_force(organization_id, hour)
+    if billed is None:
         return AppliedPrice(None, None, groups)
     given: dict[str, Any] = {
-        "book": assignment.price_book_id,
+        "book": billed.price_book_id,
         "size": size,
         "price_group": price_group,
         "cluster": cluster_id,
@@ -111,11 +106,11 @@ def which_price(
         cursor.execute(_WHICH, given)
         row = cursor.fetchone()
     if row is None:
-        return AppliedPrice(assignment, None, groups)
+        return AppliedPrice(billed, None, groups)
     price_id, unit_price, base_unit_price = row
     price = Price.objects.select_related("price_book").get(pk=price_id)
     listed = unit_price if base_unit_price is None else base_unit_price
-    return AppliedPrice(assignment, price, groups, unit_price, listed)
+    return AppliedPrice(billed, price, groups, unit_price, listed)
 
 
 _WHICH = best_price(

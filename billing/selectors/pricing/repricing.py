@@ -34,9 +34,8 @@ priced AS MATERIALIZED (
   SELECT q.window_start, q.cluster_id, q.size, q.price_group, published.price_id,
          published.unit_price, published.base_unit_price, b.currency
     FROM asked q
-    LEFT JOIN billing_pricebookassignment a
+    LEFT JOIN billing_organization_book a
       ON a.organization_id = %(organization)s AND a.valid @> q.window_start
-     AND a.superseded_at IS NULL
     LEFT JOIN LATERAL ({_BEST_PRICE}) published ON true
     LEFT JOIN billing_pricebook b ON b.id = a.price_book_id AND published.price_id IS NOT NULL
 ),

@@ -1,4 +1,4 @@
-"""Prices and assignments along both time axes: published, closed, superseded, withdrawn.
+"""Prices, assignments and memberships on both time axes: published, closed, superseded, withdrawn.
 
 What is published is in force for its hours; what is superseded prices nothing any more, and stays.
 Callers hold the lock of the price book, or of the organization.
@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+from django.db.models import QuerySet
 
 from billing.domain.errors import (
     PriceInForceError,
@@ -18,17 +19,24 @@ from billing.domain.errors import (
     ReplacedPriceError,
     required_reason,
 )
-from billing.models import Price, PriceBookAssignment
+from billing.models import CustomerClassMembership, Price, PriceBookAssignment
 from billing.selectors.locks import (
+    Assigned,
+    lock_assignments_like,
     lock_organization,
     lock_price_book,
-    published_assignments,
     published_prices,
 )
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
-Row = TypeVar("Row", Price, PriceBookAssignment)
+Row = TypeVar("Row", Price, PriceBookAssignment, CustomerClassMembership)
+AnyRow = Price | PriceBookAssignment | CustomerClassMembership
+NAMES = {
+    PriceBookAssignment: ("price_book", "price_book_assignment"),
+    CustomerClassMembership: ("customer_class", "customer_class_membership"),
+}
+"""What audit entries call the act and the row."""
 
 
 def withdraw_price(*, price_id: UUID, reason: str, actor: Actor, at: datetime) -> Price:
@@ -83,24 +91,59 @@ def withdraw_assignment(
         PriceInForceError: Its first hour has begun.
         PriceBookAssignment.DoesNotExist: There is none.
     """
+    return _withdraw(
+        PriceBookAssignment.objects.filter(pk=assignment_id).select_related(
+            "organization", "customer_class", "price_book"
+        ),
+        reason=reason,
+        actor=actor,
+        at=at,
+    )
+
+
+def withdraw_membership(
+    *, membership_id: UUID, reason: str, actor: Actor, at: datetime
+) -> CustomerClassMembership:
+    """Return a membership that is not in force yet, withdrawn; the one before it goes on.
+
+    Args:
+        membership_id: The membership of a customer class.
+        reason: Why.
+        actor: The account that withdraws it.
+        at: When; its first hour has not begun by then.
+
+    Raises:
+        ReasonMissingError: There is no reason.
+        PriceSupersededError: It was replaced or withdrawn already.
+        PriceInForceError: Its first hour has begun.
+        CustomerClassMembership.DoesNotExist: There is none.
+    """
+    return _withdraw(
+        CustomerClassMembership.objects.filter(pk=membership_id).select_related(
+            "organization", "customer_class"
+        ),
+        reason=reason,
+        actor=actor,
+        at=at,
+    )
+
+
+def _withdraw(rows: QuerySet[Assigned], *, reason: str, actor: Actor, at: datetime) -> Assigned:
     why = required_reason(reason)
     with transaction.atomic():
-        rows = PriceBookAssignment.objects.filter(pk=assignment_id)
-        payer = lock_organization(rows.values_list("organization", flat=True).get())
-        assignment = rows.select_related("price_book").get()
-        _require_future(assignment, at=at)
-        before = row_before(assignment, published_assignments(payer))
-        _mark(assignment, at=at)
-        _record_assignment(assignment, action="withdraw", facts={"reason": why}, actor=actor, at=at)
+        payer = rows.values_list("organization", flat=True).get()
+        if payer is not None:
+            lock_organization(payer)
+        published = lock_assignments_like(rows.get())
+        assigned = rows.get()
+        _require_future(assigned, at=at)
+        before = row_before(assigned, published)
+        _mark(assigned, at=at)
+        _record_assignment(assigned, action="withdraw", facts={"reason": why}, actor=actor, at=at)
         if before is not None:
-            goes_on = PriceBookAssignment(
-                organization=payer,
-                price_book=before.price_book,
-                valid=assignment.valid,
-                replaces=assignment,
-            )
+            goes_on = _copy_of(before, hours=assigned.valid, replaces=assigned)
             publish_assignment(goes_on, reason=why, actor=actor, at=at)
-    return assignment
+    return assigned
 
 
 def in_force_at(rows: Sequence[Row], hour: datetime) -> Row | None:
@@ -122,13 +165,16 @@ def hours_from(begin_at: datetime, *, rows: Sequence[Row], is_replacing: bool) -
         begin_at: Its first hour.
         rows: What is published of its key, oldest first.
         is_replacing: Whether it takes over the hours of the one in force; otherwise it has an end
-            only if it begins before all others.
+            only if none is in force where it begins.
     """
     later = [row.valid.lower for row in rows if row.valid.lower > begin_at]
-    is_before_all = len(later) == len(rows)
-    return DateTimeTZRange(
-        begin_at, later[0] if later and (is_replacing or is_before_all) else None
-    )
+    is_free = in_force_at(rows, begin_at) is None
+    return DateTimeTZRange(begin_at, later[0] if later and (is_replacing or is_free) else None)
+
+
+def is_next(previous: AnyRow, hours: DateTimeTZRange) -> bool:
+    """Whether hours begin within the newest row, which then ends there."""
+    return previous.valid.upper is None and previous.valid.lower < hours.lower
 
 
 def require_replaced(previous: Row | None, replaces: UUID) -> Row:
@@ -146,7 +192,7 @@ def require_replaced(previous: Row | None, replaces: UUID) -> Row:
     return previous
 
 
-def end_row(previous: Price | PriceBookAssignment | None, end_at: datetime) -> None:
+def end_row(previous: AnyRow | None, end_at: datetime) -> None:
     """Close the newest row where the next one begins."""
     if previous is not None:
         previous.valid = DateTimeTZRange(previous.valid.lower, end_at)
@@ -166,18 +212,14 @@ def supersede_price(
 
 
 def supersede_assignment(
-    assignment: PriceBookAssignment, *, from_at: datetime, reason: str, actor: Actor, at: datetime
+    assignment: Assigned, *, from_at: datetime, reason: str, actor: Actor, at: datetime
 ) -> None:
-    """Take an assignment out of use; its hours before `from_at` keep their book."""
+    """Take an assignment or membership out of use; its hours before `from_at` stay as they are."""
     _mark(assignment, at=at)
     _record_assignment(assignment, action="supersede", facts={"reason": reason}, actor=actor, at=at)
     if assignment.valid.lower < from_at:
-        kept = PriceBookAssignment(
-            organization=assignment.organization,
-            price_book=assignment.price_book,
-            valid=DateTimeTZRange(assignment.valid.lower, from_at),
-            replaces=assignment,
-        )
+        hours = DateTimeTZRange(assignment.valid.lower, from_at)
+        kept = _copy_of(assignment, hours=hours, replaces=assignment)
         publish_assignment(kept, reason=reason, actor=actor, at=at)
 
 
@@ -193,9 +235,9 @@ def publish_price(
 
 
 def publish_assignment(
-    assignment: PriceBookAssignment, *, reason: str, actor: Actor, at: datetime
-) -> PriceBookAssignment:
-    """Return a new assignment, stored and audited."""
+    assignment: Assigned, *, reason: str, actor: Actor, at: datetime
+) -> Assigned:
+    """Return a new assignment or membership, stored and audited."""
     assignment.published_at = at
     assignment.save(force_insert=True)
     facts = {"reason": reason} if reason else {}
@@ -220,7 +262,15 @@ def _copy_of_price(price: Price, *, hours: DateTimeTZRange, replaces: Price) -> 
     )
 
 
-def _require_future(row: Price | PriceBookAssignment, *, at: datetime) -> None:
+def _copy_of(row: Assigned, *, hours: DateTimeTZRange, replaces: Assigned) -> Assigned:
+    kept = {"organization": row.organization_id, "customer_class": row.customer_class_id}
+    if isinstance(row, PriceBookAssignment):
+        kept["price_book"] = row.price_book_id
+    copied = {f"{name}_id": key for name, key in kept.items()}
+    return type(row)(**copied, valid=hours, replaces=replaces)
+
+
+def _require_future(row: AnyRow, *, at: datetime) -> None:
     facts = {"begins_at": row.valid.lower.isoformat()}
     if row.superseded_at is not None:
         raise PriceSupersededError("It was replaced or withdrawn already.", facts=facts)
@@ -228,7 +278,7 @@ def _require_future(row: Price | PriceBookAssignment, *, at: datetime) -> None:
         raise PriceInForceError("Its first hour has begun.", field="valid_from", facts=facts)
 
 
-def _mark(row: Price | PriceBookAssignment, *, at: datetime) -> None:
+def _mark(row: AnyRow, *, at: datetime) -> None:
     row.superseded_at = at
     row.save(update_fields=["superseded_at"])
 
@@ -255,25 +305,35 @@ def _record_price(
 
 
 def _record_assignment(
-    assignment: PriceBookAssignment,
+    assignment: PriceBookAssignment | CustomerClassMembership,
     *,
     action: str,
     facts: dict[str, str],
     actor: Actor,
     at: datetime,
 ) -> None:
+    noun, kind = NAMES[type(assignment)]
     record(
         actor=actor,
         at=at,
-        action=f"billing:price_book:{action}",
-        object_kind="price_book_assignment",
+        action=f"billing:{noun}:{action}",
+        object_kind=kind,
         object_id=assignment.pk,
         organization_id=assignment.organization_id,
-        facts={"price_book": assignment.price_book.slug, **_links(assignment), **facts},
+        facts={**_terms(assignment), **_links(assignment), **facts},
     )
 
 
-def _links(row: Price | PriceBookAssignment) -> dict[str, str]:
+def _terms(row: PriceBookAssignment | CustomerClassMembership) -> dict[str, str | None]:
+    """Return what is assigned, None for nothing, and to which class where it is to one."""
+    of_class = None if row.customer_class is None else row.customer_class.slug
+    if isinstance(row, CustomerClassMembership):
+        return {"customer_class": of_class}
+    book = None if row.price_book is None else row.price_book.slug
+    return {"price_book": book, **({} if of_class is None else {"customer_class": of_class})}
+
+
+def _links(row: AnyRow) -> dict[str, str]:
     links = {"valid_from": row.valid.lower.isoformat()}
     if row.valid.upper is not None:
         links["valid_until"] = row.valid.upper.isoformat()

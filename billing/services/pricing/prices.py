@@ -1,17 +1,13 @@
-"""Price books, prices and assignments; nothing with a price is edited or deleted."""
+"""Price books and prices; nothing with a price is edited or deleted."""
 
 from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
 from django.db import transaction
-from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from billing.domain.errors import (
-    AssignmentInUseError,
-    AssignmentOverlapError,
-    CurrencyMismatchError,
     DiscountInvalidError,
     PriceBookExistsError,
     PriceInUseError,
@@ -28,28 +24,31 @@ from billing.domain.pricing.price_book import (
     require_small_change,
     require_unit_price,
 )
-from billing.models import Charge, Price, PriceBook, PriceBookAssignment
+from billing.models import (
+    Charge,
+    OrganizationBook,
+    Price,
+    PriceBook,
+)
 from billing.selectors.locks import (
-    lock_organization,
     lock_price_book,
-    published_assignments,
     published_prices,
 )
+from billing.selectors.pricing.organization_books import last_charged_in
 from billing.selectors.pricing.price_lookup import base_prices
 from billing.services.pricing.price_history import (
     end_row,
     hours_from,
     in_force_at,
-    publish_assignment,
+    is_next,
     publish_price,
     require_replaced,
     row_before,
-    supersede_assignment,
     supersede_price,
 )
 from metering.domain.catalogue.units import without_burst
 from tenants.domain.actors import Actor
-from tenants.models import Cluster, Organization
+from tenants.models import Cluster
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 
@@ -193,58 +192,6 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         return publish_price(price, was=was, reason=why, actor=actor, at=at)
 
 
-def assign_price_book(  # noqa: PLR0913 - A repair names what it replaces; all are keyword only.
-    *,
-    organization: Organization,
-    price_book: PriceBook,
-    valid_from: datetime,
-    actor: Actor,
-    at: datetime,
-    replaces: UUID | None = None,
-    reason: str = "",
-) -> PriceBookAssignment:
-    """Return the assignment by which an organization is billed from an hour on.
-
-    One that begins before the earliest lasts until that begins. One that replaces another takes
-    over its hours from `valid_from`; what is charged already stays until its month is repriced.
-
-    Args:
-        organization: The payer.
-        price_book: The book, in the organization's currency.
-        valid_from: A whole UTC hour.
-        actor: The account that assigns.
-        at: When.
-        replaces: The assignment in force at `valid_from` that was wrong.
-        reason: Why; needed to replace an assignment, or for hours that are charged already.
-
-    Raises:
-        NotOnTheHourError: `valid_from` is not a whole UTC hour.
-        CurrencyMismatchError: The book is not in the organization's billing currency.
-        ReasonMissingError: An assignment is replaced without a reason.
-        AssignmentOverlapError: One is in force at that hour, and it or a later one begins there.
-        AssignmentInUseError: Hours it would cover are charged already.
-        ReplacedPriceError: The named assignment is not the one in force at that hour.
-    """
-    begin_at = require_hour(valid_from, field="valid_from")
-    why = required_reason(reason) if replaces else reason.strip()
-    with transaction.atomic():
-        payer = lock_organization(organization.pk)
-        _require_currency(payer, price_book)
-        rows = published_assignments(payer)
-        previous = in_force_at(rows, begin_at)
-        hours = hours_from(begin_at, rows=rows, is_replacing=replaces is not None)
-        assignment = PriceBookAssignment(
-            organization=payer, price_book=price_book, valid=hours, replaces_id=replaces
-        )
-        if replaces is not None:
-            replaced = require_replaced(previous, replaces)
-            supersede_assignment(replaced, from_at=begin_at, reason=why, actor=actor, at=at)
-        else:
-            _refuse_assignment(assignment, previous, is_repair=bool(why))
-            end_row(previous, begin_at)
-        return publish_assignment(assignment, reason=why, actor=actor, at=at)
-
-
 def _prices_until(replaced: Price, rows: list[Price]) -> list[Decimal]:
     """Return the replaced price and the one before it, which a repair may go back to."""
     before = row_before(replaced, rows)
@@ -269,28 +216,12 @@ def _discount_facts(book: PriceBook) -> dict[str, str]:
     return {"base_book": book.base_book.slug, "discount_percent": str(book.discount_percent)}
 
 
-def _require_currency(payer: Organization, book: PriceBook) -> None:
-    if book.currency != payer.billing_currency:
-        raise CurrencyMismatchError(
-            "The price book is not in the organization's billing currency.",
-            field="price_book",
-            facts={"price_book": book.currency, "organization": payer.billing_currency},
-        )
-
-
-def _last_charged_in(charges: QuerySet[Charge], hours: DateTimeTZRange) -> datetime | None:
-    charges = charges.filter(window_start__gte=hours.lower)
-    if hours.upper is not None:
-        charges = charges.filter(window_start__lt=hours.upper)
-    return charges.order_by("-window_start").values_list("window_start", flat=True).first()
-
-
 def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> None:
     """Refuse a price within older ones, or for hours whose charges it would price otherwise.
 
     A repair may cover charged hours that no price of its own key is in force at.
     """
-    if previous is not None and not _is_next(previous, price.valid):
+    if previous is not None and not is_next(previous, price.valid):
         raise PriceOverlapError(
             "A price of this key begins at that hour or later.",
             field="valid_from",
@@ -313,7 +244,7 @@ def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> N
         )
     else:
         charged = charged.filter(cluster=price.cluster_id)
-    last = _last_charged_in(charged, price.valid)
+    last = last_charged_in(charged, price.valid)
     if last is not None:
         raise PriceInUseError(
             "Hours the price would cover are charged already.",
@@ -328,40 +259,13 @@ def _charges_by_book(book: PriceBook) -> QuerySet[Charge]:
     They are at prices of the book or of a discount on it; and those at prices of its base, of the
     organizations that were billed by the book in their hour.
     """
-    billed = PriceBookAssignment.objects.filter(
+    billed = OrganizationBook.objects.filter(
         organization=OuterRef("organization"),
         price_book=book,
         valid__contains=OuterRef("window_start"),
-        superseded_at__isnull=True,
     )
     return Charge.objects.filter(
         Q(price__price_book=book)
         | Q(price__price_book__base_book=book)
         | Q(Exists(billed), price__price_book=book.base_book_id)
     )
-
-
-def _refuse_assignment(
-    assignment: PriceBookAssignment, previous: PriceBookAssignment | None, *, is_repair: bool
-) -> None:
-    if previous is not None and not _is_next(previous, assignment.valid):
-        raise AssignmentOverlapError(
-            "The organization has a price book assigned from that hour or later.",
-            field="valid_from",
-            facts={"begins_at": previous.valid.lower.isoformat(), "assignment": str(previous.pk)},
-        )
-    if previous is None and is_repair:
-        return
-    charged = Charge.objects.filter(organization=assignment.organization_id)
-    last = _last_charged_in(charged, assignment.valid)
-    if last is not None:
-        raise AssignmentInUseError(
-            "Hours the assignment would cover are charged already.",
-            field="valid_from",
-            facts={"last_charged_hour": last.isoformat()},
-        )
-
-
-def _is_next(previous: Price | PriceBookAssignment, hours: DateTimeTZRange) -> bool:
-    """Whether hours begin within the newest row, which then ends there."""
-    return previous.valid.upper is None and previous.valid.lower < hours.lower

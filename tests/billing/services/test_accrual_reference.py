@@ -13,14 +13,27 @@ from billing.domain.pricing.price_book import PriceSpan
 from billing.domain.pricing.rating import (
     BookSpan,
     ChargeKey,
+    ClassSpan,
     Missing,
     MissingKey,
     UsageFact,
     rate_usage,
 )
-from billing.models import AccrualException, AccruedUsage, Charge, Price, PriceBookAssignment
+from billing.models import (
+    AccrualException,
+    AccruedUsage,
+    Charge,
+    CustomerClass,
+    CustomerClassMembership,
+    OrganizationBook,
+    Price,
+    PriceBook,
+    PriceBookAssignment,
+)
 from billing.selectors.pricing.price_lookup import which_price
 from billing.services.accrual import accrue_windows
+from billing.services.pricing.assignments import assign_price_book
+from billing.services.pricing.customer_classes import set_customer_class
 from metering.models import MeteringWindow
 from tests.support.billing.ledger import (
     HOUR,
@@ -106,6 +119,32 @@ def ledger_for(
     return ledgers
 
 
+def put_behind(
+    ledgers: dict[str, Ledger], class_from: int | None, default_from: int | None
+) -> None:
+    """Give Umbrella a class with Acme's book, and everybody a default book with one price."""
+    made: dict[str, Any] = {"actor": TICK, "at": AT}
+    if class_from is not None:
+        academic = CustomerClass.objects.get(slug="academic")
+        assign_price_book(
+            price_book=ledgers["acme"].book,
+            customer_class=academic,
+            valid_from=MONTH_START,
+            **made,
+        )
+        set_customer_class(
+            organization=ledgers["umbrella"].organization,
+            customer_class=academic,
+            valid_from=MONTH_START + class_from * HOUR,
+            **made,
+        )
+    if default_from is not None:
+        book = make_book("default")
+        make_price(book)
+        begin_at = MONTH_START + default_from * HOUR
+        assign_price_book(price_book=book, is_default=True, valid_from=begin_at, **made)
+
+
 def expected(facts: list[UsageFact]) -> tuple[dict[Any, int], dict[Any, int]]:
     prices = [
         PriceSpan(
@@ -122,15 +161,22 @@ def expected(facts: list[UsageFact]) -> tuple[dict[Any, int], dict[Any, int]]:
     ]
     books = [
         BookSpan(
-            a.organization.slug,
-            a.price_book.slug,
+            None if a.organization is None else a.organization.slug,
+            book.slug,
             a.valid.lower,
             None,
-            base_book=None if a.price_book.base_book is None else a.price_book.base_book.slug,
+            base_book=None if book.base_book is None else book.base_book.slug,
+            customer_class=None if a.customer_class is None else a.customer_class.slug,
         )
-        for a in PriceBookAssignment.objects.select_related("organization", "price_book__base_book")
+        for a in PriceBookAssignment.objects.all()
+        for book in PriceBook.objects.filter(assignments=a).select_related("base_book")
     ]
-    rating = rate_usage(facts, books=books, prices=prices)
+    classes = [
+        ClassSpan(m.organization.slug, m.customer_class.slug, m.valid.lower, m.valid.upper)
+        for m in CustomerClassMembership.objects.select_related("organization")
+        if m.customer_class is not None
+    ]
+    rating = rate_usage(facts, books=books, prices=prices, classes=classes)
     return rating.charged, rating.unpriced
 
 
@@ -141,7 +187,10 @@ def used_by(ledger: Ledger, use: tuple[int, str, str, str, str, int]) -> Use:
 def assert_discounted() -> None:
     """Compare each charge with its price, less the discount where it is of the base book."""
     for charge in Charge.objects.select_related("price__price_book", "organization"):
-        is_own = charge.price.price_book.slug.startswith(charge.organization.slug)
+        billed = OrganizationBook.objects.get(
+            organization=charge.organization, valid__contains=charge.window_start
+        )
+        is_own = charge.price.price_book_id == billed.price_book_id
         price = charge.price.unit_price
         assert charge.unit_price == (price if is_own else price * Decimal("0.875"))
 
@@ -181,6 +230,8 @@ def sums_by_window(
     used=uses,
     prices=price_starts,
     book_from=hours,
+    class_from=st.none() | hours,
+    default_from=st.none() | hours,
     own=st.none()
     | st.sets(st.tuples(st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*"]))),
 )
@@ -188,10 +239,13 @@ def test_the_statement_charges_what_the_reference_charges(
     used: list[tuple[int, str, str, str, str, int]],
     prices: dict[Key, list[int]],
     book_from: int,
+    class_from: int | None,
+    default_from: int | None,
     own: set[tuple[str, str]] | None,
 ) -> None:
     with transaction.atomic():
         ledgers = ledger_for(prices, book_from, own)
+        put_behind(ledgers, class_from, default_from)
         windows: dict[tuple[str, int], MeteringWindow] = {}
         facts = []
         for hour, slug, owner, size, group, seconds in used:

@@ -9,7 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from billing.models import AccrualException, AccruedUsage, AccruedWindow, Charge, Price
 from billing.selectors.closing import readiness_of
 from billing.selectors.pending import pending_window_ids
-from billing.services.pricing.prices import assign_price_book, set_price
+from billing.services.pricing.assignments import assign_price_book
+from billing.services.pricing.prices import set_price
 from billing.tasks import ACTOR, BATCH_RECORDS_MAX, accrue_pending, tick
 from metering.models import MeteringWindow
 from tenants.models import AuditEntry, Organization, SweepCrash

@@ -24,8 +24,9 @@ from billing.models import (
 from billing.selectors.pricing.cost_estimate import PriceBookEstimator
 from billing.selectors.pricing.price_lookup import which_price
 from billing.selectors.verification import check_charges
+from billing.services.pricing.assignments import assign_price_book
 from billing.services.pricing.price_drafts import draft_prices
-from billing.services.pricing.prices import assign_price_book, create_price_book, set_price
+from billing.services.pricing.prices import create_price_book, set_price
 from billing.services.repricing import approve_repricing, reprice_period
 from billing.tasks import tick
 from metering.domain.catalogue.units import GPUSize

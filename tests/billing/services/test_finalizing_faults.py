@@ -15,7 +15,8 @@ from billing.services.crediting import draft_credit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.periods import open_period
-from billing.services.pricing.prices import assign_price_book, create_price_book, set_price
+from billing.services.pricing.assignments import assign_price_book
+from billing.services.pricing.prices import create_price_book, set_price
 from tests.support.billing.ledger import DORA, ERIC, HOUR, Ledger, make_book, month_of_use
 from tests.support.builders import AT
 from tests.support.digest import ledger_digest

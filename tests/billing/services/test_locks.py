@@ -13,7 +13,8 @@ from billing.services.accrual import accrue_windows
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.periods import open_period
-from billing.services.pricing.prices import assign_price_book, set_price
+from billing.services.pricing.assignments import assign_price_book
+from billing.services.pricing.prices import set_price
 from billing.tasks import ACTOR, tick
 from metering.models import MeteringWindow
 from tests.support.billing.late import accrue_late, correct

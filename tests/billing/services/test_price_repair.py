@@ -17,9 +17,11 @@ from billing.domain.errors import (
     ReplacedPriceError,
 )
 from billing.models import BillingPeriod, Charge, Price, PriceBook, PriceBookAssignment
-from billing.selectors.verification import check_assignments, check_charges, check_prices
+from billing.selectors.assignment_verification import check_assignments
+from billing.selectors.verification import check_charges, check_prices
+from billing.services.pricing.assignments import assign_price_book
 from billing.services.pricing.price_history import withdraw_assignment, withdraw_price
-from billing.services.pricing.prices import assign_price_book, set_price
+from billing.services.pricing.prices import set_price
 from billing.tasks import tick
 from tenants.models import AuditEntry, Organization
 from tests.support.billing.late import accrue_late, correct

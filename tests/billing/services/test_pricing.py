@@ -21,7 +21,8 @@ from billing.domain.errors import (
     PriceOverlapError,
 )
 from billing.models import Price, PriceBook, PriceBookAssignment
-from billing.services.pricing.prices import assign_price_book, create_price_book, set_price
+from billing.services.pricing.assignments import assign_price_book
+from billing.services.pricing.prices import create_price_book, set_price
 from tenants.domain.errors import DomainError, InvalidInputError
 from tenants.models import AuditEntry
 from tests.support.billing.ledger import (
@@ -249,8 +250,9 @@ def test_an_organization_changes_its_book_from_an_hour_on() -> None:
         )
 
     assert [
-        (a.price_book.slug, a.valid.lower, a.valid.upper)
-        for a in PriceBookAssignment.objects.order_by("valid")
+        *PriceBookAssignment.objects.order_by("valid").values_list(
+            "price_book__slug", "valid__startswith", "valid__endswith"
+        )
     ] == [("first", MONTH_START, change), ("second", change, None)]
     assert AuditEntry.objects.filter(organization_id=organization.pk).count() == 2
 
@@ -267,7 +269,11 @@ def test_a_book_in_another_currency_is_refused() -> None:
             at=AT,
         )
 
-    assert refused.value.facts == {"price_book": "EUR", "organization": "USD"}
+    assert refused.value.facts == {
+        "price_book": "EUR",
+        "organization": "USD",
+        "slug": "acme",
+    }
     assert not PriceBookAssignment.objects.exists()
 
 
@@ -317,6 +323,7 @@ def test_an_assignment_before_the_earliest_lasts_until_that_begins() -> None:
     )
 
     assert [
-        (a.price_book.slug, a.valid.lower, a.valid.upper)
-        for a in PriceBookAssignment.objects.order_by("valid")
+        *PriceBookAssignment.objects.order_by("valid").values_list(
+            "price_book__slug", "valid__startswith", "valid__endswith"
+        )
     ] == [("earlier", earlier, MONTH_START), (ledger.book.slug, MONTH_START, None)]

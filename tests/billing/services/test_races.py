@@ -21,7 +21,8 @@ from billing.services.accrual import AccrualResult, accrue_windows
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
-from billing.services.pricing.prices import assign_price_book, set_price
+from billing.services.pricing.assignments import assign_price_book
+from billing.services.pricing.prices import set_price
 from tenants.models import AuditEntry
 from tests.support.billing.ledger import (
     DORA,

@@ -22,7 +22,8 @@ from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.verification import check_charges
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from billing.services.pricing.prices import assign_price_book, set_price
+from billing.services.pricing.assignments import assign_price_book
+from billing.services.pricing.prices import set_price
 from billing.services.repricing import approve_repricing, reject_repricing, reprice_period
 from billing.tasks import tick
 from metering.models import MeteringWindow

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
-from billing.models import BillingPeriod, Price, PriceBookAssignment
+from billing.models import BillingPeriod, Price, PriceBook, PriceBookAssignment
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from metering.models import CapacityRecord, MeteringException, MeteringWindow
@@ -110,7 +110,7 @@ def note_assignment(assignment: PriceBookAssignment) -> None:
         object_id=assignment.pk,
         organization_id=assignment.organization_id,
         facts={
-            "price_book": assignment.price_book.slug,
+            "price_book": PriceBook.objects.get(assignments=assignment).slug,
             "valid_from": assignment.valid.lower.isoformat(),
         },
     )

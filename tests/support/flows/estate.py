@@ -18,11 +18,15 @@ from billing.models import (
     BillingPeriod,
     Charge,
     PriceBook,
-    PriceBookAssignment,
 )
 from billing.services.invoicing import draft_invoice
+from billing.services.pricing.assignments import assign_price_book
+from billing.services.pricing.customer_classes import (
+    create_customer_class,
+    set_customer_class,
+)
 from billing.services.pricing.price_drafts import draft_prices
-from billing.services.pricing.prices import assign_price_book, set_price
+from billing.services.pricing.prices import set_price
 from billing.services.repricing import reprice_period
 from metering.domain.corrections.correction import CorrectionState
 from metering.models import (
@@ -156,7 +160,7 @@ def _rows(
     """Make what is missing of one organization, and return the keys of all it has."""
     period = BillingPeriod.objects.get(organization=organization, label="2026-10")
     drafted = draft_invoice(period_id=period.pk, actor=DRAFTER, at=AT)
-    assignment = PriceBookAssignment.objects.get(organization=organization)
+    book = PriceBook.objects.get(slug=f"book-of-{organization.slug}")
     _device(windows[1], project)
     make_limit(organization, units=16)
     limit = make_limit(organization, project, units=8)
@@ -178,27 +182,29 @@ def _rows(
         "preemption-plans": make_plan(organization, expires_at=FAR).pk,
         "preemption-policies": PreemptionPolicy.objects.create(organization=organization).pk,
         "quota-loans": make_loan(organization, project),
-        "price-books": assignment.price_book_id,
-        **_prices_to_come(assignment),
+        "price-books": book.pk,
+        **_prices_to_come(organization, book),
         "billing-periods": period.pk,
-        **make_terms(organization, assignment.price_book),
-        "repricings": _repricing(period, book=assignment.price_book),
+        **make_terms(organization, book),
+        "repricings": _repricing(period, book=book),
         "invoices": drafted.pk,
         **ledger_rows(organization, project),
     }
 
 
-def _prices_to_come(assignment: PriceBookAssignment) -> dict[str, Any]:
-    """Make a price and an assignment that are not in force yet, and return their keys."""
+def _prices_to_come(organization: Organization, book: PriceBook) -> dict[str, Any]:
+    """Make a price, an assignment and a membership to come, and return their keys."""
     given: dict[str, Any] = {"valid_from": IN_FORCE_FROM, "actor": SEED, "at": AT}
-    price = set_price(
-        price_book=assignment.price_book, size="small", unit_price=Decimal(4), **given
+    price = set_price(price_book=book, size="small", unit_price=Decimal(4), **given)
+    later = assign_price_book(organization=organization, price_book=book, **given)
+    customer_class = create_customer_class(
+        slug=f"of-{organization.slug}", name="Own", actor=SEED, at=AT
     )
-    later = assign_price_book(
-        organization=assignment.organization, price_book=assignment.price_book, **given
+    membership = set_customer_class(
+        organization=organization, customer_class=customer_class, **given
     )
     draft = draft_prices(
-        price_book=assignment.price_book,
+        price_book=book,
         prices=[DraftedPrice("medium", "*", Decimal(5))],
         reason="A new year.",
         **given,
@@ -206,6 +212,8 @@ def _prices_to_come(assignment: PriceBookAssignment) -> dict[str, Any]:
     return {
         "prices": price.pk,
         "price-book-assignments": later.pk,
+        "customer-classes": customer_class.pk,
+        "customer-class-memberships": membership.pk,
         "price-drafts": draft.pk,
     }
 

@@ -13,6 +13,7 @@ from pypdf import PdfReader
 from rest_framework.test import APIClient
 
 from tests.support.flows.ledger_bodies import LEDGER_BODIES, LEDGER_LISTS
+from tests.support.flows.price_bodies import PRICE_BODIES
 
 PREFIX: Final = "api/v1/"
 RANGE: Final = "window_start_from=2026-10-01T00:00:00Z&window_start_before=2026-12-01T00:00:00Z"
@@ -42,6 +43,7 @@ FILTERS: Final = {
             "quota-forecasts",
             "loan-policies",
             "price-book-assignments",
+            "customer-class-memberships",
             "billing-periods",
             "repricings",
             *LEDGER_LISTS,
@@ -220,19 +222,8 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "max_days": 3,
         "keep_free_percent": 10,
     },
-    "POST price-books/": {"slug": "new", "name": "New", "currency": "EUR"},
-    "POST prices/": {
-        "price_book": "{price-books}",
-        "size": "medium",
-        "unit_price": "3.5",
-        "valid_from": HOUR_TEXT,
-    },
-    "POST price-book-assignments/": {
-        "organization": "{organizations}",
-        "price_book": "{price-books}",
-        "valid_from": "2101-01-01T00:00:00Z",
-    },
     **LEDGER_BODIES,
+    **PRICE_BODIES,
     "POST price-drafts/": {
         "price_book": "{price-books}",
         "prices": [{"size": "medium", "unit_price": "3.5"}],
@@ -269,8 +260,6 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST tax-treatments/pk/withdraw/": {"reason": "Wrong."},
     "POST repricings/pk/approve/": {"note": "Checked."},
     "POST repricings/pk/reject/": {"note": "Not yet."},
-    "POST prices/pk/withdraw/": {"reason": "Wrong."},
-    "POST price-book-assignments/pk/withdraw/": {"reason": "Wrong."},
     "POST billing-periods/": {"organization": "{organizations}", "label": "2027-03"},
     "POST billing-periods/pk/reopen/": {"reason": "A price is wrong."},
     "POST invoices/": {"period": "{billing-periods}"},

@@ -15,7 +15,7 @@ from billing.services import (
     periods,
     repricing,
 )
-from billing.services.pricing import price_drafts, price_history, prices
+from billing.services.pricing import assignments, price_drafts, price_history, prices
 from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
 from metering.services import catalogue as catalogue_editing
@@ -94,9 +94,9 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         ),
         [("billing:price:set", None)],
     ),
-    "billing.pricing.prices.assign_price_book": (
+    "billing.pricing.assignments.assign_price_book": (
         dora,
-        lambda e, who: prices.assign_price_book(
+        lambda e, who: assignments.assign_price_book(
             organization=e.cast.acme,
             price_book=PriceBook.objects.latest("pk"),
             valid_from=IN_FORCE_FROM + timedelta(days=1),

@@ -1,18 +1,18 @@
 """Every call of the services of taxes and tiers, and the entries it leaves."""
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
 from billing.domain.documents.taxes import TaxTerms
-from billing.models import Issuer, PriceBook, Recipient
+from billing.models import CustomerClass, Issuer, PriceBook, Recipient
 from billing.services import routing, taxes
-from billing.services.pricing import tiers
+from billing.services.pricing import customer_classes, price_history, tiers
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.terms import make_rule
-from tests.support.flows.estate import Estate
+from tests.support.flows.estate import IN_FORCE_FROM, Estate
 
 
 def dora(estate: Estate) -> Actor:
@@ -23,6 +23,28 @@ TERMS_DEEDS: dict[
     str,
     tuple[Callable[[Estate], Actor], Callable[[Estate, Any], object], list[tuple[str, str | None]]],
 ] = {
+    "billing.pricing.customer_classes.create_customer_class": (
+        dora,
+        lambda _, who: customer_classes.create_customer_class(slug="new", name="New", **who),
+        [("billing:customer_class:create", None)],
+    ),
+    "billing.pricing.customer_classes.set_customer_class": (
+        dora,
+        lambda e, who: customer_classes.set_customer_class(
+            organization=e.cast.acme,
+            customer_class=CustomerClass.objects.get(slug="academic"),
+            valid_from=IN_FORCE_FROM + timedelta(days=1),
+            **who,
+        ),
+        [("billing:customer_class:assign", "acme")],
+    ),
+    "billing.pricing.price_history.withdraw_membership": (
+        dora,
+        lambda e, who: price_history.withdraw_membership(
+            membership_id=e.places["own"]["customer-class-memberships"], reason="Wrong.", **who
+        ),
+        [("billing:customer_class:withdraw", "acme")],
+    ),
     "billing.pricing.tiers.publish_tiers": (
         dora,
         lambda _, who: tiers.publish_tiers(
