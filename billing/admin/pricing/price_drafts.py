@@ -20,6 +20,7 @@ from unfold.widgets import (
 
 from billing.domain.pricing.price_draft import DraftedPrice
 from billing.models import PriceDraft, PriceDraftState
+from billing.selectors.pricing.price_drafts import clusters_by_slug, clusters_named
 from billing.services.pricing.price_drafts import draft_prices, publish_draft, reject_draft
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.admin.notes import NOTE_LENGTH_MAX, NoteActionForm, note_of
@@ -30,9 +31,10 @@ COLORS = {
     PriceDraftState.PUBLISHED.value: "success",
     PriceDraftState.REJECTED.value: "info",
 }
-PARTS_OF_A_LINE = (3, 4)
-"""Size, group and price; behind them the id of a price to replace."""
-KEY_AND_PRICE = ("size", "price_group", "cluster", "unit_price")
+PARTS_OF_A_LINE = (3, 4, 5)
+"""Size, group and price; behind them a cluster, and the id of a price to replace."""
+ON_CLUSTER = "cluster="
+KEY_AND_PRICE = ("size", "price_group", "unit_price", "cluster")
 
 
 class PriceDraftForm(ServiceForm):
@@ -45,13 +47,16 @@ class PriceDraftForm(ServiceForm):
         label="prices",
         widget=UnfoldAdminTextareaWidget(),
         help_text="A line each: size, group and price, such as: large H100/whole 4.125. "
-        "To replace a wrong price, add its id.",
+        "For one cluster add it, such as cluster=hopper; to replace a wrong price, add its id.",
     )
     reason = forms.CharField(max_length=NOTE_LENGTH_MAX, widget=UnfoldAdminTextInputWidget())
 
     def clean_lines(self) -> list[DraftedPrice]:
         """Return the prices of the lines."""
-        return [_price(line) for line in self.cleaned_data["lines"].splitlines() if line.strip()]
+        lines = [line.split() for line in self.cleaned_data["lines"].splitlines() if line.strip()]
+        slugs = [word.removeprefix(ON_CLUSTER) for words in lines for word in words[3:]]
+        clusters = clusters_by_slug(slugs)
+        return [_price(words, clusters) for words in lines]
 
 
 @admin.register(PriceDraft)
@@ -105,9 +110,15 @@ class PriceDraftAdmin(ServiceAdmin):
 
     @admin.display(description="prices")
     def prices_text(self, row: PriceDraft) -> str:
-        """Return a line for each price."""
+        """Return a line for each price, as the form takes it."""
+        named = clusters_named(price.get("cluster") for price in row.prices)
         return "\n".join(
-            " ".join(price[part] for part in KEY_AND_PRICE if part in price) for price in row.prices
+            " ".join(
+                f"{ON_CLUSTER}{named[price[part]].slug}" if part == "cluster" else price[part]
+                for part in KEY_AND_PRICE
+                if part in price
+            )
+            for price in row.prices
         )
 
     @admin.display(description="effects")
@@ -156,14 +167,21 @@ class PriceDraftAdmin(ServiceAdmin):
         )
 
 
-def _price(line: str) -> DraftedPrice:
-    parts = line.split()
-    if len(parts) not in PARTS_OF_A_LINE:
-        raise forms.ValidationError(f'Not size, group and price: "{line}"')
-    size, group, price, *replaced = parts
+def _price(words: list[str], clusters: Mapping[str, UUID]) -> DraftedPrice:
+    if len(words) not in PARTS_OF_A_LINE:
+        raise forms.ValidationError(f'Not size, group and price: "{" ".join(words)}"')
+    size, group, price, *more = words
+    named = [word.removeprefix(ON_CLUSTER) for word in more if word.startswith(ON_CLUSTER)]
+    replaced = [word for word in more if not word.startswith(ON_CLUSTER)]
+    if len(named) > 1 or len(replaced) > 1:
+        raise forms.ValidationError(f'More than one cluster or id: "{" ".join(words)}"')
+    if unknown := [slug for slug in named if slug not in clusters]:
+        raise forms.ValidationError(f'Not a cluster: "{unknown[0]}"')
     try:
-        return DraftedPrice(size, group, Decimal(price), *map(UUID, replaced))
+        unit_price = Decimal(price)
+        replaces = UUID(replaced[0]) if replaced else None
     except InvalidOperation as error:
         raise forms.ValidationError(f'Not a price: "{price}"') from error
     except ValueError as error:
         raise forms.ValidationError(f'Not the id of a price: "{replaced[0]}"') from error
+    return DraftedPrice(size, group, unit_price, replaces, clusters[named[0]] if named else None)

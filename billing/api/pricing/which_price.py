@@ -14,6 +14,8 @@ from billing.api.pricing.price_books import PriceSerializer
 from billing.domain.documents.document import price_text
 from billing.domain.period import floor_hour
 from billing.domain.pricing.price_book import GROUP_LENGTH_MAX, require_key
+from billing.domain.pricing.price_candidate import PriceOutcome
+from billing.selectors.pricing.price_candidates import BookCandidate, PriceCandidate
 from billing.selectors.pricing.price_lookup import AppliedPrice, which_price
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
@@ -40,6 +42,35 @@ class WhichPriceQuestionSerializer(StrictSerializer):
     )
 
 
+class BookCandidateSerializer(serializers.Serializer[BookCandidate]):
+    """An assignment of the organization, of its class, or the default one (neither)."""
+
+    assignment = serializers.UUIDField(source="assignment.pk")
+    organization = serializers.UUIDField(source="assignment.organization_id", allow_null=True)
+    customer_class = serializers.UUIDField(source="assignment.customer_class_id", allow_null=True)
+    price_book = serializers.UUIDField(source="assignment.price_book_id", allow_null=True)
+    outcome = serializers.ChoiceField(
+        choices=["applies", "behind_another", "no_book", "other_currency"]
+    )
+
+
+class PriceCandidateSerializer(serializers.Serializer[PriceCandidate]):
+    """A price of the billed book, or of its base less the discount."""
+
+    price = serializers.UUIDField(source="price.pk")
+    price_group = serializers.CharField(source="price.price_group")
+    cluster = serializers.UUIDField(source="price.cluster_id", allow_null=True)
+    unit_price = serializers.DecimalField(
+        source="price.unit_price", max_digits=20, decimal_places=10, normalize_output=True
+    )
+    valid_from = serializers.DateTimeField(source="price.valid.lower")
+    valid_until = serializers.DateTimeField(source="price.valid.upper", allow_null=True)
+    is_own = serializers.BooleanField(
+        source="price.is_own", help_text="False for a price of the base book."
+    )
+    outcome = serializers.ChoiceField(choices=[outcome.value for outcome in PriceOutcome])
+
+
 class WhichPriceSerializer(serializers.Serializer[AppliedPrice]):
     """The price in force, or why there is none.
 
@@ -55,6 +86,10 @@ class WhichPriceSerializer(serializers.Serializer[AppliedPrice]):
     assignment = serializers.UUIDField(source="billed.pk", allow_null=True, default=None)
     price_book = serializers.UUIDField(source="billed.price_book_id", allow_null=True, default=None)
     considered = serializers.ListField(source="groups", child=serializers.CharField())
+    books = BookCandidateSerializer(many=True, help_text="Who else's book was considered.")
+    candidates = PriceCandidateSerializer(
+        many=True, help_text="Prices of these keys, and why each but one does not apply."
+    )
     missing = serializers.SerializerMethodField(
         help_text="no_price_book or no_price; null when there is a price."
     )

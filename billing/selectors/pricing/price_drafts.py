@@ -34,6 +34,13 @@ def clusters_named(ids: Iterable[str | None]) -> dict[str | None, Cluster]:
     return known
 
 
+def clusters_by_slug(slugs: Iterable[str]) -> dict[str, UUID]:
+    """Return the keys of the clusters that have these slugs; one query, or none."""
+    named = set(slugs)
+    rows = Cluster.objects.filter(slug__in=named) if named else Cluster.objects.none()
+    return dict(rows.values_list("slug", "pk"))
+
+
 def month_before(at: datetime) -> Month:
     """Return the last whole month in UTC."""
     return month_of(at, UTC).shift(-1)

@@ -3,6 +3,7 @@
 `billing.domain.pricing.price_book.find_price` says the same in plain Python.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -14,6 +15,12 @@ from django.db import connection
 from billing.domain.pricing.price_book import groups_for
 from billing.models import BookPrice, OrganizationBook, Price
 from billing.selectors.pricing.organization_books import book_in_force
+from billing.selectors.pricing.price_candidates import (
+    BookCandidate,
+    PriceCandidate,
+    candidate_books,
+    candidate_prices,
+)
 
 
 def best_price(*, book: str, size: str, price_group: str, cluster: str, hour: str) -> str:
@@ -70,6 +77,8 @@ class AppliedPrice:
         unit_price: What is charged: the price less a discount.
         list_unit_price: What the base book has for it; `unit_price` without one.
         groups: The groups of prices that apply, the most specific first.
+        books: The assignments that concern the organization in the hour.
+        candidates: The prices of the billed book and its base whose keys may apply.
     """
 
     billed: OrganizationBook | None
@@ -77,6 +86,8 @@ class AppliedPrice:
     groups: tuple[str, ...]
     unit_price: Decimal | None = None
     list_unit_price: Decimal | None = None
+    books: Sequence[BookCandidate] = ()
+    candidates: Sequence[PriceCandidate] = ()
 
 
 def which_price(
@@ -93,8 +104,12 @@ def which_price(
     """
     groups = groups_for(price_group)
     billed = book_in_force(organization_id, hour)
+    books = candidate_books(organization_id, hour=hour, billed=billed)
     if billed is None:
-        return AppliedPrice(None, None, groups)
+        return AppliedPrice(None, None, groups, books=books)
+    candidates = candidate_prices(
+        billed.price_book_id, size=size, groups=groups, cluster_id=cluster_id, hour=hour
+    )
     given: dict[str, Any] = {
         "book": billed.price_book_id,
         "size": size,
@@ -106,11 +121,11 @@ def which_price(
         cursor.execute(_WHICH, given)
         row = cursor.fetchone()
     if row is None:
-        return AppliedPrice(billed, None, groups)
+        return AppliedPrice(billed, None, groups, books=books, candidates=candidates)
     price_id, unit_price, base_unit_price = row
     price = Price.objects.select_related("price_book").get(pk=price_id)
     listed = unit_price if base_unit_price is None else base_unit_price
-    return AppliedPrice(billed, price, groups, unit_price, listed)
+    return AppliedPrice(billed, price, groups, unit_price, listed, books, candidates)
 
 
 _WHICH = best_price(

@@ -11,7 +11,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from billing.admin.periods import PAGES
-from billing.models import BillingPeriod, Invoice, Price, PriceBook, PriceBookAssignment
+from billing.models import (
+    BillingPeriod,
+    Invoice,
+    PriceBook,
+    PriceBookAssignment,
+)
 from billing.selectors.closing import readiness_of, reasons_against
 from billing.services.invoicing import draft_invoice
 from tenants.domain.actors import Actor, ActorKind
@@ -26,6 +31,8 @@ TABLES = (
     "pricebook",
     "price",
     "pricebookassignment",
+    "customerclass",
+    "customerclassmembership",
     "pricedraft",
     "repricing",
     "charge",
@@ -72,27 +79,6 @@ def test_a_role_of_one_organization_opens_no_page(
     for table in TABLES:
         assert client.get(f"/admin/billing/{table}/").status_code == 403
     assert client.get(page_of(draft, "pdf/")).status_code == 403
-
-
-def test_a_price_is_set_through_the_service(office: Office) -> None:
-    client = enter(office.cast.dora)
-    body = {
-        "price_book": str(office.book.pk),
-        "size": "large",
-        "price_group": "*",
-        "unit_price": "7.50",
-        "valid_from_0": "2026-10-01",
-        "valid_from_1": "00:00:00",
-    }
-
-    made = client.post("/admin/billing/price/add/", body)
-    again = client.post("/admin/billing/price/add/", body)
-
-    assert made.status_code == 302
-    assert f"{Price.objects.get(size='large').unit_price:.2f}" == "7.50"
-    assert again.status_code == 200
-    assert "begins at that hour or later" in again.content.decode()
-    assert Price.objects.filter(size="large").count() == 1
 
 
 def test_books_assignments_and_months_are_made_through_services(office: Office) -> None:

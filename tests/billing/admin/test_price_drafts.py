@@ -13,7 +13,7 @@ from billing.models import Price, PriceDraft
 from billing.services.pricing.price_drafts import draft_prices
 from tests.support.billing.ledger import ERIC
 from tests.support.billing.office import Office
-from tests.support.builders import AT
+from tests.support.builders import AT, make_cluster
 
 LIST = "/admin/billing/pricedraft/"
 
@@ -45,6 +45,26 @@ def test_prices_are_proposed_by_lines_and_shown_with_their_effects(
     page = client.get(f"{LIST}{row.pk}/change/").content.decode()
     assert "large H100/* 8" in page
     assert "Not size, group and price" in refused.content.decode()
+
+
+def test_a_line_names_a_cluster_by_its_slug(office: Office, client: Client) -> None:
+    hopper = make_cluster("hopper-2")
+    body = {
+        "price_book": str(office.book.pk),
+        "valid_from_0": "2100-01-01",
+        "valid_from_1": "00:00:00",
+        "lines": "small * 3.00 cluster=hopper-2\nsmall * 2.50",
+        "reason": "A new year.",
+    }
+
+    refused = client.post(f"{LIST}add/", {**body, "lines": "small * 3.00 cluster=nowhere"})
+    client.post(f"{LIST}add/", body)
+
+    assert "Not a cluster" in refused.content.decode()
+    row = PriceDraft.objects.get()
+    assert [price.get("cluster") for price in row.prices] == [str(hopper.pk), None]
+    page = client.get(f"{LIST}{row.pk}/change/").content.decode()
+    assert "small * 3 cluster=hopper-2" in page
 
 
 def test_a_draft_is_published_and_its_price_withdrawn(office: Office, client: Client) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import UUID
 
 import pytest
 from rest_framework.test import APIClient
@@ -9,9 +10,11 @@ from rest_framework.test import APIClient
 from billing.models import Price, PriceBook, PriceBookAssignment
 from tests.support.billing.ledger import assign, make_book, make_price
 from tests.support.billing.office import Office
-from tests.support.builders import AT, MONTH_START
+from tests.support.builders import AT, MONTH_START, make_cluster
 from tests.support.tenants.clients import api_client, problem
 
+NIL = UUID(int=0)
+CLASSES, MEMBERSHIPS = "/api/v1/customer-classes/", "/api/v1/customer-class-memberships/"
 BOOKS, PRICES, ASSIGNMENTS = (
     "/api/v1/price-books/",
     "/api/v1/prices/",
@@ -46,6 +49,51 @@ def test_the_finance_admin_makes_a_book_and_sets_a_price(office: Office) -> None
     assert body["unit_price"] == {"amount": "4.125", "currency": "EUR"}
     assert (body["valid_from"], body["valid_until"]) == ("2026-10-01T00:00:00Z", None)
     assert Price.objects.filter(size="large").count() == 1
+
+
+def test_a_price_for_a_cluster_is_set_and_found_by_it(office: Office) -> None:
+    client, cluster = api_client(office.cast.dora), make_cluster("hopper-2")
+
+    made = post(client, PRICES, price_body(office, cluster=str(cluster.pk)))
+    unknown = post(client, PRICES, price_body(office, cluster=str(NIL)), key="k2")
+
+    assert (made.status_code, made.json()["cluster"]) == (201, str(cluster.pk))
+    assert unknown.status_code == 404
+    rows = client.get(PRICES, {"cluster": str(cluster.pk)}).json()["results"]
+    assert [row["id"] for row in rows] == [made.json()["id"]]
+
+
+def test_a_class_is_made_joined_and_given_a_book(office: Office) -> None:
+    client, begin = api_client(office.cast.dora), {"valid_from": "2027-01-01T00:00:00Z"}
+    made = post(client, CLASSES, {"slug": "hospital", "name": "Hospital"}).json()["id"]
+
+    joined = post(
+        client,
+        MEMBERSHIPS,
+        {"organization": str(office.cast.acme.pk), "customer_class": made, **begin},
+        key="k7",
+    ).json()
+    book = {"price_book": str(office.book.pk), **begin}
+    of_class = post(client, ASSIGNMENTS, {"customer_class": made, **book}, key="k2").json()
+    default = post(client, ASSIGNMENTS, {"is_default": True, **book}, key="k3").json()
+    refused = post(client, ASSIGNMENTS, book, key="k4")
+    ended = post(
+        client,
+        ASSIGNMENTS,
+        {"organization": str(office.cast.acme.pk), "price_book": None, **begin},
+        key="k5",
+    ).json()
+
+    assert (joined["customer_class"], joined["valid_until"]) == (made, None)
+    assert (of_class["organization"], of_class["customer_class"]) == (None, made)
+    assert (default["organization"], default["customer_class"]) == (None, None)
+    assert problem(refused) == (422, "price_book_assignment_owner")
+    assert ended["price_book"] is None
+    withdrawn = post(client, f"{MEMBERSHIPS}{joined['id']}/withdraw/", {"reason": "Wrong."}, "k6")
+    assert withdrawn.json()["superseded_at"] is not None
+    alice = api_client(office.cast.alice)
+    assert [row["id"] for row in alice.get(CLASSES).json()["results"]] == [made]
+    assert [row["id"] for row in alice.get(MEMBERSHIPS).json()["results"]] == [joined["id"]]
 
 
 def test_a_price_sent_twice_is_set_once(office: Office) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from tests.support.billing.ledger import HOUR, make_price
+from billing.models import Price, PriceBookAssignment
+from billing.services.pricing.assignments import assign_price_book
+from tests.support.billing.ledger import DORA, HOUR, make_book, make_discount_book, make_price
 from tests.support.billing.office import Office
-from tests.support.builders import MONTH_START
+from tests.support.builders import AT, MONTH_START, make_cluster, make_organization
 from tests.support.tenants.clients import api_client, problem
 
 WHICH = "/api/v1/which-price/"
@@ -72,3 +74,67 @@ def test_a_question_that_cannot_be_names_its_field(
 
     assert problem(answer) == (422, code)
     assert next(iter(query)) in answer.content.decode()
+
+
+def test_every_candidate_is_shown_with_the_reason_why_it_lost(office: Office) -> None:
+    hopper, ampere = make_cluster("in-hopper"), make_cluster("in-ampere")
+    group = "H100/1g.10gb"
+    wrong = make_price(office.book, "9.00", price_group="H100/*")
+    Price.objects.filter(pk=wrong.pk).update(superseded_at=AT)
+    later = MONTH_START + 3 * HOUR
+    make_price(office.book, "3.00", price_group="H100/*", begin_at=MONTH_START + HOUR)
+    make_price(office.book, "4.00", price_group=group, begin_at=later)
+    make_price(office.book, "5.00", price_group="H100/*", cluster=ampere)
+    make_price(office.book, "6.00", price_group="H100/*", cluster=hopper, begin_at=later)
+    default = make_book("default")
+    assign_price_book(
+        price_book=default, is_default=True, valid_from=MONTH_START, actor=DORA, at=AT
+    )
+
+    answer = ask(api_client(office.cast.dora), office, cluster=str(hopper.pk)).json()
+
+    assert [(c["price_group"], c["unit_price"], c["outcome"]) for c in answer["candidates"]] == [
+        (group, "4", "not_in_force"),
+        ("H100/*", "6", "not_in_force"),
+        ("H100/*", "5", "other_cluster"),
+        ("H100/*", "3", "applies"),
+        ("H100/*", "9", "superseded"),
+        ("*", "2", "less_specific"),
+    ]
+    assert [(b["price_book"], b["organization"], b["outcome"]) for b in answer["books"]] == [
+        (str(office.book.pk), str(office.cast.acme.pk), "applies"),
+        (str(default.pk), None, "behind_another"),
+    ]
+
+
+def test_a_price_of_the_base_loses_to_the_own_price_of_its_key(office: Office) -> None:
+    academic = make_discount_book("academic", office.book, "20")
+    make_price(academic, "1.90")
+    assign_price_book(
+        organization=office.cast.acme,
+        price_book=academic,
+        valid_from=MONTH_START,
+        replaces=PriceBookAssignment.objects.get(organization=office.cast.acme).pk,
+        reason="Academic.",
+        actor=DORA,
+        at=AT,
+    )
+
+    answer = ask(api_client(office.cast.dora), office).json()
+
+    assert [(c["unit_price"], c["is_own"], c["outcome"]) for c in answer["candidates"]] == [
+        ("1.9", True, "applies"),
+        ("1.6", False, "base_overridden"),
+    ]
+
+
+def test_without_a_book_the_assignments_that_do_not_apply_are_shown(office: Office) -> None:
+    umbrella = make_organization("hive", billing_currency="USD")
+    assign_price_book(
+        price_book=office.book, is_default=True, valid_from=MONTH_START, actor=DORA, at=AT
+    )
+
+    answer = ask(api_client(office.cast.dora), office, organization=str(umbrella.pk)).json()
+
+    assert (answer["missing"], answer["candidates"]) == ("no_price_book", [])
+    assert [b["outcome"] for b in answer["books"]] == ["other_currency"]

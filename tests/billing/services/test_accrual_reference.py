@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billing.domain.pricing.price_book import PriceSpan
+from billing.domain.pricing.price_candidate import PriceOutcome
 from billing.domain.pricing.rating import (
     BookSpan,
     ChargeKey,
@@ -207,6 +208,11 @@ def assert_answered() -> None:
         )
         assert found.price is not None
         assert (found.price.pk, found.unit_price) == (charge.price_id, charge.unit_price)
+        applying = [c.price.pk for c in found.candidates if c.outcome == PriceOutcome.APPLIES]
+        assert applying == [charge.price_id]
+        books = [b.assignment.price_book_id for b in found.books if b.outcome == "applies"]
+        assert found.billed is not None
+        assert books == [found.billed.price_book_id]
 
 
 def sums_by_window(
