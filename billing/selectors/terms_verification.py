@@ -1,4 +1,4 @@
-"""Checks of what bills are made by beside prices: tax rates, tax treatments and tier schedules."""
+"""Checks of what bills are made by beside prices: taxes, tier schedules, issuers and routes."""
 
 from typing import Final
 
@@ -9,13 +9,16 @@ from tenants.selectors.verification import check_frozen_by_entries
 
 
 def check_terms(cursor: Cursor) -> CheckedBatch:
-    """Compare tax rates, tax treatments and tier schedules with their audit entries, and back."""
+    """Compare taxes, tier schedules, issuers, recipients and routes with entries, and back."""
     batch = check_frozen_by_entries(
         cursor,
         actions=[
             "billing:tax_rate:set",
             "billing:tax_treatment:set",
             "billing:tier_schedule:publish",
+            "billing:issuer:create",
+            "billing:recipient:create",
+            "billing:project_route:create",
         ],
         is_kept=_IS_KEPT,
         sentence="The term {} was set by the audit trail, and is missing.",
@@ -45,7 +48,10 @@ _KEY: Final = """CASE WHEN e.object_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]
 _IS_KEPT: Final = f"""
   EXISTS (SELECT FROM billing_taxrate r WHERE r.id = {_KEY})
   OR EXISTS (SELECT FROM billing_taxtreatment r WHERE r.id = {_KEY})
-  OR EXISTS (SELECT FROM billing_tierschedule r WHERE r.id = {_KEY})"""  # noqa: S608 - Constants.
+  OR EXISTS (SELECT FROM billing_tierschedule r WHERE r.id = {_KEY})
+  OR EXISTS (SELECT FROM billing_issuer r WHERE r.id = {_KEY})
+  OR EXISTS (SELECT FROM billing_recipient r WHERE r.id = {_KEY})
+  OR EXISTS (SELECT FROM billing_projectroute r WHERE r.id = {_KEY})"""  # noqa: S608 - Constants.
 _WAS: Final = """EXISTS (
          SELECT FROM tenants_auditentry w
           WHERE (w.object_kind, w.object_id) = ('{kind}', r.id::text)
@@ -54,6 +60,42 @@ _SET: Final = """LEFT JOIN LATERAL (
     SELECT organization_id, facts FROM tenants_auditentry
      WHERE (object_kind, object_id, action) = ('{kind}', r.id::text, 'billing:{kind}:{action}')
      ORDER BY id LIMIT 1) e ON true"""
+# What may be changed has the value of its last entry that names it, "" or 1 where none does. A
+# recipient is named with its organization, whose name may have changed since.
+_ROUTING: Final = """
+SELECT replace(r.kind, '_', ' ') || ' ' || r.id,
+       EXISTS (SELECT FROM tenants_auditentry e
+                WHERE (e.object_kind, e.object_id) = (r.kind, r.id::text)
+                  AND e.action = 'billing:' || r.kind || ':create'
+                  AND e.organization_id IS NOT DISTINCT FROM r.organization_id)
+       AND NOT EXISTS (
+         SELECT FROM jsonb_each_text(r.fields) f
+          WHERE f.value <> coalesce((
+            SELECT regexp_replace(
+                     coalesce(e.facts ->> f.key, e.facts #>> ARRAY['changed', f.key, '1'], ''),
+                     CASE WHEN (r.kind, f.key) = ('project_route', 'recipient')
+                          THEN '^.*: ' ELSE '^$' END, '')
+              FROM tenants_auditentry e
+             WHERE (e.object_kind, e.object_id) = (r.kind, r.id::text)
+               AND e.action IN ('billing:' || r.kind || ':create',
+                                'billing:' || r.kind || ':update')
+               AND (e.facts ? f.key OR e.facts -> 'changed' ? f.key)
+             ORDER BY e.id DESC LIMIT 1), CASE f.key WHEN 'first_number' THEN '1' ELSE '' END)),
+       true
+  FROM (SELECT 'issuer' AS kind, id, NULL::uuid AS organization_id,
+               to_jsonb(i) - '{id,created_at,version}'::text[] AS fields
+          FROM billing_issuer i
+         UNION ALL
+        SELECT 'recipient', id, organization_id,
+               to_jsonb(c) - '{id,organization_id,created_at,version}'::text[]
+          FROM billing_recipient c
+         UNION ALL
+        SELECT 'project_route', t.id, t.organization_id,
+               jsonb_build_object('project', p.slug, 'issuer', coalesce(i.slug, ''),
+                 'recipient', coalesce(c.slug, ''), 'purchase_order', t.purchase_order)
+          FROM billing_projectroute t JOIN tenants_project p ON p.id = t.project_id
+          LEFT JOIN billing_issuer i ON i.id = t.issuer_id
+          LEFT JOIN billing_recipient c ON c.id = t.recipient_id) r"""
 _TERMS: Final = f"""
 SELECT 'tax rate ' || r.id,
        (r.country, r.category, r.valid_from::text, trim_scale(r.rate)::text, r.exemption_text)
@@ -83,5 +125,7 @@ SELECT 'tier schedule ' || r.id,
             AND w.action = 'billing:tier_schedule:supersede' ORDER BY w.id LIMIT 1), '')
   FROM billing_tierschedule r JOIN billing_pricebook b ON b.id = r.price_book_id
   {_SET.format(kind="tier_schedule", action="publish")}
+ UNION ALL
+{_ROUTING}
  ORDER BY 1
 """  # noqa: S608 - Put together from constants only.
