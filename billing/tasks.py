@@ -16,9 +16,11 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import OperationalError
 
-from billing.domain.documents.document import InvoiceTerms
+from billing.adapters.terms import invoice_terms
 from billing.domain.errors import PeriodNotReadyError
+from billing.domain.period import Month
 from billing.selectors.documents.previews import PERIODS_MAX, MonthReading, read_months
+from billing.selectors.ledger.carried import overdue_balances
 from billing.selectors.months import stale_drafts, undrafted_periods
 from billing.selectors.pending import (
     PendingWindow,
@@ -29,12 +31,13 @@ from billing.selectors.pending import (
 from billing.services.accrual import AccrualResult, accrue_corrections, accrue_windows
 from billing.services.closing import close_nil_period
 from billing.services.invoicing import draft_invoice
+from billing.services.ledger.carried import release_balance
 from billing.services.ledger.documents import post_missing_documents
 from billing.services.periods import note_checked_draft, open_current_periods, postpone_draft
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
 from tenants.selectors.clock import database_now
-from tenants.services.turns import run_isolated
+from tenants.services.turns import for_each_isolated, run_isolated
 from tenants.services.wakeups import WakeUp
 
 BATCH_RECORDS_MAX: Final = 12_000
@@ -86,6 +89,7 @@ def tick_periods() -> Iterator[int]:
     yield from _draft_ended(at=at, actor=ACTOR)
     yield from _redraft_stale(at=at, actor=ACTOR)
     yield post_missing_documents(payment_days=settings.PAYMENT_DAYS, at=at, actor=ACTOR)
+    yield _release_overdue(at=at, actor=ACTOR)
 
 
 def accrue_pending(*, at: datetime, actor: Actor) -> tuple[int, int, int]:
@@ -199,6 +203,7 @@ def settle_periods(*, at: datetime, actor: Actor) -> tuple[int, int]:
     opened = open_current_periods(actor=actor, at=at)
     drafts = sum(_draft_ended(at=at, actor=actor)) + sum(_redraft_stale(at=at, actor=actor))
     post_missing_documents(payment_days=settings.PAYMENT_DAYS, at=at, actor=actor)
+    _release_overdue(at=at, actor=actor)
     return opened, drafts
 
 
@@ -267,6 +272,30 @@ def _read(
             yield period_id, readings.get(period_id)
 
 
+def _release_overdue(*, at: datetime, actor: Actor) -> int:
+    """Release balances owed to customers that no document has taken over in time.
+
+    One that is due with a month's document has that month to be closed in, too.
+    """
+    before = Month(at.year, at.month).shift(-settings.CARRY_MONTHS - 1).label
+    return for_each_isolated(
+        overdue_balances(before=before),
+        partial(_release, at=at, actor=actor),
+        event="billing.release.failed",
+        at=at,
+    )
+
+
+def _release(invoice_id: UUID, *, at: datetime, actor: Actor) -> int:
+    reason = f"It was carried for more than {settings.CARRY_MONTHS} months."
+    try:
+        release_balance(invoice_id=invoice_id, reason=reason, actor=actor, at=at)
+    except (DomainError, OperationalError) as error:
+        logger.warning("billing.release.postponed", invoice=str(invoice_id), reason=str(error))
+        return 0
+    return 1
+
+
 def _isolated(
     call: Callable[..., bool], period_id: UUID, *, event: str, at: datetime, actor: Actor
 ) -> bool:
@@ -294,15 +323,7 @@ def _draft(
     period_id: UUID, *, at: datetime, actor: Actor, reading: MonthReading | None = None
 ) -> bool:
     """Draft a period; return whether that succeeded."""
-    terms = InvoiceTerms.read(
-        settings.ISSUER,
-        series=settings.INVOICE_SERIES,
-        credit_series=settings.CREDIT_NOTE_SERIES,
-        debit_series=settings.DEBIT_NOTE_SERIES,
-        first_number=settings.INVOICE_FIRST_NUMBER,
-        is_four_eyes=settings.FOUR_EYES,
-        payment_days=settings.PAYMENT_DAYS,
-    )
+    terms = invoice_terms()
     try:
         invoice = draft_invoice(
             period_id=period_id,

@@ -7,6 +7,7 @@ reported in one error. `X_FILE` variables, as container secrets use them, are re
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -25,6 +26,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from metering.domain.efficiency.rules import thresholds_of
+from tenants.domain.currencies import MINOR_DIGITS
 
 PostgresUrl = Annotated[
     AnyUrl, UrlConstraints(allowed_schemes=["postgresql", "postgres"], host_required=False)
@@ -151,6 +153,10 @@ class Environment(BaseSettings):
     INVOICE_FIRST_NUMBER: int = Field(default=1, ge=1, le=900_000)
     """The first number of invoices, of credit notes and of debit notes, of each year."""
     PAYMENT_DAYS: int = Field(default=30, ge=0, le=365)
+    CARRY_MONTHS: int = Field(default=0, ge=0, le=120)
+    """How long a balance is carried instead of being given back, or asked for; 0 for never."""
+    CARRY_BELOW: Annotated[dict[str, Decimal], NoDecode] = Field(default_factory=dict)
+    """The smallest amounts that are asked for, such as "EUR=5,JPY=500"."""
     """From the date of an invoice to its due date."""
     DATEV_CONSULTANT: int = Field(default=1001, ge=1001, le=9_999_999)
     DATEV_CLIENT: int = Field(default=1, ge=1, le=99_999)
@@ -198,6 +204,13 @@ class Environment(BaseSettings):
         if value.lstrip().startswith("{"):
             return json.loads(value)
         return dict(_clients(part) for part in value.split(",") if part.strip())
+
+    @field_validator("CARRY_BELOW", mode="before")
+    @classmethod
+    def _split_amounts(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return dict(_amount(part) for part in value.split(",") if part.strip())
 
     @field_validator("RECHECK_SECONDS", mode="before")
     @classmethod
@@ -270,6 +283,15 @@ def _clients(part: str) -> tuple[str, tuple[str, ...]]:
     if not cluster or not names:
         raise ValueError(f"{part.strip()} is not cluster=name or cluster=name|name.")
     return cluster.strip(), names
+
+
+def _amount(part: str) -> tuple[str, str]:
+    """Return a currency and an amount of `EUR=5`, above zero and no finer than the currency."""
+    currency, _, amount = (text.strip() for text in part.partition("="))
+    digits = MINOR_DIGITS.get(currency, -1)
+    if not re.fullmatch(rf"[0-9]{{1,12}}(\.[0-9]{{1,{max(digits, 1)}}})?", amount) or digits < 0:
+        raise ValueError(f"{part.strip()} is not an amount of a currency, such as EUR=5.")
+    return currency, amount
 
 
 def read_secret_files() -> None:

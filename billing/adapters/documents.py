@@ -84,6 +84,8 @@ _BILLED_BEFORE: Final = ("billed_unit_seconds", "billed_amount")
 COLUMNS: Final = (*_TEXT_OF_INVOICE, *_TEXT_OF_LINE, *_NUMBERS_OF_LINE, *_BILLED_BEFORE)
 TAX_COLUMNS: Final = ("tax_category", "tax_rate", "invoice_total", "tax_total", "payable")
 """Further columns of documents with taxes; the last three are of the whole document."""
+CARRIED_COLUMNS: Final = ("brought_forward", "carried_forward", "amount_due")
+"""Further columns of documents with a carried balance; each is of the whole document."""
 ORDER_COLUMNS: Final = ("purchase_order", "buyer_reference")
 """Further columns of documents that show either."""
 
@@ -98,10 +100,17 @@ def render_csv(document: Mapping[str, Any]) -> bytes:
         "period": document["period"]["label"],
         "currency": document["currency"],
     }
-    taxes, order = _taxes(document), _order(document)
-    further = (*(TAX_COLUMNS if taxes else ()), *(ORDER_COLUMNS if order else ()))
-    header = [_text(column) for column in (*COLUMNS, *further)]
-    records = [header, *([*_record(own, line), *taxes, *order] for line in document["lines"])]
+    parts = (
+        (TAX_COLUMNS, _taxes(document)),
+        (CARRIED_COLUMNS, _carried(document)),
+        (ORDER_COLUMNS, _order(document)),
+    )
+    columns = (*COLUMNS, *(name for names, values in parts if values for name in names))
+    further = [value for _, values in parts for value in values]
+    records = [
+        [_text(column) for column in columns],
+        *([*_record(own, line), *further] for line in document["lines"]),
+    ]
     return "".join(",".join(record) + _LINE_END for record in records).encode()
 
 
@@ -139,6 +148,11 @@ def _taxes(document: Mapping[str, Any]) -> list[str]:
         whole = (document["total"]["amount"], document["tax_total"], document["payable"])
         return [_text(tax["category"]), tax["rate"], *whole]
     return []
+
+
+def _carried(document: Mapping[str, Any]) -> list[str]:
+    carried = document.get("carried")
+    return [carried[name] for name in CARRIED_COLUMNS] if carried else []
 
 
 def _order(document: Mapping[str, Any]) -> list[str]:

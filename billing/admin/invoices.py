@@ -22,7 +22,7 @@ from unfold.decorators import display
 
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.documents import render_csv, render_pdf
-from billing.admin.terms import invoice_terms
+from billing.adapters.terms import invoice_terms
 from billing.domain.documents.document import amount_text, file_name_of
 from billing.domain.documents.document_text import invoice_text, number_text
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
@@ -30,9 +30,11 @@ from billing.domain.errors import CreditInvalidError
 from billing.domain.money import Money
 from billing.models import Invoice
 from billing.selectors.documents.invoices import others_of_run
+from billing.selectors.ledger.carried import releasable_balance
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
+from billing.services.ledger.carried import release_balance
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, ForbiddenError, NotFoundError
@@ -109,6 +111,7 @@ class InvoiceAdmin(LedgerAdmin):
             "credit": self.credit,
             "debit": self.debit,
             "void": self.void,
+            "release": self.release,
             "discard": self.discard,
         }
         own = [
@@ -250,6 +253,18 @@ class InvoiceAdmin(LedgerAdmin):
             then=lambda drafts: reverse(PAGE, args=[drafts[0].pk]),
         )
 
+    @method_decorator(require_POST)
+    def release(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
+        """Release the balance owed to the customer that documents of the invoice's kind carried."""
+        return self._perform(
+            request,
+            invoice_id,
+            lambda row, actor, at: release_balance(
+                invoice_id=row.pk, reason=request.POST.get("reason", ""), actor=actor, at=at
+            ),
+            done="The balance is released: it settles other invoices, or is paid back.",
+        )
+
     def _perform(
         self,
         request: HttpRequest,
@@ -289,6 +304,7 @@ def _corrections(invoice: Invoice) -> dict[str, Any]:
         "is_first_run": invoice.run == 1,
         "can_be_credited": is_final and invoice.kind in OWED_KINDS,
         "is_invoice": invoice.kind == InvoiceKind.INVOICE.value,
+        "released": _released(invoice) if is_final else None,
         "credited_lines": [
             (line, amount_text(Money(line.amount, invoice.currency)))
             for line in invoice.lines.select_related("project").order_by("position")
@@ -296,6 +312,15 @@ def _corrections(invoice: Invoice) -> dict[str, Any]:
         "corrections": list(invoice.corrections.select_related("period").order_by("run")),
         "others_of_run": list(others_of_run(invoice)),
     }
+
+
+def _released(invoice: Invoice) -> dict[str, str] | None:
+    """Return what is owed to the customer from documents that carried it; None for nothing."""
+    balance = releasable_balance(invoice)
+    if balance is None:
+        return None
+    owed = Money(-balance.amount, invoice.currency)
+    return {"owed": amount_text(owed), "since": balance.since}
 
 
 def _amounts(request: HttpRequest) -> dict[UUID, Decimal]:

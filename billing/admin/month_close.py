@@ -25,7 +25,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from billing.access import WRITE_INVOICE
-from billing.admin.terms import invoice_terms
+from billing.adapters.terms import invoice_terms
 from billing.domain.documents.document import amount_text, utc_text
 from billing.domain.documents.document_text import hours_text, number_text
 from billing.domain.errors import PeriodLabelInvalidError

@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 from unfold.decorators import action, display
 
+from billing.adapters.terms import invoice_terms
 from billing.admin.month_close import month_close_page
-from billing.admin.terms import invoice_terms
 from billing.models import BillingPeriod
 from billing.selectors.closing import clusters_of, readiness_of, reasons_against
 from billing.services.closing import approve_period, reopen_period, review_period

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 
-from billing.admin.terms import invoice_terms
+from billing.adapters.terms import invoice_terms
 from billing.models import Issuer, ProjectRoute, Recipient
 from billing.services.routing import (
     ISSUER_EDITABLE,

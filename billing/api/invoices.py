@@ -21,8 +21,8 @@ from billing.access import (
     invoices_visible_to,
 )
 from billing.adapters.documents import render_csv, render_pdf
+from billing.adapters.terms import invoice_terms
 from billing.api.money import MoneyField, UnitPriceField
-from billing.api.terms import invoice_terms
 from billing.domain.documents.document import file_name_of, unit_hours_text
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.ledger.status import PaymentStatus
@@ -31,6 +31,7 @@ from billing.selectors.ledger.settlement import with_settlement
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
+from billing.services.ledger.carried import release_balance
 from tenants.api.conditional import expected_version, if_match
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
@@ -87,6 +88,9 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
     total = MoneyField()
     tax_total = MoneyField()
     payable = MoneyField()
+    brought_forward = MoneyField()
+    carried_forward = MoneyField()
+    amount_due = MoneyField()
     open_amount = MoneyField()
     payment_status = serializers.ChoiceField(
         choices=[*PaymentStatus], allow_blank=True, read_only=True, help_text='"" for a draft.'
@@ -112,6 +116,9 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
             "total",
             "tax_total",
             "payable",
+            "brought_forward",
+            "carried_forward",
+            "amount_due",
             "open_amount",
             "payment_status",
             "due_on",
@@ -295,6 +302,20 @@ class InvoiceViewSet(ReadingViewSet):
             terms=invoice_terms(),
         )
         return self.answer(note, status_code=status.HTTP_201_CREATED)
+
+    @extend_schema(request=VoidInputSerializer)
+    @action(detail=True, methods=["post"], url_path="release-balance")
+    def release_balance(self, request: Request, pk: UUID) -> Response:
+        """Release the balance owed to the customer that this and other documents carried.
+
+        It becomes a credit, which settles other invoices or is paid back.
+        """
+        fields = self.read(VoidInputSerializer, request)
+        invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
+        release_balance(
+            invoice_id=invoice.pk, reason=fields["reason"], actor=self.actor, at=self.at
+        )
+        return self.answer(invoice)
 
     @extend_schema(responses={204: None})
     @if_match

@@ -19,8 +19,8 @@ from billing.access import (
     access_period,
     periods_visible_to,
 )
+from billing.adapters.terms import invoice_terms
 from billing.api.money import MoneyValueField, UnitPriceField
-from billing.api.terms import invoice_terms
 from billing.domain.documents.invoicing import Line, LineKind, total_of
 from billing.models import BillingPeriod, PeriodState
 from billing.selectors.documents.previews import preview_lines

@@ -20,7 +20,7 @@ from billing.access import (
     recipients_visible_to,
     routes_visible_to,
 )
-from billing.api.terms import invoice_terms
+from billing.adapters.terms import invoice_terms
 from billing.models import Issuer, ProjectRoute, Recipient
 from billing.services.routing import (
     change_issuer,

@@ -83,6 +83,14 @@ class Invoice(models.Model):
     tax_total = models.DecimalField(
         max_digits=20, decimal_places=4, default=Decimal(0), db_default=Decimal(0)
     )
+    brought_forward = models.DecimalField(
+        max_digits=20, decimal_places=4, default=Decimal(0), db_default=Decimal(0)
+    )
+    """The balance that documents before it carried: below zero it is owed to the customer."""
+    carried_forward = models.DecimalField(
+        max_digits=20, decimal_places=4, default=Decimal(0), db_default=Decimal(0)
+    )
+    """What it leaves to the next document instead of asking for it, or giving it back."""
     unit_seconds = models.BigIntegerField(default=0)
     document = models.JSONField(default=dict)
     """Issuer, customer, period and lines as printed; the PDF and CSV are made from it alone."""
@@ -142,6 +150,11 @@ class Invoice(models.Model):
     def payable(self) -> Decimal:
         """The total with taxes."""
         return self.total + self.tax_total
+
+    @property
+    def amount_due(self) -> Decimal:
+        """What it asks for: the total with taxes and the balance of documents before it."""
+        return self.payable + self.brought_forward - self.carried_forward
 
     @property
     def reference(self) -> str:

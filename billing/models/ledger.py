@@ -77,6 +77,7 @@ class JournalEntry(models.Model):
         REFUND = "refund"
         WRITE_OFF = "write_off"
         OPENING_BALANCE = "opening_balance"
+        CARRIED = "carried"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     event = models.CharField(max_length=20, choices=Event.choices)

@@ -41,13 +41,15 @@ class PaymentKind(models.TextChoices):
     REVERSAL = "reversal"
     CREDIT_NOTE = "credit_note"
     OPENING_BALANCE = "opening_balance"
+    CARRIED = "carried"
 
 
 class Payment(models.Model):
     """Money received, above zero, or paid back, below; each bank reference once.
 
     What is not allocated to documents is the credit of its organization. A credit note that
-    corrects no invoice is money to allocate as well, and so is an opening balance below zero.
+    corrects no invoice is money to allocate as well, and so is an opening balance below zero, or a
+    carried balance that is released.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -73,7 +75,7 @@ class Payment(models.Model):
     document = models.OneToOneField(
         Invoice, on_delete=models.PROTECT, related_name="credit", null=True, blank=True
     )
-    """The credit note."""
+    """The credit note, or the last document that carried a balance."""
     reason = models.CharField(max_length=500, blank=True, default="")
     """Why it was refunded or reversed."""
     recorded_by = models.CharField(max_length=200)
@@ -95,7 +97,12 @@ class Payment(models.Model):
                     origin=None,
                     document=None,
                 )
-                | Q(kind="credit_note", amount__gt=0, origin=None, document__isnull=False)
+                | Q(
+                    kind__in=["credit_note", "carried"],
+                    amount__gt=0,
+                    origin=None,
+                    document__isnull=False,
+                )
                 | Q(
                     kind__in=["refund", "reversal"],
                     amount__lt=0,

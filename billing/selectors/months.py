@@ -233,7 +233,8 @@ SELECT e.id AS period_id, e.organization_id, e.slug, e.name AS organization, e.s
   LEFT JOIN unpriced up ON up.id = e.id
   LEFT JOIN LATERAL (
     SELECT i.id, i.series, i.number, i.version, i.currency, sum(i.total) OVER run AS total,
-           sum(i.total + i.tax_total) OVER run AS payable, count(*) OVER run AS documents
+           sum(i.total + i.tax_total + i.brought_forward - i.carried_forward) OVER run
+             AS payable, count(*) OVER run AS documents
       FROM billing_invoice i
      WHERE i.period_id = e.id AND i.corrects_id IS NULL
     WINDOW run AS (PARTITION BY i.run)

@@ -1,6 +1,6 @@
 """Composing the documents of a billing run: one for each route, with issuer, customer and tax."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -18,8 +18,15 @@ from billing.domain.documents.routing import Route, split_by_route
 from billing.domain.documents.taxes import TaxTerms, tax_point_of, tax_text
 from billing.domain.period import HourSpan
 from billing.models import BillingPeriod, Invoice, Recipient
-from billing.selectors.documents.routing import issuer_of, recipient_of
+from billing.selectors.documents.routing import (
+    current_routes,
+    issuer_of,
+    recipient_of,
+    route_of,
+)
 from billing.selectors.documents.taxes import tax_terms_of
+from billing.selectors.ledger.carried import carried_balances
+from billing.services.carrying import carry_on, take_back
 from tenants.models import Organization
 
 
@@ -72,17 +79,25 @@ def compose_run(
     organization: Organization,
     lines: Sequence[Line],
     *,
-    routes: Mapping[UUID, Route],
+    note: Invoice | None = None,
     terms: InvoiceTerms,
     at: datetime,
 ) -> list[ComposedDocument]:
-    """Return the documents that the lines of a run are split into.
+    """Return the documents that the lines of a run are split into, as projects are routed now.
+
+    Args:
+        period: Its month.
+        organization: Whose use it is.
+        lines: Of the whole run.
+        note: The credit note of the run, which becomes final before them.
+        terms: The site's.
+        at: When.
 
     Raises:
         TaxRateMissingError: A tax treatment has no rate at the tax point.
     """
     composed = []
-    for route, part in split_by_route(lines, routes).items():
+    for route, part in split_by_route(lines, current_routes(organization.pk)).items():
         billing = billing_of(route, period, organization, terms=terms)
         currency = organization.billing_currency
         document = compose_document(
@@ -98,7 +113,19 @@ def compose_run(
             document["purchase_order"] = clean_text(route.purchase_order)
         document |= tax_text(net, billing.tax, tax_point=tax_point)
         composed.append(ComposedDocument(route, document, part, billing.terms))
-    return composed
+    balances = carried_balances(organization.pk, currency=organization.billing_currency)
+    if note is not None:
+        take_back(balances, note, route_of(note))
+    carried = carry_on(
+        (
+            (part.terms.series_of(part.document.get("kind", "")), part.route, part.document)
+            for part in composed
+        ),
+        balances,
+        label=period.label,
+        terms=terms,
+    )
+    return [replace(part, document=part.document | carried[part.route].text()) for part in composed]
 
 
 def issuing_terms(issuer_id: UUID | None, *, terms: InvoiceTerms) -> InvoiceTerms:
@@ -123,11 +150,6 @@ def issuing_terms(issuer_id: UUID | None, *, terms: InvoiceTerms) -> InvoiceTerm
         debit_series=issuer.series,
         first_number=issuer.first_number,
     )
-
-
-def route_of(invoice: Invoice) -> Route:
-    """Return what a document is for: issuer, recipient and purchase order."""
-    return Route(invoice.issuer_id, invoice.recipient_id, invoice.purchase_order)
 
 
 def customer_of(organization: Organization, recipient: Recipient | None = None) -> Party:

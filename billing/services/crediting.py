@@ -15,6 +15,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Max, QuerySet, Sum
 
+from billing.domain.documents.carrying import carry_correction, gross_of
 from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms, correction_document
 from billing.domain.documents.invoicing import (
     OWED_KINDS,
@@ -36,13 +37,12 @@ from billing.domain.errors import (
 from billing.domain.money import Money
 from billing.models import Invoice, InvoiceLine
 from billing.selectors.documents.invoices import charge_sums
-from billing.selectors.documents.routing import current_routes
+from billing.selectors.documents.routing import route_of
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
 from billing.services.composing import (
     ComposedDocument,
     compose_run,
     issuing_terms,
-    route_of,
 )
 from billing.services.invoicing import add_tiers, fill_draft
 from billing.services.routing import freeze_routes
@@ -181,7 +181,6 @@ def void_invoice(
             usage, period, currency=invoice.currency, replaced_id=invoice.pk, only=only
         )
         freeze_routes(period, run=note.run)
-        routes = current_routes(organization.pk)
         replacements = [
             fill_draft(
                 Invoice(
@@ -196,7 +195,7 @@ def void_invoice(
                 actor=actor,
                 at=at,
             )
-            for part in compose_run(period, organization, anew, routes=routes, terms=terms, at=at)
+            for part in compose_run(period, organization, anew, note=note, terms=terms, at=at)
         ]
     return note, replacements[0]
 
@@ -358,6 +357,9 @@ def _draft_note(
         drafted_at=at,
         before=None if is_debit else _corrected(invoice),
     )
+    if not is_debit:
+        notes = [note.document for note in _credits_of(invoice)]
+        document |= carry_correction(invoice.document, notes, gross_of(document)).text()
     issued = issuing_terms(invoice.issuer_id, terms=terms)
     composed = ComposedDocument(route_of(invoice), document, tuple(lines), issued)
     return fill_draft(note, composed, actor=actor, at=at)

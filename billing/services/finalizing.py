@@ -19,16 +19,19 @@ from billing.domain.documents.document import (
     issue_document,
     parties_text,
 )
-from billing.domain.documents.invoicing import InvoiceKind, InvoiceMove, InvoiceState, require_move
+from billing.domain.documents.invoicing import InvoiceMove, InvoiceState, require_move
+from billing.domain.documents.routing import numbering_order
 from billing.domain.documents.taxes import printed_terms
 from billing.domain.documents.tiers import TierKey, tier_amounts
 from billing.domain.errors import DraftStaleError, FourEyesError
 from billing.models import BillingPeriod, Invoice, InvoiceLine, PeriodState
 from billing.selectors.documents.membership import BILLED, KEYED
+from billing.selectors.documents.routing import route_of
 from billing.selectors.documents.tiers import tier_facts
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period, lock_run
+from billing.services.carrying import require_carried
 from billing.services.closing import mark_approved, require_another_person, require_usual_cost
-from billing.services.composing import Billing, billing_of, issuing_terms, route_of
+from billing.services.composing import Billing, billing_of, issuing_terms
 from billing.services.invoicing import require_ready
 from billing.services.ledger.documents import post_document
 from billing.services.routing import freeze_routes
@@ -105,9 +108,8 @@ def finalize_invoice(
 
 
 def _in_order_of_series(run: Sequence[Invoice]) -> list[Invoice]:
-    """Return documents in the order in which all runs take numbers: credit notes first."""
-    kinds = [InvoiceKind.CREDIT_NOTE.value]
-    return sorted(run, key=lambda row: (row.kind not in kinds, row.series, row.pk))
+    """Return documents in the order in which all runs take numbers."""
+    return sorted(run, key=lambda row: numbering_order(row.kind, row.series, route_of(row)))
 
 
 def _require_same(
@@ -125,6 +127,7 @@ def _require_same(
         projects = set(of_voided.values_list("project_id", flat=True))
     _require_fresh(invoices, period, projects=projects)
     _require_tiers(invoices, period, projects=projects)
+    require_carried(invoices, period, terms=terms)
     for invoice in invoices:
         billing = billing_of(route_of(invoice), period, organization, terms=terms)
         _require_parties(invoice, billing)

@@ -36,10 +36,10 @@ from billing.domain.money import Money
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
 from billing.selectors.documents.previews import MonthReading, read_month
-from billing.selectors.documents.routing import current_routes
+from billing.selectors.documents.routing import route_of
 from billing.selectors.documents.tiers import tier_facts
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period, lock_run
-from billing.services.composing import ComposedDocument, compose_run, route_of
+from billing.services.composing import ComposedDocument, compose_run
 from billing.services.routing import drop_routes
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor
@@ -94,10 +94,7 @@ def draft_invoice(
         _refuse_problems(reading.problems)
         if not reading.lines:
             raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
-        routes = current_routes(organization.pk)
-        composed = compose_run(
-            period, organization, reading.lines, routes=routes, terms=terms, at=at
-        )
+        composed = compose_run(period, organization, reading.lines, terms=terms, at=at)
         first = composed[0].route
         if is_kept_if_same and _is_same_run(earlier, composed):
             return earlier[first]
@@ -234,8 +231,11 @@ def fill_draft(
     invoice.currency = currency
     invoice.total = require_amounts(lines, currency=currency).amount
     invoice.tax_total = Decimal(document.get("tax_total", 0))
-    payable = Money(invoice.payable, currency)
-    require_amount(payable, what="The amount payable", field="total")
+    carried = document.get("carried", {})
+    invoice.brought_forward = Decimal(carried.get("brought_forward", 0))
+    invoice.carried_forward = Decimal(carried.get("carried_forward", 0))
+    for what, amount in (("payable", invoice.payable), ("due", invoice.amount_due)):
+        require_amount(Money(amount, currency), what=f"The amount {what}", field="total")
     invoice.unit_seconds = sum(line.unit_seconds for line in lines)
     invoice.document = document
     invoice.drafted_by, invoice.drafted_by_id, invoice.drafted_at = actor.label, actor.id, at

@@ -54,6 +54,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "auth_user_user_permissions": ("change_is_audited", "is_audited"),
     "billing_invoice": (
         "adds_up",
+        "carried_adds_up",
         "refuses_delete",
         "refuses_insert",
         "refuses_truncate",

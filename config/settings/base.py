@@ -1,6 +1,7 @@
 """What every deployment shares. The environment is read in config/env.py and passed in."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ ISSUER: dict[str, str]
 INVOICE_SERIES: str
 INVOICE_FIRST_NUMBER: int
 PAYMENT_DAYS: int
+CARRY_MONTHS: int
+CARRY_BELOW: dict[str, Decimal]
 JOURNAL_LAYOUTS: dict[str, str]
 CREDIT_NOTE_SERIES: str
 DEBIT_NOTE_SERIES: str

@@ -18,6 +18,8 @@ def billing_settings(env: Environment) -> dict[str, Any]:
         "CREDIT_NOTE_SERIES": env.CREDIT_NOTE_SERIES,
         "DEBIT_NOTE_SERIES": env.DEBIT_NOTE_SERIES,
         "PAYMENT_DAYS": env.PAYMENT_DAYS,
+        "CARRY_MONTHS": env.CARRY_MONTHS,
+        "CARRY_BELOW": env.CARRY_BELOW,
         "JOURNAL_LAYOUTS": {
             "DATEV_CONSULTANT": str(env.DATEV_CONSULTANT),
             "DATEV_CLIENT": str(env.DATEV_CLIENT),

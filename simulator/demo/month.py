@@ -14,14 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import QuerySet
 from rich.progress import Progress
 
 from billing.adapters.documents import render_csv, render_pdf
-from billing.domain.documents.document import InvoiceTerms
+from billing.adapters.terms import invoice_terms
 from billing.domain.documents.invoicing import InvoiceState
 from billing.models import BillingPeriod, Invoice
 from billing.selectors.pending import pending_window_ids
@@ -216,15 +215,7 @@ def invoice_month(world: World, progress: Progress) -> list[Invoice]:
 
 
 def _finalized(period: BillingPeriod) -> Invoice:
-    terms = InvoiceTerms.read(
-        settings.ISSUER,
-        series=settings.INVOICE_SERIES,
-        credit_series=settings.CREDIT_NOTE_SERIES,
-        debit_series=settings.DEBIT_NOTE_SERIES,
-        first_number=settings.INVOICE_FIRST_NUMBER,
-        is_four_eyes=settings.FOUR_EYES,
-        payment_days=settings.PAYMENT_DAYS,
-    )
+    terms = invoice_terms()
     invoice = Invoice.objects.filter(period=period).first()
     if invoice is not None and invoice.state == InvoiceState.FINAL:
         return invoice

@@ -147,6 +147,7 @@ ELSEWHERE = {
     "billing.crediting.draft_credit",
     "billing.crediting.draft_debit",
     "billing.crediting.void_invoice",
+    "billing.ledger.carried.release_balance",
     "tenants.identity.account_changes.confirm_address",
     "tenants.identity.invitations.accept_invitation",
     "tenants.identity.password_links.ask_password_link",
@@ -161,7 +162,7 @@ ELSEWHERE = {
     "quotas.preemption.resuming.resume_jobs",
 }
 """Needs a link, the host, a browser, the owner of the tables, a window that waits for a person, two
-sources, a final invoice, or a suspended Job; the tests of each app have them."""
+sources, a final invoice, a carried balance, or a suspended Job; the tests of each app have them."""
 
 
 def services() -> Iterator[str]:

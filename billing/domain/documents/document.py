@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import groupby
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from billing.domain.documents.carrying import CarryTerms
 from billing.domain.documents.invoicing import InvoiceKind, InvoiceState, Line, total_of
 from billing.domain.documents.taxes import Corrected, printed_terms, tax_text
 from billing.domain.money import (
@@ -63,6 +64,7 @@ class InvoiceTerms:
         first_number: The first number of each year, of any of them.
         is_four_eyes: Whether two people have to draft and finalize an invoice.
         payment_days: From the date of an invoice to its due date.
+        carry: When a balance is carried to the next month.
     """
 
     issuer: Party = field(default_factory=lambda: Party(name="GPU Platform"))
@@ -72,29 +74,7 @@ class InvoiceTerms:
     first_number: int = 1
     is_four_eyes: bool = True
     payment_days: int = 30
-
-    @classmethod
-    def read(  # noqa: PLR0913 - One argument for each setting; keyword only.
-        cls,
-        issuer: Mapping[str, str],
-        *,
-        series: str,
-        credit_series: str,
-        debit_series: str,
-        first_number: int,
-        is_four_eyes: bool,
-        payment_days: int = 30,
-    ) -> Self:
-        """Return the terms from plain settings."""
-        return cls(
-            issuer=Party(**issuer),
-            series=series,
-            credit_series=credit_series,
-            debit_series=debit_series,
-            first_number=first_number,
-            is_four_eyes=is_four_eyes,
-            payment_days=payment_days,
-        )
+    carry: CarryTerms = field(default_factory=CarryTerms)
 
     def series_of(self, kind: str) -> str:
         """Return the prefix of the numbers of a kind of document."""
@@ -180,7 +160,7 @@ def correction_document(
     """
     composed, currency = tuple(lines), invoice["currency"]
     return {
-        **invoice,
+        **{key: value for key, value in invoice.items() if key != "carried"},
         "kind": kind.value,
         "corrects": invoice["reference"],
         "state": InvoiceState.DRAFT.value,

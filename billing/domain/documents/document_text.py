@@ -45,6 +45,16 @@ class TaxText:
 
 
 @dataclass(frozen=True)
+class CarriedText:
+    """The balance that a document brings forward, what it leaves, and what is due with it."""
+
+    brought_forward: str
+    carried_forward: str
+    since: str
+    amount_due: str
+
+
+@dataclass(frozen=True)
 class InvoiceText:
     """The lines, what each size comes to, the net total, taxes, and what is to pay with them."""
 
@@ -55,6 +65,7 @@ class InvoiceText:
     payable: str
     discount: str = ""
     """Sum of the tier lines; "" without any."""
+    carried: CarriedText | None = None
 
 
 def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
@@ -74,6 +85,7 @@ def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
         ),
         payable=number_text(document.get("payable", document["total"]["amount"])),
         discount=_discount(document["lines"]),
+        carried=_carried(document.get("carried")),
     )
 
 
@@ -101,6 +113,17 @@ def _line_text(line: Mapping[str, Any]) -> LineText:
         unit_hours=hours_text(line["unit_seconds"]) if is_usage else "",
         unit_price=number_text(line["unit_price"]) if is_usage else "",
         amount=number_text(line["amount"]),
+    )
+
+
+def _carried(carried: Mapping[str, str] | None) -> CarriedText | None:
+    if carried is None:
+        return None
+    return CarriedText(
+        brought_forward=number_text(carried["brought_forward"]),
+        carried_forward=number_text(carried["carried_forward"]),
+        since=carried["since"],
+        amount_due=number_text(carried["amount_due"]),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from billing.domain.documents.invoicing import Line
+from billing.domain.documents.invoicing import InvoiceKind, Line
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,26 @@ class Route:
 
 
 DEFAULT_ROUTE: Final = Route()
+Payer = tuple[UUID | None, UUID | None]
+"""Issuer and recipient, as in a route: between them balances are carried."""
+
+
+def payer_of(route: Route) -> Payer:
+    """Return between whom a balance is carried, whatever the purchase order."""
+    return route.issuer_id, route.recipient_id
+
+
+def numbering_order(kind: str, series: str, route: Route) -> tuple[bool, str, str, str, str]:
+    """Return what the documents of a run are sorted by to take their numbers: credit notes first.
+
+    Args:
+        kind: Of the document.
+        series: Prefix of its number.
+        route: Issuer, recipient and purchase order.
+    """
+    issuer, recipient = (str(key or "") for key in payer_of(route))
+    is_later = kind != InvoiceKind.CREDIT_NOTE.value
+    return is_later, series, issuer, recipient, route.purchase_order
 
 
 def split_by_route(

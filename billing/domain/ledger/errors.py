@@ -45,6 +45,13 @@ class PaymentReturnedError(ConflictError):
     remedy = "Choose a payment received from a customer, without a reversal or refund so far."
 
 
+class NothingCarriedError(ConflictError):
+    """No balance that is owed to the customer is carried."""
+
+    code = "nothing_carried"
+    remedy = "Name a document of the issuer and recipient whose balance is below zero."
+
+
 class PaymentSettledError(ConflictError):
     """Something of the payment is allocated, so that its payer stays."""
 

@@ -11,3 +11,4 @@ class PaymentStatus(StrEnum):
     PAID = "paid"
     OVERDUE = "overdue"
     CREDITED = "credited"
+    CARRIED = "carried"

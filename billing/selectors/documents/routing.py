@@ -5,7 +5,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from billing.domain.documents.routing import Route
-from billing.models import BillingPeriod, Issuer, ProjectRoute, Recipient, RunRoute
+from billing.models import BillingPeriod, Invoice, Issuer, ProjectRoute, Recipient, RunRoute
 
 _FIELDS = ("issuer_id", "recipient_id", "purchase_order")
 
@@ -18,6 +18,11 @@ def current_routes(organization_id: UUID) -> dict[UUID, Route]:
 def frozen_routes(period: BillingPeriod, *, run: int) -> dict[UUID, Route]:
     """Return the routes that a billing run has frozen, by project."""
     return _routes(RunRoute.objects.filter(period=period, run=run))
+
+
+def route_of(invoice: Invoice) -> Route:
+    """Return what a document is for: issuer, recipient and purchase order."""
+    return Route(invoice.issuer_id, invoice.recipient_id, invoice.purchase_order)
 
 
 def issuer_of(issuer_id: UUID | None) -> Issuer | None:

@@ -4,17 +4,21 @@ from typing import Final
 
 from django.db import connection
 
-from billing.selectors.ledger.settlement import NET, TAX
+from billing.selectors.ledger.settlement import CARRIED, DUE
 from tenants.domain.verification import CheckedBatch, Cursor
 
 # Open items have a part for each document, allocation and payment; the control accounts are summed
 # from postings. Money of unknown payers stands on the clearing account, without an organization.
 _DIFFERENCES: Final = f"""
 WITH items AS (
-  SELECT CASE WHEN i.kind = 'credit_note' AND i.corrects_id IS NULL THEN 'customer_credit'
-              ELSE 'receivables' END AS account, i.organization_id, i.currency,
-         {NET} + {TAX} AS amount
+  SELECT CASE WHEN i.corrects_id IS NULL AND {DUE} < 0 THEN 'customer_credit'
+              ELSE 'receivables' END AS account, i.organization_id, i.currency, {DUE} AS amount
     FROM billing_invoice i WHERE i.state = 'final'
+   UNION ALL
+  SELECT 'carried_balance', i.organization_id, i.currency, {CARRIED} + coalesce(p.amount, 0)
+    FROM billing_invoice i
+    LEFT JOIN billing_payment p ON p.document_id = i.id AND p.kind = 'carried'
+   WHERE i.state = 'final' AND (i.carried_forward, i.brought_forward) <> (0, 0)
    UNION ALL
   SELECT 'receivables', b.organization_id, b.currency, b.amount
     FROM billing_openingbalance b WHERE b.amount > 0
@@ -34,7 +38,7 @@ posted AS (
          CASE WHEN p.account_id <> 'clearing' THEN e.organization_id END AS organization_id,
          e.currency, p.amount
     FROM billing_journalentry e JOIN billing_posting p ON p.entry_id = e.id
-   WHERE p.account_id IN ('receivables', 'customer_credit', 'clearing'))
+   WHERE p.account_id IN ('receivables', 'customer_credit', 'carried_balance', 'clearing'))
 SELECT coalesce(o.slug, 'payers not known'), b.account, b.currency, b.open, b.posted
   FROM (SELECT account, organization_id, currency, sum(open) AS open, sum(posted) AS posted
           FROM (SELECT *, amount AS open, 0 AS posted FROM items

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from billing.selectors.ledger.settlement import NET, TAX
+from billing.selectors.ledger.settlement import DUE
 
 LINES_MAX: Final = 10_000
 """Of one statement; a longer time is asked for in parts."""
@@ -112,13 +112,14 @@ def statement(
 
 
 _ISSUED_ON: Final = "(i.finalized_at AT TIME ZONE 'UTC')::date"
-_OF_NOTE: Final = f"{NET} + {TAX}".replace("i.", "n.")
+_OF_NOTE: Final = DUE.replace("i.", "n.")
 # As a credit note of an invoice counts from its own date, so does an allocation. What is not
-# allocated is read from the journal, which has since when an organization is known as the payer.
+# allocated is read from the journal, which has since when an organization is known as the payer. A
+# carried balance is not due yet, or a credit.
 _AGEING: Final = f"""
 WITH open_items AS (
   SELECT i.organization_id, i.currency, %(on)s::date - d.due_on AS days,
-         {NET} + {TAX}
+         {DUE}
          + (SELECT coalesce(sum({_OF_NOTE}), 0) FROM billing_invoice n
              WHERE n.corrects_id = i.id AND n.state = 'final' AND n.kind = 'credit_note'
                AND (n.finalized_at AT TIME ZONE 'UTC')::date <= %(on)s)
@@ -126,7 +127,7 @@ WITH open_items AS (
              WHERE a.document_id = i.id
                AND (a.allocated_at AT TIME ZONE 'UTC')::date <= %(on)s) AS amount
     FROM billing_invoice i JOIN billing_duedate d ON d.document_id = i.id
-   WHERE i.state = 'final' AND {_ISSUED_ON} <= %(on)s
+   WHERE i.state = 'final' AND {DUE} >= 0 AND {_ISSUED_ON} <= %(on)s
    UNION ALL
   SELECT b.organization_id, b.currency, %(on)s::date - b.due_on,
          b.amount - (SELECT coalesce(sum(a.amount), 0) FROM billing_paymentallocation a
@@ -136,7 +137,13 @@ WITH open_items AS (
 credits AS (
   SELECT e.organization_id, e.currency, NULL::int AS days, p.amount
     FROM billing_posting p JOIN billing_journalentry e ON e.id = p.entry_id
-   WHERE p.account_id = 'customer_credit' AND e.document_on <= %(on)s)
+   WHERE p.account_id = 'customer_credit' AND e.document_on <= %(on)s),
+carried AS (
+  SELECT e.organization_id, e.currency, CASE WHEN sum(p.amount) > 0 THEN 0 END AS days,
+         sum(p.amount) AS amount
+    FROM billing_posting p JOIN billing_journalentry e ON e.id = p.entry_id
+   WHERE p.account_id = 'carried_balance' AND e.document_on <= %(on)s
+   GROUP BY 1, 2)
 SELECT o.slug, u.currency,
        coalesce(sum(u.amount) FILTER (WHERE u.days <= 0), 0),
        coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 1 AND 30), 0),
@@ -145,7 +152,8 @@ SELECT o.slug, u.currency,
        coalesce(sum(u.amount) FILTER (WHERE u.days > 90), 0),
        coalesce(sum(u.amount) FILTER (WHERE u.days IS NULL), 0),
        sum(u.amount)
-  FROM (SELECT * FROM open_items UNION ALL SELECT * FROM credits) u
+  FROM (SELECT * FROM open_items UNION ALL SELECT * FROM credits
+         UNION ALL SELECT * FROM carried) u
   JOIN tenants_organization o ON o.id = u.organization_id
  WHERE (%(organizations)s::uuid[] IS NULL OR o.id = ANY(%(organizations)s::uuid[]))
  GROUP BY o.slug, u.currency HAVING bool_or(u.amount <> 0)
@@ -157,7 +165,7 @@ WITH events AS (
   SELECT e.document_on AS dated_on, e.event, e.reason AS reference, sum(p.amount) AS amount, e.id
     FROM billing_journalentry e JOIN billing_posting p ON p.entry_id = e.id
    WHERE e.organization_id = %(organization)s AND e.currency = %(currency)s
-     AND p.account_id IN ('receivables', 'customer_credit')
+     AND p.account_id IN ('receivables', 'customer_credit', 'carried_balance')
    GROUP BY e.id HAVING sum(p.amount) <> 0),
 opening AS (
   SELECT coalesce(sum(amount), 0) AS amount FROM events WHERE dated_on < %(begin)s)

@@ -20,7 +20,7 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Greatest
 
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
 from billing.domain.ledger.status import PaymentStatus
@@ -28,8 +28,10 @@ from billing.models import Invoice, OpeningBalance, Payment, PaymentAllocation
 
 NET: Final = "i.total"
 TAX: Final = "i.tax_total"
-"""Net amount and tax of a row `i` of invoices in SQL; `GROSS` is both."""
-GROSS: Final = F("total") + F("tax_total")
+CARRIED: Final = "(i.carried_forward - i.brought_forward)"
+DUE: Final = f"({NET} + {TAX} - {CARRIED})"
+"""Of a row `i` of invoices in SQL: net amount, tax, what it adds to a balance, and what is due."""
+AMOUNT_DUE: Final = F("total") + F("tax_total") + F("brought_forward") - F("carried_forward")
 _AMOUNT: Final = DecimalField(max_digits=20, decimal_places=4)
 _ZERO: Final = Value(Decimal(0), output_field=_AMOUNT)
 
@@ -46,11 +48,14 @@ def with_settlement(rows: QuerySet[Invoice], *, on: date) -> QuerySet[Any]:
     is_owed = Q(state=InvoiceState.FINAL.value, kind__in=OWED_KINDS)
     amounts = rows.annotate(
         due_on=F("due_date__due_on"),
-        credited=_sum(notes, "corrects", GROSS),
+        credited=_sum(notes, "corrects", AMOUNT_DUE),
         allocated=_sum(PaymentAllocation.objects.all(), "document", F("amount")),
     )
     return amounts.annotate(
-        open_amount=Case(When(is_owed, then=GROSS + F("credited") - F("allocated")), default=_ZERO),
+        open_amount=Case(
+            When(is_owed, then=Greatest(AMOUNT_DUE, _ZERO) + F("credited") - F("allocated")),
+            default=_ZERO,
+        ),
     ).annotate(
         payment_status=Case(
             When(state=InvoiceState.DRAFT.value, then=Value("")),
@@ -60,6 +65,12 @@ def with_settlement(rows: QuerySet[Invoice], *, on: date) -> QuerySet[Any]:
                 credited__lt=0,
                 allocated=0,
                 then=Value(PaymentStatus.CREDITED.value),
+            ),
+            When(
+                ~Q(carried_forward=0),
+                open_amount__lte=0,
+                allocated=0,
+                then=Value(PaymentStatus.CARRIED.value),
             ),
             When(open_amount__lte=0, then=Value(PaymentStatus.PAID.value)),
             When(due_on__lt=on, then=Value(PaymentStatus.OVERDUE.value)),

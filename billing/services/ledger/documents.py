@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 from billing.domain.documents.invoicing import InvoiceKind
 from billing.models import Invoice
-from billing.selectors.ledger.settlement import NET, TAX
+from billing.selectors.ledger.settlement import CARRIED, DUE, NET, TAX
 from billing.selectors.locks import share_accounting_months
 from billing.services.ledger.allocations import release_above_open
 from billing.services.ledger.journal import post_events
@@ -31,7 +31,7 @@ def post_document(document: Invoice, *, payment_days: int, actor: Actor, at: dat
         at: When.
     """
     share_accounting_months()
-    if document.kind == InvoiceKind.CREDIT_NOTE.value and document.corrects_id is None:
+    if document.amount_due < 0 and document.corrects_id is None:
         _credit([document.pk], actor=actor, at=at)
     _post([document.pk], payment_days=payment_days, actor=actor, at=at)
     if document.kind == InvoiceKind.CREDIT_NOTE.value and document.corrects_id is not None:
@@ -63,7 +63,7 @@ def post_missing_documents(*, payment_days: int, actor: Actor, at: datetime) -> 
 
 
 def _credit(document_ids: list[UUID], *, actor: Actor, at: datetime) -> None:
-    """Record what standing credit notes give back as payments, which settle other invoices."""
+    """Record what documents give back by themselves as payments, which settle other invoices."""
     with connection.cursor() as cursor:
         cursor.execute(_CREDITS, {"documents": document_ids, "actor": actor.label, "at": at})
 
@@ -77,7 +77,7 @@ def _post(document_ids: list[UUID], *, payment_days: int, actor: Actor, at: date
 
 _FINAL: Final = "i.state = 'final' AND i.id = ANY (%(documents)s)"
 _ISSUED_ON: Final = "(i.finalized_at AT TIME ZONE 'UTC')::date"
-_STANDS_ALONE: Final = "i.kind = 'credit_note' AND i.corrects_id IS NULL"
+_GIVES_BACK: Final = f"i.corrects_id IS NULL AND {DUE} < 0"
 # OFFSET 0 has each row looked up by its key also where nested loops are ruled out.
 _DUE_DATES: Final = f"""
 INSERT INTO billing_duedate (document_id, due_on, payment_days)
@@ -92,33 +92,34 @@ INSERT INTO billing_payment
   (id, kind, bank_account, bank_reference, amount, currency, booked_on, payer, remittance,
    organization_id, document_id, reason, recorded_by, recorded_at)
 SELECT gen_random_uuid(), 'credit_note', 'CREDITNOTE', i.document ->> 'reference',
-       -({NET} + {TAX}), i.currency, {_ISSUED_ON}, '', '', i.organization_id, i.id, '',
+       -{DUE}, i.currency, {_ISSUED_ON}, '', '', i.organization_id, i.id, '',
        %(actor)s, %(at)s
   FROM billing_invoice i
- WHERE {_FINAL} AND {_STANDS_ALONE} AND {NET} + {TAX} < 0
+ WHERE {_FINAL} AND {_GIVES_BACK}
    AND NOT EXISTS (SELECT FROM billing_payment p WHERE p.document_id = i.id OFFSET 0)
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - As above.
-# A credit note that corrects no invoice is owed to the customer.
+# What a document gives back by itself is owed to the customer.
 _DOCUMENTS: Final = f"""
 SELECT i.kind AS event, 'document:' || i.id AS source_key, i.organization_id, i.currency,
        {_ISSUED_ON} AS document_on, i.document ->> 'reference' AS reason, p.account, p.amount
   FROM (SELECT * FROM billing_invoice i
-         WHERE {_FINAL} AND ({NET}, {TAX}) <> (0, 0)
+         WHERE {_FINAL} AND ({NET}, {TAX}, {CARRIED}) <> (0, 0, 0)
            AND NOT EXISTS (SELECT FROM billing_journalentry e
                             WHERE e.source_key = 'document:' || i.id OFFSET 0)) i
  CROSS JOIN LATERAL (VALUES
-   (CASE WHEN {_STANDS_ALONE} THEN 'customer_credit' ELSE 'receivables' END, {NET} + {TAX}),
+   (CASE WHEN {_GIVES_BACK} THEN 'customer_credit' ELSE 'receivables' END, {DUE}),
+   ('carried_balance', {CARRIED}),
    ('revenue', -({NET})), ('tax_payable', -({TAX}))) AS p(account, amount)
 """  # noqa: S608 - As above.
 _MISSING: Final = f"""
 SELECT i.id FROM billing_invoice i
  WHERE i.state = 'final' AND (
-       ({NET}, {TAX}) <> (0, 0) AND NOT EXISTS (
+       ({NET}, {TAX}, {CARRIED}) <> (0, 0, 0) AND NOT EXISTS (
          SELECT FROM billing_journalentry e WHERE e.source_key = 'document:' || i.id)
     OR i.kind IN ('invoice', 'debit_note') AND NOT EXISTS (
          SELECT FROM billing_duedate d WHERE d.document_id = i.id)
-    OR {_STANDS_ALONE} AND {NET} + {TAX} < 0 AND NOT EXISTS (
+    OR {_GIVES_BACK} AND NOT EXISTS (
          SELECT FROM billing_payment p WHERE p.document_id = i.id))
  ORDER BY i.id LIMIT %(most)s
 """  # noqa: S608 - As above.

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from billing.domain.documents.document import (
     InvoiceTerms,
-    Party,
     canonical_bytes,
     clean_text,
     digest_of,
@@ -182,16 +181,8 @@ def test_a_price_has_its_currencys_digits_and_none_that_say_nothing(
     assert price_text(Decimal(price), digits=digits) == text
 
 
-def test_terms_are_read_from_plain_settings() -> None:
-    own: dict[str, Any] = {
-        "series": "S",
-        "credit_series": "C",
-        "debit_series": "D",
-        "first_number": 7,
-        "is_four_eyes": False,
-    }
-    terms = InvoiceTerms.read({"name": "Site", "address": "", "tax_id": "X"}, **own)
-
-    assert terms == InvoiceTerms(Party(name="Site", tax_id="X"), **own)
+def test_each_kind_of_document_has_its_series() -> None:
+    terms = InvoiceTerms(series="S", credit_series="C", debit_series="D")
     kinds = ("invoice", "credit_note", "debit_note")
+
     assert [terms.series_of(kind) for kind in kinds] == ["S", "C", "D"]

@@ -43,6 +43,7 @@ LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
     "PATCH recipients/pk/": {"name": "New"},
     "POST project-routes/": {"project": "{projects}", "purchase_order": "PO-1"},
     "POST repricings/": {"period": "{billing-periods}", "reason": "Typed wrong."},
+    "POST invoices/pk/release-balance/": {"reason": "It leaves."},
     "POST invoices/pk/debit/": {
         "reason": "Too little.",
         "lines": [{"line": "00000000-0000-0000-0000-000000000001", "amount": "1.00"}],

@@ -86,7 +86,7 @@ def make_final(organization: Organization, project: Project) -> Invoice:
     lines = compose_lines([used], currency=organization.billing_currency)
     invoice = Invoice(organization=organization, period=period, version=0)
     terms = replace(STANDARD_TERMS, is_four_eyes=False)
-    (composed,) = compose_run(period, organization, lines, routes={}, terms=terms, at=AT)
+    (composed,) = compose_run(period, organization, lines, terms=terms, at=AT)
     fill_draft(invoice, composed, actor=SEED, at=AT)
     finalizing._freeze(invoice, actor=SEED, terms=terms)  # noqa: SLF001 - It has no charges.
     post_document(invoice, payment_days=30, actor=SEED, at=AT)

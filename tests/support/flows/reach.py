@@ -160,6 +160,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "POST invoices/pk/finalize/": ("nnffnyff", "nnnnfyff", "nnnnnnnn"),
     "POST invoices/pk/credit/": ("nnffnrff", "nnnnfrff", "nnnnnnnn"),
     "POST invoices/pk/debit/": ("nnffnrff", "nnnnfrff", "nnnnnnnn"),
+    "POST invoices/pk/release-balance/": ("nnffnrff", "nnnnfrff", "nnnnnnnn"),
     "POST invoices/pk/void/": ("nnffnrff", "nnnnfrff", "nnnnnnnn"),
     "POST isolation-policies/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),
     "POST loan-policies/": ("ffynnffy", "nnnnyffy", "nnnnnnnn"),
