@@ -20,6 +20,7 @@ from billing.models import (
     Issuer,
     JournalBatch,
     JournalEntry,
+    MinimumCharge,
     OpeningBalance,
     OrganizationBook,
     Payment,
@@ -184,6 +185,12 @@ def tiers_visible_to(actor: Actor) -> QuerySet[TierSchedule]:
     return rows.filter(price_book__in=price_books_visible_to(actor).order_by().values("pk"))
 
 
+def minimums_visible_to(actor: Actor) -> QuerySet[MinimumCharge]:
+    """Return the minimum charges of the organizations whose prices an actor may read."""
+    rows = MinimumCharge.objects.select_related("organization")
+    return scope_to_organizations(rows, actor, READ_PRICE)
+
+
 def charges_visible_to(actor: Actor) -> QuerySet[Charge]:
     """Return the charges of the projects an actor reaches."""
     rows = Charge.objects.select_related("organization", "project", "period")
@@ -258,6 +265,7 @@ access_issuer: Final = build_read_access(issuers_visible_to)
 access_recipient: Final = build_read_access(recipients_visible_to)
 access_route: Final = build_read_access(routes_visible_to)
 access_tiers: Final = build_read_access(tiers_visible_to)
+access_minimum: Final = build_read_access(minimums_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)
@@ -374,6 +382,18 @@ def access_tiers_to_write(actor: Actor, schedule_id: UUID) -> TierSchedule:
     schedule = access_tiers(actor, schedule_id)
     require_capability(actor, WRITE_PRICE)
     return schedule
+
+
+def access_minimum_to_write(actor: Actor, minimum_id: UUID) -> MinimumCharge:
+    """Return a minimum charge that an actor may withdraw.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees it but does not set prices.
+    """
+    minimum = access_minimum(actor, minimum_id)
+    require_capability(actor, WRITE_PRICE)
+    return minimum
 
 
 def access_payer(actor: Actor, organization_id: UUID, capability: str) -> Organization:

@@ -2,13 +2,21 @@
 
 from billing.admin import charges, invoices, periods, routing, taxes
 from billing.admin.ledger import journal, opening_balances, payments
-from billing.admin.pricing import customer_classes, price_drafts, prices, repricings, tiers
+from billing.admin.pricing import (
+    customer_classes,
+    minimums,
+    price_drafts,
+    prices,
+    repricings,
+    tiers,
+)
 
 __all__ = [
     "charges",
     "customer_classes",
     "invoices",
     "journal",
+    "minimums",
     "opening_balances",
     "payments",
     "periods",

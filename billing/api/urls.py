@@ -19,6 +19,7 @@ from billing.api.pricing.customer_classes import (
     ClassMembershipViewSet,
     CustomerClassViewSet,
 )
+from billing.api.pricing.minimums import MinimumChargeViewSet
 from billing.api.pricing.price_books import (
     PriceBookAssignmentViewSet,
     PriceBookViewSet,
@@ -58,6 +59,7 @@ router.register("issuers", IssuerViewSet, basename="issuer")
 router.register("recipients", RecipientViewSet, basename="recipient")
 router.register("project-routes", ProjectRouteViewSet, basename="project-route")
 router.register("tier-schedules", TierScheduleViewSet, basename="tier-schedule")
+router.register("minimum-charges", MinimumChargeViewSet, basename="minimum-charge")
 router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 
 urlpatterns = [

@@ -19,6 +19,7 @@ from billing.models.ledger import (
     LedgerAccount,
     Posting,
 )
+from billing.models.minimum import MinimumCharge
 from billing.models.payment import (
     DueDate,
     OpeningBalance,
@@ -62,6 +63,7 @@ __all__ = [
     "JournalBatch",
     "JournalEntry",
     "LedgerAccount",
+    "MinimumCharge",
     "OpeningBalance",
     "OrganizationBook",
     "Payment",

@@ -174,7 +174,8 @@ class InvoiceLine(models.Model):
     A line about an earlier month is rounded together with what was billed for the same before, so
     that all lines of a month add up to one rounding of all of its use.
 
-    A line of kind "tier" is the discount of a band on list money: it has no quantity and no size.
+    A line of kind "tier" is the discount of a band on list money, and one of kind "minimum" what a
+    month lacks to the minimum charge: they have no quantity and no size.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -243,6 +244,17 @@ class InvoiceLine(models.Model):
                     size="",
                     price_group="",
                     service_period__isnull=True,
+                    unit_seconds=0,
+                    billed_unit_seconds=0,
+                    unit_price=0,
+                )
+                | Q(
+                    kind="minimum",
+                    tier_schedule__isnull=True,
+                    tier_band=0,
+                    tier_span="",
+                    size="",
+                    price_group="",
                     unit_seconds=0,
                     billed_unit_seconds=0,
                     unit_price=0,

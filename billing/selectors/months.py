@@ -13,6 +13,7 @@ from billing.domain.month_board import MonthFacts
 from billing.domain.period import Month
 from billing.models import BillingPeriod
 from billing.selectors.documents.invoices import usual_totals
+from billing.selectors.documents.minimums import IN_FORCE
 from metering.selectors.corrections.exceptions import open_exceptions_of_organizations
 
 
@@ -21,9 +22,9 @@ class Undrafted:
     """Open periods that are over and have no invoice.
 
     Attributes:
-        ready_ids: Those with charges that nothing is known to hold up: least recently refused
-            first, then oldest first.
-        nil_ids: Those without charges, likewise.
+        ready_ids: Those with charges, or a minimum charge, that nothing is known to hold up: least
+            recently refused first, then oldest first.
+        nil_ids: Those without, likewise.
         parked: How many others wait for windows, corrections or prices.
     """
 
@@ -97,7 +98,7 @@ unpriced AS MATERIALIZED (
 
 _UNDRAFTED: Final = f"""
 WITH due AS MATERIALIZED (
-  SELECT p.id, p.organization_id, p.draft_refused_at, lower(p.hours) AS begin_at,
+  SELECT p.id, p.organization_id, p.label, p.draft_refused_at, lower(p.hours) AS begin_at,
          upper(p.hours) AS end_at
     FROM billing_billingperiod p
    WHERE p.state = 'open' AND upper(p.hours) <= %(ended_before)s
@@ -110,6 +111,7 @@ SELECT d.id,
        OR EXISTS (SELECT FROM uncorrected x WHERE x.id = d.id)
        OR EXISTS (SELECT FROM unpriced x WHERE x.id = d.id),
        EXISTS (SELECT FROM billing_charge c WHERE c.period_id = d.id)
+       OR {IN_FORCE.format(organization="d.organization_id", label="d.label")}
   FROM due d
  ORDER BY d.draft_refused_at NULLS FIRST, d.begin_at, d.id
 """  # noqa: S608 - Put together from constants only.
@@ -205,8 +207,8 @@ SELECT p.organization_id, i.currency, sum(i.total)
 """
 _BOARD: Final = f"""
 WITH every AS MATERIALIZED (
-  SELECT p.id, p.organization_id, o.slug, o.name, o.billing_currency, p.state, p.reviewed_by,
-         p.reviewed_by_id, lower(p.hours) AS begin_at, upper(p.hours) AS end_at
+  SELECT p.id, p.organization_id, p.label, o.slug, o.name, o.billing_currency, p.state,
+         p.reviewed_by, p.reviewed_by_id, lower(p.hours) AS begin_at, upper(p.hours) AS end_at
     FROM billing_billingperiod p JOIN tenants_organization o ON o.id = p.organization_id
    WHERE p.label = %(label)s
 ),
@@ -217,7 +219,8 @@ due AS MATERIALIZED (
 {REASONS}
 SELECT e.id AS period_id, e.organization_id, e.slug, e.name AS organization, e.state, e.begin_at,
        e.end_at, e.reviewed_by, e.reviewed_by_id,
-       EXISTS (SELECT FROM billing_charge c WHERE c.period_id = e.id) AS has_charges,
+       EXISTS (SELECT FROM billing_charge c WHERE c.period_id = e.id)
+       OR {IN_FORCE.format(organization="e.organization_id", label="e.label")} AS has_charges,
        i.id AS invoice_id, i.series, i.number, coalesce(i.version, 0) AS version,
        coalesce((SELECT sum(f.total) FROM billing_invoice f
                   WHERE f.period_id = e.id AND f.state = 'final'), i.total) AS total,

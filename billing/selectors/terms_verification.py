@@ -1,4 +1,4 @@
-"""Checks of what bills are made by beside prices: taxes, tier schedules, issuers and routes."""
+"""Checks of what bills are made by beside prices: taxes, tiers, minimums, issuers and routes."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from tenants.selectors.verification import check_frozen_by_entries
 
 
 def check_terms(cursor: Cursor) -> CheckedBatch:
-    """Compare taxes, tier schedules, issuers, recipients and routes with entries, and back."""
+    """Compare taxes, tiers, minimums, issuers, recipients and routes with entries, and back."""
     batch = check_frozen_by_entries(
         cursor,
         actions=[
@@ -19,6 +19,7 @@ def check_terms(cursor: Cursor) -> CheckedBatch:
             "billing:issuer:create",
             "billing:recipient:create",
             "billing:project_route:create",
+            "billing:minimum_charge:publish",
         ],
         is_kept=_IS_KEPT,
         sentence="The term {} was set by the audit trail, and is missing.",
@@ -48,6 +49,7 @@ _KEY: Final = """CASE WHEN e.object_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]
 _IS_KEPT: Final = f"""
   EXISTS (SELECT FROM billing_taxrate r WHERE r.id = {_KEY})
   OR EXISTS (SELECT FROM billing_taxtreatment r WHERE r.id = {_KEY})
+  OR EXISTS (SELECT FROM billing_minimumcharge r WHERE r.id = {_KEY})
   OR EXISTS (SELECT FROM billing_tierschedule r WHERE r.id = {_KEY})
   OR EXISTS (SELECT FROM billing_issuer r WHERE r.id = {_KEY})
   OR EXISTS (SELECT FROM billing_recipient r WHERE r.id = {_KEY})
@@ -125,6 +127,19 @@ SELECT 'tier schedule ' || r.id,
             AND w.action = 'billing:tier_schedule:supersede' ORDER BY w.id LIMIT 1), '')
   FROM billing_tierschedule r JOIN billing_pricebook b ON b.id = r.price_book_id
   {_SET.format(kind="tier_schedule", action="publish")}
+ UNION ALL
+SELECT 'minimum charge ' || r.id,
+       (r.organization_id, trim_scale(r.amount)::text, r.currency, r.first_month, r.last_month,
+        coalesce(r.replaces_id::text, ''))
+       = (e.organization_id, trim_scale((e.facts ->> 'amount')::numeric)::text,
+          e.facts ->> 'currency', e.facts ->> 'first_month', e.facts ->> 'last_month',
+          coalesce(e.facts ->> 'replaces', '')),
+       (r.withdrawn_at IS NOT NULL) = {_WAS.format(kind="minimum_charge", action="withdraw")}
+       AND r.superseded_from = coalesce((
+         SELECT w.facts ->> 'superseded_from' FROM tenants_auditentry w
+          WHERE (w.object_kind, w.object_id) = ('minimum_charge', r.id::text)
+            AND w.action = 'billing:minimum_charge:supersede' ORDER BY w.id LIMIT 1), '')
+  FROM billing_minimumcharge r {_SET.format(kind="minimum_charge", action="publish")}
  UNION ALL
 {_ROUTING}
  ORDER BY 1

@@ -16,6 +16,7 @@ from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms, amou
 from billing.domain.errors import FourEyesError, PeriodHasChargesError, ReasonMissingError
 from billing.models import BillingPeriod, Charge, Invoice, PeriodState
 from billing.selectors.documents.invoices import total_of_run, usual_totals
+from billing.selectors.documents.minimums import has_minimum
 from billing.selectors.locks import lock_organization, lock_period
 from billing.services.invoicing import draft_invoice, require_ready
 from billing.services.routing import drop_routes, freeze_routes
@@ -144,14 +145,17 @@ def close_nil_period(*, period_id: UUID, actor: Actor, at: datetime) -> BillingP
     Raises:
         PeriodStateError: It is not open.
         PeriodNotReadyError: Something is missing; every reason is under `problems`.
-        PeriodHasChargesError: It has charges.
+        PeriodHasChargesError: It has charges, or a minimum charge.
     """
     with transaction.atomic():
         period = _locked(period_id, PeriodMove.CLOSE_NIL)
         require_ready(period, at=at)
         has_draft = Invoice.objects.filter(period=period).exists()
-        if has_draft or Charge.objects.filter(period=period).exists():
-            raise PeriodHasChargesError("The month has charges.", field="period")
+        has_charges = Charge.objects.filter(period=period).exists()
+        if has_draft or has_charges or has_minimum(period):
+            raise PeriodHasChargesError(
+                "The month has charges, or a minimum charge.", field="period"
+            )
         period.state, period.closed_at = PeriodState.CLOSED.value, at
         period.save(update_fields=["state", "closed_at"])
         _record(period, "close_nil", {}, actor=actor, at=at)

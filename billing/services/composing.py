@@ -12,10 +12,12 @@ from billing.domain.documents.document import (
     PeriodFacts,
     clean_text,
     compose_document,
+    parties_text,
 )
 from billing.domain.documents.invoicing import Line, total_of
 from billing.domain.documents.routing import Route, split_by_route
-from billing.domain.documents.taxes import TaxTerms, tax_point_of, tax_text
+from billing.domain.documents.taxes import TaxTerms, printed_terms, tax_point_of, tax_text
+from billing.domain.errors import DraftStaleError
 from billing.domain.period import HourSpan
 from billing.models import BillingPeriod, Invoice, Recipient
 from billing.selectors.documents.routing import (
@@ -126,6 +128,31 @@ def compose_run(
         terms=terms,
     )
     return [replace(part, document=part.document | carried[part.route].text()) for part in composed]
+
+
+def require_parties(invoice: Invoice, billing: Billing) -> None:
+    """Refuse a draft that shows another issuer or customer than they are now."""
+    printed = parties_text(issuer=billing.terms.issuer, customer=billing.customer)
+    changed = sorted(
+        f"{party}.{name}"
+        for party, fields in printed.items()
+        for name in {*fields, *invoice.document[party]}
+        if invoice.document[party].get(name, "") != fields.get(name, "")
+    )
+    if changed:
+        raise DraftStaleError(
+            "What is printed of issuer or customer has changed since the draft was made.",
+            facts={"changed": ", ".join(changed)},
+        )
+
+
+def require_tax(invoice: Invoice, billing: Billing) -> None:
+    """Refuse a draft that shows another tax than applies now."""
+    if printed_terms(invoice.document) != billing.tax:
+        raise DraftStaleError(
+            "The organization's tax has changed since the draft was made.",
+            facts={"changed": "taxes"},
+        )
 
 
 def issuing_terms(issuer_id: UUID | None, *, terms: InvoiceTerms) -> InvoiceTerms:

@@ -44,7 +44,7 @@ from billing.services.composing import (
     compose_run,
     issuing_terms,
 )
-from billing.services.invoicing import add_tiers, fill_draft
+from billing.services.invoicing import add_terms, fill_draft
 from billing.services.routing import freeze_routes
 from tenants.domain.actors import Actor
 
@@ -177,7 +177,7 @@ def void_invoice(
         usage = compose_lines(
             (part for part in sums if part.project_id in only), currency=invoice.currency
         )
-        anew = add_tiers(
+        anew = add_terms(
             usage, period, currency=invoice.currency, replaced_id=invoice.pk, only=only
         )
         freeze_routes(period, run=note.run)
@@ -310,6 +310,7 @@ def _printed(invoice: Invoice, row: InvoiceLine) -> Line:
         service_period_id=str(row.service_period_id or ""),
         kind=row.kind,
         tier=tier,
+        minimum=printed.get("minimum"),
     )
 
 

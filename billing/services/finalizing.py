@@ -17,21 +17,26 @@ from billing.domain.documents.document import (
     canonical_text,
     digest_of,
     issue_document,
-    parties_text,
 )
 from billing.domain.documents.invoicing import InvoiceMove, InvoiceState, require_move
+from billing.domain.documents.minimums import minimum_amounts
 from billing.domain.documents.routing import numbering_order
-from billing.domain.documents.taxes import printed_terms
 from billing.domain.documents.tiers import TierKey, tier_amounts
 from billing.domain.errors import DraftStaleError, FourEyesError
 from billing.models import BillingPeriod, Invoice, InvoiceLine, PeriodState
 from billing.selectors.documents.membership import BILLED, KEYED
+from billing.selectors.documents.minimums import minimum_facts
 from billing.selectors.documents.routing import route_of
 from billing.selectors.documents.tiers import tier_facts
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period, lock_run
 from billing.services.carrying import require_carried
 from billing.services.closing import mark_approved, require_another_person, require_usual_cost
-from billing.services.composing import Billing, billing_of, issuing_terms
+from billing.services.composing import (
+    billing_of,
+    issuing_terms,
+    require_parties,
+    require_tax,
+)
 from billing.services.invoicing import require_ready
 from billing.services.ledger.documents import post_document
 from billing.services.routing import freeze_routes
@@ -127,11 +132,12 @@ def _require_same(
         projects = set(of_voided.values_list("project_id", flat=True))
     _require_fresh(invoices, period, projects=projects)
     _require_tiers(invoices, period, projects=projects)
+    _require_minimums(invoices, period, projects=projects)
     require_carried(invoices, period, terms=terms)
     for invoice in invoices:
         billing = billing_of(route_of(invoice), period, organization, terms=terms)
-        _require_parties(invoice, billing)
-        _require_tax(invoice, billing)
+        require_parties(invoice, billing)
+        require_tax(invoice, billing)
 
 
 def _finalize(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms, at: datetime) -> None:
@@ -252,28 +258,20 @@ def _require_tiers(
         )
 
 
-def _require_parties(invoice: Invoice, billing: Billing) -> None:
-    """Refuse a draft that shows another issuer or customer than they are now."""
-    printed = parties_text(issuer=billing.terms.issuer, customer=billing.customer)
-    changed = sorted(
-        f"{party}.{name}"
-        for party, fields in printed.items()
-        for name in {*fields, *invoice.document[party]}
-        if invoice.document[party].get(name, "") != fields.get(name, "")
+def _require_minimums(
+    invoices: Sequence[Invoice], period: BillingPeriod, *, projects: Collection[UUID] | None
+) -> None:
+    """Refuse drafts whose minimum lines are not what minimum charges make them now."""
+    currency, own_ids = invoices[0].currency, [invoice.pk for invoice in invoices]
+    facts = minimum_facts(period, currency=currency, own_ids=own_ids)
+    only = None if projects is None else {str(project) for project in projects}
+    due = minimum_amounts(
+        facts, facts.own_net or {}, month=period.label, currency=currency, only=only
     )
-    if changed:
+    if {key: share.amount.amount for key, share in due.items()} != (facts.own or {}):
         raise DraftStaleError(
-            "What is printed of issuer or customer has changed since the draft was made.",
-            facts={"changed": ", ".join(changed)},
-        )
-
-
-def _require_tax(invoice: Invoice, billing: Billing) -> None:
-    """Refuse a draft that shows another tax than applies now."""
-    if printed_terms(invoice.document) != billing.tax:
-        raise DraftStaleError(
-            "The organization's tax has changed since the draft was made.",
-            facts={"changed": "taxes"},
+            "Minimum charges, or what is billed of them, have changed since the draft was made.",
+            facts={"changed": "minimums"},
         )
 
 

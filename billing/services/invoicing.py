@@ -29,12 +29,14 @@ from billing.domain.documents.invoicing import (
     require_amounts,
     require_move,
 )
+from billing.domain.documents.minimums import with_minimums
 from billing.domain.documents.routing import Route
 from billing.domain.documents.tiers import with_tiers
 from billing.domain.errors import NothingToInvoiceError, PeriodNotReadyError
 from billing.domain.money import Money
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
+from billing.selectors.documents.minimums import minimum_facts
 from billing.selectors.documents.previews import MonthReading, read_month
 from billing.selectors.documents.routing import route_of
 from billing.selectors.documents.tiers import tier_facts
@@ -160,7 +162,7 @@ def _refuse_problems(problems: tuple[FieldProblem, ...]) -> None:
         )
 
 
-def add_tiers(
+def add_terms(
     lines: Sequence[Line],
     period: BillingPeriod,
     *,
@@ -168,7 +170,7 @@ def add_tiers(
     replaced_id: UUID | None = None,
     only: AbstractSet[str] | None = None,
 ) -> tuple[Line, ...]:
-    """Return a month's lines with the tier lines of its price book's schedules.
+    """Return a month's lines with the tier lines of its price book's schedules, and minimums.
 
     Args:
         lines: Of use.
@@ -177,8 +179,10 @@ def add_tiers(
         replaced_id: A final invoice that counts for nothing: it is credited in full.
         only: Projects that the run is about; None for all.
     """
-    facts = tier_facts(period, currency=currency, replaced_id=replaced_id)
-    return with_tiers(lines, facts, month=period.label, currency=currency, only=only)
+    tiers = tier_facts(period, currency=currency, replaced_id=replaced_id)
+    minimums = minimum_facts(period, currency=currency, replaced_id=replaced_id)
+    discounted = with_tiers(lines, tiers, month=period.label, currency=currency, only=only)
+    return with_minimums(discounted, minimums, month=period.label, currency=currency, only=only)
 
 
 def _is_same(one: Document, other: Document) -> bool:

@@ -66,7 +66,8 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_journalbatch": ("is_next", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_journalentry": ("is_balanced", "month_is_open", *_KEPT),
     "billing_duedate": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_payment": ("refuses_delete", "refuses_truncate", "refuses_update", "return_fits"),
+    "billing_openingbalance": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_payment": ("keeps_payer", *_KEPT, "return_fits"),
     "billing_paymentallocation": ("fits", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_posting": ("is_balanced", "is_of_open_entry", *_KEPT),
     "billing_price": (
@@ -82,6 +83,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_recipient": ("refuses_delete", "refuses_update"),
     "billing_runroute": ("keeps_final", "refuses_truncate"),
     "billing_taxrate": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_minimumcharge": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_tierschedule": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_taxtreatment": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_invoiceseries": (

@@ -133,6 +133,7 @@ UNFOLD: dict[str, Any] = {
                 _table("Customer classes", "category", "billing_customerclass"),
                 _table("Class memberships", "group_work", "billing_customerclassmembership"),
                 _table("Tier schedules", "stacked_bar_chart", "billing_tierschedule"),
+                _table("Minimum charges", "vertical_align_bottom", "billing_minimumcharge"),
                 _table("Tax rates", "percent", "billing_taxrate"),
                 _table("Tax treatments", "account_balance", "billing_taxtreatment"),
                 _table("Issuers", "domain", "billing_issuer"),

@@ -7,6 +7,7 @@ from billing.models import (
     BillingPeriod,
     Invoice,
     Issuer,
+    MinimumCharge,
     PriceDraft,
     ProjectRoute,
     Recipient,
@@ -206,6 +207,13 @@ def _make_repricing(ledger: Ledger) -> None:
         category="S",
         rate=19,
         valid_from=AT.date() + TaxRate.objects.count() * timedelta(days=1),
+        published_at=AT,
+    )
+    MinimumCharge.objects.create(
+        organization=ledger.organization,
+        amount=5,
+        currency="EUR",
+        first_month="2027-01",
         published_at=AT,
     )
     TierSchedule.objects.create(

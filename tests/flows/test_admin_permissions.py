@@ -36,6 +36,7 @@ PAGES = {
     "billing.pricedraft": "yyy y--",
     "billing.repricing": "yyy y--",
     "billing.taxrate": "yyy y--",
+    "billing.minimumcharge": "yyy y--",
     "billing.taxtreatment": "yyy y--",
     "billing.issuer": "yyy y--",
     "billing.recipient": "yyy y--",

@@ -73,6 +73,8 @@ BY_KEY = {
     "POST price-drafts/",
     "POST price-drafts/pk/publish/",
     "POST price-drafts/pk/reject/",
+    "POST minimum-charges/",
+    "POST minimum-charges/pk/withdraw/",
     "POST tier-schedules/",
     "POST tier-schedules/pk/withdraw/",
     "POST issuers/",
@@ -163,6 +165,7 @@ def clients(estate: Estate) -> dict[str, APIClient]:
         "repricings",
         "tax-rates",
         "tax-treatments",
+        "minimum-charges",
         "tier-schedules",
     )
     return {

@@ -65,6 +65,8 @@ class InvoiceText:
     payable: str
     discount: str = ""
     """Sum of the tier lines; "" without any."""
+    minimum: str = ""
+    """Sum of the minimum lines; "" without any."""
     carried: CarriedText | None = None
 
 
@@ -84,7 +86,8 @@ def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
             for tax in document.get("taxes", ())
         ),
         payable=number_text(document.get("payable", document["total"]["amount"])),
-        discount=_discount(document["lines"]),
+        discount=_sum_of("tier", document["lines"]),
+        minimum=_sum_of("minimum", document["lines"]),
         carried=_carried(document.get("carried")),
     )
 
@@ -106,7 +109,7 @@ def hours_text(unit_seconds: int) -> str:
 
 
 def _line_text(line: Mapping[str, Any]) -> LineText:
-    is_usage = "tier" not in line
+    is_usage = line.get("kind", "usage") == "usage"
     return LineText(
         project=line["project_name"],
         description=line["description"],
@@ -127,8 +130,8 @@ def _carried(carried: Mapping[str, str] | None) -> CarriedText | None:
     )
 
 
-def _discount(lines: list[Mapping[str, Any]]) -> str:
-    amounts = [Decimal(line["amount"]) for line in lines if "tier" in line]
+def _sum_of(kind: str, lines: list[Mapping[str, Any]]) -> str:
+    amounts = [Decimal(line["amount"]) for line in lines if kind in line]
     return f"{sum(amounts):,f}" if amounts else ""
 
 
@@ -137,7 +140,7 @@ def _sizes(lines: list[Mapping[str, Any]]) -> tuple[SizeText, ...]:
     unit_seconds: defaultdict[str, int] = defaultdict(int)
     amounts: defaultdict[str, Decimal] = defaultdict(Decimal)
     for line in lines:
-        if "tier" in line:
+        if line.get("kind", "usage") != "usage":
             continue
         unit_seconds[line["size"]] += line["unit_seconds"]
         amounts[line["size"]] += Decimal(line["amount"])

@@ -48,10 +48,11 @@ class ChargeSum:
 
 
 class LineKind(StrEnum):
-    """What a line is about: use at a price, or the discount of a tier on it."""
+    """What a line is about: use at a price, the discount of a tier on it, or what a month lacks."""
 
     USAGE = "usage"
     TIER = "tier"
+    MINIMUM = "minimum"
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ class Line:
     billed_unit_seconds: int = 0
     kind: str = LineKind.USAGE.value
     tier: TierShare | None = None
+    minimum: Mapping[str, str] | None = None
+    """How a minimum line was computed, as printed."""
 
 
 def compose_lines(charges: Iterable[ChargeSum], *, currency: str) -> tuple[Line, ...]:

@@ -9,10 +9,12 @@ from typing import Final
 from uuid import UUID
 
 from billing.domain.documents.invoicing import Line, compose_lines, total_of
+from billing.domain.documents.minimums import MinimumFacts, with_minimums
 from billing.domain.documents.tiers import with_tiers
 from billing.models import BillingPeriod, PeriodState
 from billing.selectors.closing import readiness_of_periods, reasons_against
 from billing.selectors.documents.invoices import sums_of_periods
+from billing.selectors.documents.minimums import minimum_facts_of
 from billing.selectors.documents.tiers import tier_facts_of
 from tenants.domain.errors import FieldProblem
 
@@ -75,17 +77,20 @@ def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, 
     currencies = {
         period.organization_id: period.organization.billing_currency for period in periods
     }
-    facts = tier_facts_of(currencies)
+    tiers, minimums = tier_facts_of(currencies), minimum_facts_of(currencies)
     sums = sums_of_periods(periods)
-    return {
-        period.pk: with_tiers(
-            compose_lines(sums[period.pk], currency=currencies[period.organization_id]),
-            facts[period.organization_id],
+    lines: dict[UUID, tuple[Line, ...]] = {}
+    for period in periods:
+        payer, currency = period.organization_id, currencies[period.organization_id]
+        usage = compose_lines(sums[period.pk], currency=currency)
+        discounted = with_tiers(usage, tiers[payer], month=period.label, currency=currency)
+        lines[period.pk] = with_minimums(
+            discounted,
+            minimums.get(payer, MinimumFacts()),
             month=period.label,
-            currency=currencies[period.organization_id],
+            currency=currency,
         )
-        for period in periods
-    }
+    return lines
 
 
 def costs_to_date(label: str) -> dict[UUID, Decimal]:

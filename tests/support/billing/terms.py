@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from billing.domain.documents.taxes import TaxTerms
+from billing.domain.pricing.minimum import MinimumRule
 from billing.domain.pricing.tier_schedule import (
     TierBand,
     TierBasis,
@@ -15,6 +16,7 @@ from billing.domain.pricing.tier_schedule import (
     TierSpan,
 )
 from billing.models import PriceBook
+from billing.services.pricing.minimums import publish_minimum
 from billing.services.pricing.tiers import publish_tiers
 from billing.services.routing import create_issuer, create_recipient, set_route
 from billing.services.taxes import set_tax_rate, set_tax_treatment
@@ -33,6 +35,9 @@ def make_terms(organization: Organization, book: PriceBook) -> dict[str, UUID]:
     treatment = set_tax_treatment(organization=organization, country=country, category="S", **since)
     rule = make_rule(first_month="2031-01", last_month="2031-12")
     schedule = publish_tiers(price_book=book, rule=rule, actor=SEED, at=AT)
+    minimum = publish_minimum(
+        organization=organization, rule=MinimumRule(Decimal(5), "2031-01"), actor=SEED, at=AT
+    )
     slug = organization.slug
     issuer = create_issuer(
         fields={"slug": slug, "name": slug, "series": country, "credit_series": f"{country}-CN"},
@@ -51,6 +56,7 @@ def make_terms(organization: Organization, book: PriceBook) -> dict[str, UUID]:
         "tax-rates": rate.pk,
         "tax-treatments": treatment.pk,
         "tier-schedules": schedule.pk,
+        "minimum-charges": minimum.pk,
     }
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from tests.support.billing.payments import ACCOUNT, csv_text
 
-LEDGER_LISTS: Final = ("journal-entries", "opening-balances", "payments")
+LEDGER_LISTS: Final = ("journal-entries", "minimum-charges", "opening-balances", "payments")
 """Lists of the ledger that are narrowed by organization."""
 LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST accounting-months/": {"label": "2026-09"},
@@ -18,6 +18,13 @@ LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
         "booked_on": "2026-11-01",
         "organization": "{organizations}",
     },
+    "POST minimum-charges/": {
+        "organization": "{organizations}",
+        "amount": "3.00",
+        "first_month": "2029-01",
+        "last_month": "2029-12",
+    },
+    "POST minimum-charges/pk/withdraw/": {"reason": "Wrong."},
     "POST opening-balances/": {
         "organization": "{organizations}",
         "reference": "new",

@@ -6,9 +6,10 @@ from decimal import Decimal
 from typing import Any
 
 from billing.domain.documents.taxes import TaxTerms
+from billing.domain.pricing.minimum import MinimumRule
 from billing.models import CustomerClass, Issuer, PriceBook, Recipient
 from billing.services import routing, taxes
-from billing.services.pricing import customer_classes, price_history, tiers
+from billing.services.pricing import customer_classes, minimums, price_history, tiers
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.terms import make_rule
@@ -60,6 +61,20 @@ TERMS_DEEDS: dict[
             schedule_id=e.places["own"]["tier-schedules"], reason="Wrong.", **who
         ),
         [("billing:tier_schedule:withdraw", None)],
+    ),
+    "billing.pricing.minimums.publish_minimum": (
+        dora,
+        lambda e, who: minimums.publish_minimum(
+            organization=e.cast.acme, rule=MinimumRule(Decimal(5), "2030-01", "2030-12"), **who
+        ),
+        [("billing:minimum_charge:publish", "acme")],
+    ),
+    "billing.pricing.minimums.withdraw_minimum": (
+        dora,
+        lambda e, who: minimums.withdraw_minimum(
+            minimum_id=e.places["own"]["minimum-charges"], reason="Wrong.", **who
+        ),
+        [("billing:minimum_charge:withdraw", "acme")],
     ),
     "billing.taxes.set_tax_rate": (
         dora,

@@ -23,7 +23,7 @@ EVENTS = [
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0030_opening_balances")]
+    dependencies = [("billing", "0031_customer_classes")]
 
     operations = [
         migrations.AddField(

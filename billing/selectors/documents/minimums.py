@@ -1,0 +1,134 @@
+"""Minimum charges of organizations, and what standing documents billed of their months."""
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection
+
+from billing.domain.documents.minimums import MinimumFacts
+from billing.domain.documents.tiers import ProjectNames
+from billing.domain.pricing.minimum import MinimumRule
+from billing.models import BillingPeriod
+
+
+def minimum_facts_of(
+    currencies: Mapping[UUID, str], *, own_ids: Sequence[UUID] = (), replaced_id: UUID | None = None
+) -> dict[UUID, MinimumFacts]:
+    """Return the facts of organizations that ever had a minimum charge; one statement.
+
+    Args:
+        currencies: Of the documents, by organization.
+        own_ids: Drafts of a run whose own lines are read, too.
+        replaced_id: A final invoice that counts for nothing: it is credited in full.
+    """
+    values: dict[str, Any] = {
+        "organizations": list(currencies),
+        "currencies": list(currencies.values()),
+        "own": list(own_ids),
+        "replaced": replaced_id,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_FACTS, values)
+        return {key: _facts(*parts) for key, *parts in cursor.fetchall()}
+
+
+def minimum_facts(
+    period: BillingPeriod,
+    *,
+    currency: str,
+    own_ids: Sequence[UUID] = (),
+    replaced_id: UUID | None = None,
+) -> MinimumFacts:
+    """Return the facts of a period's organization; see above."""
+    found = minimum_facts_of(
+        {period.organization_id: currency}, own_ids=own_ids, replaced_id=replaced_id
+    )
+    return found.get(period.organization_id, MinimumFacts())
+
+
+def _facts(*parts: str | None) -> MinimumFacts:
+    rules, amounts, projects, periods = (json.loads(part or "null") for part in parts)
+    sums: dict[tuple[bool, bool], dict[tuple[str, str], Decimal]] = {
+        (is_own, is_minimum): {} for is_own in (True, False) for is_minimum in (True, False)
+    }
+    for is_own, is_minimum, month, project, amount in amounts or ():
+        sums[is_own, is_minimum][month, project] = Decimal(amount)
+    return MinimumFacts(
+        rules=tuple(MinimumRule(Decimal(amount), *months) for amount, *months in rules or ()),
+        net=sums[False, False],
+        billed=sums[False, True],
+        own_net=sums[True, False],
+        own=sums[True, True],
+        projects={key: ProjectNames(*names) for key, *names in projects or ()},
+        periods=periods or {},
+    )
+
+
+IN_FORCE: Final = """EXISTS (
+  SELECT FROM billing_minimumcharge m
+   WHERE m.organization_id = {organization} AND m.withdrawn_at IS NULL AND m.amount > 0
+     AND {label} >= m.first_month AND (m.last_month = '' OR {label} <= m.last_month)
+     AND (m.superseded_from = '' OR {label} < m.superseded_from))"""
+"""Whether an organization has a minimum charge in a month: it is then billed without use, too."""
+
+
+def has_minimum(period: BillingPeriod) -> bool:
+    """Whether a month is billed without use, too."""
+    statement = f"SELECT {IN_FORCE}".format(organization="%(organization)s", label="%(label)s")
+    values: dict[str, Any] = {"organization": period.organization_id, "label": period.label}
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return bool(cursor.fetchone()[0])
+
+
+# An invoice that was voided counts for nothing, and neither does the credit note in full; what
+# credit notes in part give back is not taken off.
+_FACTS: Final = """
+WITH asked AS MATERIALIZED (
+  SELECT * FROM unnest(%(organizations)s::uuid[], %(currencies)s::text[])
+    AS a(organization_id, currency)
+   WHERE EXISTS (SELECT FROM billing_minimumcharge m WHERE m.organization_id = a.organization_id)
+),
+documents AS MATERIALIZED (
+  SELECT i.id, i.organization_id, i.period_id, i.id = ANY (%(own)s::uuid[]) AS is_own
+    FROM billing_invoice i JOIN asked a USING (organization_id, currency)
+   WHERE i.organization_id = ANY (ARRAY(SELECT organization_id FROM asked))
+     AND i.corrects_id IS NULL
+     AND (i.id = ANY (%(own)s::uuid[])
+       OR i.state = 'final' AND i.id IS DISTINCT FROM %(replaced)s::uuid AND NOT EXISTS (
+         SELECT FROM billing_invoice n
+           JOIN billing_invoice r
+             ON (r.period_id, r.run) = (n.period_id, n.run) AND r.corrects_id IS NULL
+            AND (r.state = 'final' OR r.id = ANY (%(own)s::uuid[]))
+          WHERE n.corrects_id = i.id AND n.state = 'final' AND n.kind = 'credit_note'))
+),
+amounts AS MATERIALIZED (
+  SELECT d.organization_id, d.is_own, l.kind = 'minimum' AS is_minimum,
+         CASE WHEN s.span = 'period' THEN l.tier_span ELSE p.label END AS month,
+         l.project_id, sum(l.amount) AS amount
+    FROM documents d
+    JOIN billing_invoiceline l ON l.invoice_id = d.id
+    JOIN billing_billingperiod p ON p.id = coalesce(l.service_period_id, d.period_id)
+    LEFT JOIN billing_tierschedule s ON s.id = l.tier_schedule_id
+   WHERE l.invoice_id = ANY (ARRAY(SELECT id FROM documents))
+   GROUP BY 1, 2, 3, 4, 5
+)
+SELECT a.organization_id,
+       (SELECT jsonb_agg(jsonb_build_array(m.amount::text, m.first_month, m.last_month,
+                                           m.superseded_from) ORDER BY m.first_month)
+          FROM billing_minimumcharge m
+         WHERE (m.organization_id, m.currency) = (a.organization_id, a.currency)
+           AND m.withdrawn_at IS NULL),
+       (SELECT jsonb_agg(jsonb_build_array(x.is_own, x.is_minimum, x.month, x.project_id::text,
+                                           x.amount::text))
+          FROM amounts x WHERE x.organization_id = a.organization_id),
+       (SELECT jsonb_agg(jsonb_build_array(p.id::text, p.slug, p.name, p.cost_center)
+                         ORDER BY p.created_at, p.slug)
+          FROM tenants_project p WHERE p.organization_id = a.organization_id),
+       (SELECT jsonb_object_agg(p.label, p.id::text)
+          FROM billing_billingperiod p WHERE p.organization_id = a.organization_id)
+  FROM asked a
+"""
