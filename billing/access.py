@@ -38,6 +38,8 @@ from billing.models import (
 from billing.selectors.ledger.settlement import with_free_amount, with_open_balance
 from metering.access import waste_visible_to
 from tenants.access import (
+    ReadAccess,
+    Row,
     access_organization,
     access_seen,
     build_access,
@@ -276,124 +278,27 @@ access_accounting_month: Final = build_read_access(accounting_months_visible_to)
 access_journal_entry: Final = build_read_access(journal_visible_to)
 
 
-def access_price_book_to_write(actor: Actor, book_id: UUID) -> PriceBook:
-    """Return a price book whose prices an actor may set.
+def _build_price_access(access: ReadAccess[Row]) -> ReadAccess[Row]:
+    """Return the `access_*_to_write` of a set, for those that may set prices."""
 
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it but does not set prices.
-    """
-    book = access_price_book(actor, book_id)
-    require_capability(actor, WRITE_PRICE)
-    return book
+    def to_write(actor: Actor, row_id: object) -> Row:
+        row = access(actor, row_id)
+        require_capability(actor, WRITE_PRICE)
+        return row
 
-
-def access_price_to_write(actor: Actor, price_id: UUID) -> Price:
-    """Return a price that an actor may replace or withdraw.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it but does not set prices.
-    """
-    price = access_price(actor, price_id)
-    require_capability(actor, WRITE_PRICE)
-    return price
+    return to_write
 
 
-def access_draft_to_write(actor: Actor, draft_id: UUID) -> PriceDraft:
-    """Return a draft of prices that an actor may publish or reject.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it but does not set prices.
-    """
-    draft = access_draft(actor, draft_id)
-    require_capability(actor, WRITE_PRICE)
-    return draft
-
-
-def access_assignment_to_write(actor: Actor, assignment_id: UUID) -> PriceBookAssignment:
-    """Return a price book assignment that an actor may replace or withdraw.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it but does not set prices.
-    """
-    assignment = access_assignment(actor, assignment_id)
-    require_capability(actor, WRITE_PRICE)
-    return assignment
-
-
-def access_class_membership_to_write(actor: Actor, membership_id: UUID) -> CustomerClassMembership:
-    """Return a membership of a customer class that an actor may replace or withdraw.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it but does not set prices.
-    """
-    membership = access_class_membership(actor, membership_id)
-    require_capability(actor, WRITE_PRICE)
-    return membership
-
-
-def access_tax_rate_to_write(actor: Actor, rate_id: UUID) -> TaxRate:
-    """Return a tax rate that an actor may withdraw.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it but does not set prices.
-    """
-    rate = access_tax_rate(actor, rate_id)
-    require_capability(actor, WRITE_PRICE)
-    return rate
-
-
-def access_tax_treatment_to_write(actor: Actor, treatment_id: UUID) -> TaxTreatment:
-    """Return a tax treatment that an actor may withdraw.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it but does not set prices.
-    """
-    treatment = access_tax_treatment(actor, treatment_id)
-    require_capability(actor, WRITE_PRICE)
-    return treatment
-
-
-def access_recipient_to_write(actor: Actor, recipient_id: UUID) -> Recipient:
-    """Return a recipient that an actor may change.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it but does not set prices.
-    """
-    recipient = access_recipient(actor, recipient_id)
-    require_capability(actor, WRITE_PRICE)
-    return recipient
-
-
-def access_tiers_to_write(actor: Actor, schedule_id: UUID) -> TierSchedule:
-    """Return a tier schedule that an actor may withdraw.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it but does not set prices.
-    """
-    schedule = access_tiers(actor, schedule_id)
-    require_capability(actor, WRITE_PRICE)
-    return schedule
-
-
-def access_minimum_to_write(actor: Actor, minimum_id: UUID) -> MinimumCharge:
-    """Return a minimum charge that an actor may withdraw.
-
-    Raises:
-        NotFoundError: It does not exist for this actor.
-        ForbiddenError: The actor sees it but does not set prices.
-    """
-    minimum = access_minimum(actor, minimum_id)
-    require_capability(actor, WRITE_PRICE)
-    return minimum
+access_price_book_to_write: Final = _build_price_access(access_price_book)
+access_price_to_write: Final = _build_price_access(access_price)
+access_draft_to_write: Final = _build_price_access(access_draft)
+access_assignment_to_write: Final = _build_price_access(access_assignment)
+access_class_membership_to_write: Final = _build_price_access(access_class_membership)
+access_tax_rate_to_write: Final = _build_price_access(access_tax_rate)
+access_tax_treatment_to_write: Final = _build_price_access(access_tax_treatment)
+access_recipient_to_write: Final = _build_price_access(access_recipient)
+access_tiers_to_write: Final = _build_price_access(access_tiers)
+access_minimum_to_write: Final = _build_price_access(access_minimum)
 
 
 def access_payer(actor: Actor, organization_id: UUID, capability: str) -> Organization:

@@ -244,5 +244,5 @@ class OrganizationBook(models.Model):
         db_table = "billing_organization_book"
 
     def __str__(self) -> str:
-        """Return who is billed by what."""
+        """Return what bills which organizations."""
         return f"{self.organization}: {self.price_book}"

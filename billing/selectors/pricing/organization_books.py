@@ -52,7 +52,7 @@ def last_hour_billed_otherwise(
     key = next(iter(of), "site")
     given: dict[str, Any] = {"of": of.get(key), "hours": hours, "precedence": precedence}
     with connection.cursor() as cursor:
-        cursor.execute(_LAST.format(who=_WHO[key]), given)
+        cursor.execute(_LAST.format(payers=_WHO[key]), given)
         found: datetime | None = cursor.fetchone()[0]
     return found
 
@@ -90,7 +90,7 @@ _WHO: Final = {
 }
 _LAST: Final = """
 SELECT max(charged.window_start)
-  FROM ({who}) w
+  FROM ({payers}) w
   JOIN billing_organization_book k USING (organization_id)
  CROSS JOIN LATERAL (SELECT k.valid * w.valid * %(hours)s AS hours) h
  CROSS JOIN LATERAL (
