@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Max, QuerySet, Sum
+from django.db.models import Max
 
 from billing.domain.documents.carrying import carry_correction, gross_of
 from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms, correction_document
@@ -27,15 +27,14 @@ from billing.domain.documents.invoicing import (
     compose_lines,
     total_of,
 )
-from billing.domain.documents.taxes import Corrected
 from billing.domain.errors import (
-    CreditInvalidError,
     CreditTooLargeError,
     NotCreditableError,
     ReasonMissingError,
 )
 from billing.domain.money import Money
 from billing.models import Invoice, InvoiceLine
+from billing.selectors.documents.corrections import asked_amounts, asked_of_left, corrected
 from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.documents.routing import route_of
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
@@ -80,18 +79,10 @@ def draft_credit(
     _require_reason(reason)
     with transaction.atomic():
         invoice = _correctable(invoice_id, kinds=OWED_KINDS)
-        rows = {line.pk: line for line in invoice.lines.all()}
-        asked = _asked_amounts(amounts, rows, currency=invoice.currency)
-        left = _left_of(invoice, rows)
-        lines = []
-        for position, (row, amount) in enumerate(asked, 1):
-            if amount.amount > left[row.pk]:
-                raise CreditTooLargeError(
-                    "More would be given back than is left of the line.",
-                    field="lines",
-                    facts={"line": str(row.pk), "left": str(left[row.pk])},
-                )
-            lines.append(_money_line(invoice, row, -amount, position=position))
+        lines = [
+            _money_line(invoice, row, -amount, position=position)
+            for position, (row, amount) in enumerate(asked_of_left(invoice, amounts), 1)
+        ]
         _require_left(invoice, lines)
         return _draft_note(invoice, lines, reason=reason, actor=actor, at=at, terms=terms)
 
@@ -130,7 +121,7 @@ def draft_debit(
         lines = [
             _money_line(invoice, row, amount, position=position)
             for position, (row, amount) in enumerate(
-                _asked_amounts(amounts, rows, currency=invoice.currency), 1
+                asked_amounts(amounts, rows, currency=invoice.currency), 1
             )
         ]
         return _draft_note(invoice, lines, reason=reason, actor=actor, at=at, terms=terms)
@@ -225,68 +216,20 @@ def _correctable(
     return invoice
 
 
-def _asked_amounts(
-    amounts: Mapping[UUID, Decimal], rows: Mapping[UUID, InvoiceLine], *, currency: str
-) -> list[tuple[InvoiceLine, Money]]:
-    """Return lines with what is asked of each, in the order they are printed."""
-    if not amounts or not amounts.keys() <= rows.keys():
-        raise CreditInvalidError("A line is not of this invoice.", field="lines")
-    asked = [(rows[key], _amount(amount, currency=currency)) for key, amount in amounts.items()]
-    return sorted(asked, key=lambda part: part[0].position)
-
-
 def _money_line(invoice: Invoice, row: InvoiceLine, amount: Money, *, position: int) -> Line:
     """Return a line of money without quantity about a line that was printed."""
     return replace(_printed(invoice, row), position=position, unit_seconds=0, amount=amount)
 
 
-def _left_of(invoice: Invoice, rows: Mapping[UUID, InvoiceLine]) -> dict[UUID, Decimal]:
-    """Return what earlier credit notes left of each line."""
-    given = {
-        key: total
-        for *key_parts, total in InvoiceLine.objects.filter(invoice__in=_credits_of(invoice))
-        .order_by()
-        .values_list(*_KEY)
-        .annotate(total=Sum("amount"))
-        for key in [tuple(key_parts)]
-    }
-    return {
-        key: row.amount + given.get(tuple(getattr(row, name) for name in _KEY), Decimal(0))
-        for key, row in rows.items()
-    }
-
-
 def _require_left(invoice: Invoice, lines: Sequence[Line]) -> None:
     """Refuse to give back more than tier lines and earlier credit notes left of the total."""
-    left = invoice.total + _corrected(invoice).net.amount
+    left = invoice.total + corrected(invoice).net.amount
     if total_of(lines, currency=invoice.currency).amount + left < 0:
         raise CreditTooLargeError(
             "More would be given back than is left of the invoice.",
             field="lines",
             facts={"left": str(left)},
         )
-
-
-def _credits_of(invoice: Invoice) -> QuerySet[Invoice]:
-    return Invoice.objects.filter(corrects=invoice, kind=InvoiceKind.CREDIT_NOTE.value)
-
-
-def _corrected(invoice: Invoice) -> Corrected:
-    sums = _credits_of(invoice).aggregate(net=Sum("total"), tax=Sum("tax_total"))
-    net, tax = (Money(sums[key] or Decimal(0), invoice.currency) for key in ("net", "tax"))
-    return Corrected(net, tax)
-
-
-def _amount(amount: Decimal, *, currency: str) -> Money:
-    try:
-        money = Money(amount, currency)
-    except ValueError:
-        money = Money.zero(currency)
-    if money.minor_units <= 0:
-        raise CreditInvalidError(
-            "The amount is not above zero, or finer than the currency.", field="lines"
-        )
-    return money
 
 
 def _printed(invoice: Invoice, row: InvoiceLine) -> Line:
@@ -356,7 +299,7 @@ def _draft_note(
         kind=InvoiceKind.DEBIT_NOTE if is_debit else InvoiceKind.CREDIT_NOTE,
         lines=lines,
         drafted_at=at,
-        before=None if is_debit else _corrected(invoice),
+        before=None if is_debit else corrected(invoice),
     )
     if not is_debit:
         notes = [note.document for note in _credits_of(invoice)]
@@ -364,15 +307,3 @@ def _draft_note(
     issued = issuing_terms(invoice.issuer_id, terms=terms)
     composed = ComposedDocument(route_of(invoice), document, tuple(lines), issued)
     return fill_draft(note, composed, actor=actor, at=at)
-
-
-_KEY: Final = (
-    "project_id",
-    "size",
-    "price_group",
-    "unit_price",
-    "service_period_id",
-    "tier_schedule_id",
-    "tier_band",
-    "tier_span",
-)
