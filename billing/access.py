@@ -16,6 +16,7 @@ from billing.models import (
     Charge,
     CustomerClass,
     CustomerClassMembership,
+    Dispute,
     Invoice,
     Issuer,
     JournalBatch,
@@ -65,6 +66,7 @@ WRITE_INVOICE: Final = "billing:invoice:write"
 READ_JOURNAL: Final = "billing:journal:read"
 WRITE_JOURNAL: Final = "billing:journal:write"
 WRITE_PAYMENT: Final = "billing:payment:write"
+WRITE_DISPUTE: Final = "billing:dispute:write"
 
 
 def price_books_visible_to(actor: Actor) -> QuerySet[PriceBook]:
@@ -211,6 +213,12 @@ def invoices_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySe
     return scope_to_organizations(rows, actor, capability)
 
 
+def disputes_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySet[Dispute]:
+    """Return the disputes of the organizations over whose bills an actor holds a capability."""
+    rows = Dispute.objects.select_related("organization", "document__period")
+    return scope_to_organizations(rows, actor, capability).prefetch_related("lines", "messages")
+
+
 def payments_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySet[Any]:
     """Return the payments of organizations whose bills an actor reads; the platform sees all."""
     rows = with_free_amount(Payment.objects.select_related("organization"))
@@ -271,6 +279,7 @@ access_minimum: Final = build_read_access(minimums_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)
+access_dispute: Final = build_access(disputes_visible_to)
 access_payment: Final = build_access(payments_visible_to)
 access_opening_balance: Final = build_access(opening_balances_visible_to)
 access_journal_batch: Final = build_read_access(journal_batches_visible_to)

@@ -1,6 +1,6 @@
 """The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
-from billing.admin import charges, invoices, periods, routing, taxes
+from billing.admin import charges, disputes, invoices, periods, routing, taxes
 from billing.admin.ledger import journal, opening_balances, payments
 from billing.admin.pricing import (
     customer_classes,
@@ -14,6 +14,7 @@ from billing.admin.pricing import (
 __all__ = [
     "charges",
     "customer_classes",
+    "disputes",
     "invoices",
     "journal",
     "minimums",

@@ -6,13 +6,12 @@ Buttons post to services as the signed-in person; following a link changes nothi
 import re
 from collections.abc import Callable
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
@@ -23,27 +22,26 @@ from unfold.decorators import display
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.documents import render_csv, render_pdf
 from billing.adapters.terms import invoice_terms
+from billing.admin.disputes import dispute_context, reach, typed_amounts
 from billing.domain.documents.document import amount_text, file_name_of
-from billing.domain.documents.document_text import invoice_text, number_text
+from billing.domain.documents.document_text import invoice_text, money_text, number_text
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
-from billing.domain.errors import CreditInvalidError
 from billing.domain.money import Money
 from billing.models import Invoice
 from billing.selectors.documents.invoices import others_of_run
 from billing.selectors.ledger.carried import releasable_balance
+from billing.selectors.ledger.settlement import settled_document
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
-from tenants.domain.errors import DomainError, ForbiddenError, NotFoundError
+from tenants.domain.errors import DomainError
 from tenants.domain.refusals import PreconditionRequiredError
 
 LIST = "admin:billing_invoice_changelist"
 PAGE = "admin:billing_invoice_change"
-DIGITS_MAX = 20
-"""As many as an amount is stored with."""
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 
@@ -140,6 +138,8 @@ class InvoiceAdmin(LedgerAdmin):
             "is_draft": invoice is not None and invoice.state == InvoiceState.DRAFT.value,
             "may_write": self.has_write_permission(request),
             **(_corrections(invoice) if invoice else {}),
+            **(dispute_context(invoice, actor_of_request(request)) if invoice else {}),
+            "settlement": _settlement(invoice) if invoice else None,
             "title": f"Invoice {invoice}",
             **(extra_context or {}),
         }
@@ -208,7 +208,7 @@ class InvoiceAdmin(LedgerAdmin):
             invoice_id,
             lambda row, actor, at: draft_credit(
                 invoice_id=row.pk,
-                amounts=_amounts(request),
+                amounts=typed_amounts(request),
                 reason=request.POST.get("reason", ""),
                 actor=actor,
                 at=at,
@@ -226,7 +226,7 @@ class InvoiceAdmin(LedgerAdmin):
             invoice_id,
             lambda row, actor, at: draft_debit(
                 invoice_id=row.pk,
-                amounts=_amounts(request),
+                amounts=typed_amounts(request),
                 reason=request.POST.get("reason", ""),
                 actor=actor,
                 at=at,
@@ -289,12 +289,22 @@ class InvoiceAdmin(LedgerAdmin):
         """Return the invoice, or answer as the admin does: 403 or 404."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        try:
-            return access_invoice(actor_of_request(request), invoice_id, capability)
-        except ForbiddenError as error:
-            raise PermissionDenied from error
-        except NotFoundError as error:
-            raise Http404 from error
+        actor = actor_of_request(request)
+        invoice: Invoice = reach(lambda: access_invoice(actor, invoice_id, capability))
+        return invoice
+
+
+def _settlement(invoice: Invoice) -> dict[str, Any] | None:
+    """Return what a page shows of how far a final invoice or debit note is settled."""
+    if invoice.state != InvoiceState.FINAL.value or invoice.kind not in OWED_KINDS:
+        return None
+    row = settled_document(invoice.pk, on=timezone.now().date())
+    return {
+        "status": row.payment_status.replace("_", " "),
+        "open": money_text(row.open_amount, row.currency),
+        "due": row.due_on,
+        "disputed": money_text(row.disputed_amount, row.currency) if row.disputed_amount else "",
+    }
 
 
 def _corrections(invoice: Invoice) -> dict[str, Any]:
@@ -305,10 +315,6 @@ def _corrections(invoice: Invoice) -> dict[str, Any]:
         "can_be_credited": is_final and invoice.kind in OWED_KINDS,
         "is_invoice": invoice.kind == InvoiceKind.INVOICE.value,
         "released": _released(invoice) if is_final else None,
-        "credited_lines": [
-            (line, amount_text(Money(line.amount, invoice.currency)))
-            for line in invoice.lines.select_related("project").order_by("position")
-        ],
         "corrections": list(invoice.corrections.select_related("period").order_by("run")),
         "others_of_run": list(others_of_run(invoice)),
     }
@@ -321,26 +327,6 @@ def _released(invoice: Invoice) -> dict[str, str] | None:
         return None
     owed = Money(-balance.amount, invoice.currency)
     return {"owed": amount_text(owed), "since": balance.since}
-
-
-def _amounts(request: HttpRequest) -> dict[UUID, Decimal]:
-    """Return the amounts that were typed, by line; an empty field gives nothing back.
-
-    Raises:
-        CreditInvalidError: One is no number, or its line has no id.
-    """
-    typed = {
-        name.removeprefix("line-"): text.strip()
-        for name, text in request.POST.items()
-        if isinstance(text, str) and name.startswith("line-") and text.strip()
-    }
-    try:
-        amounts = {UUID(line): Decimal(text) for line, text in typed.items()}
-    except (ValueError, InvalidOperation) as error:
-        raise CreditInvalidError("An amount is no number.", field="lines") from error
-    if any(not amount.is_finite() or amount.adjusted() > DIGITS_MAX for amount in amounts.values()):
-        raise CreditInvalidError("An amount is no number.", field="lines")
-    return amounts
 
 
 def _version(request: HttpRequest) -> int:

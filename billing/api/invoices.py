@@ -92,6 +92,7 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
     carried_forward = MoneyField()
     amount_due = MoneyField()
     open_amount = MoneyField()
+    disputed_amount = MoneyField(help_text="Net of tax; of a dispute that is open.")
     payment_status = serializers.ChoiceField(
         choices=[*PaymentStatus], allow_blank=True, read_only=True, help_text='"" for a draft.'
     )
@@ -120,6 +121,7 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
             "carried_forward",
             "amount_due",
             "open_amount",
+            "disputed_amount",
             "payment_status",
             "due_on",
             "unit_seconds",

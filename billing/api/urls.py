@@ -8,6 +8,7 @@ from billing.api.charges import (
     ChargeViewSet,
     WasteSavingViewSet,
 )
+from billing.api.disputes import DisputeViewSet
 from billing.api.invoices import InvoiceViewSet
 from billing.api.ledger.batches import JournalBatchViewSet
 from billing.api.ledger.journal import AccountingMonthViewSet, JournalEntryViewSet
@@ -47,6 +48,7 @@ router.register("charges", ChargeViewSet, basename="charge")
 router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
 router.register("invoices", InvoiceViewSet, basename="invoice")
 router.register("opening-balances", OpeningBalanceViewSet, basename="opening-balance")
+router.register("disputes", DisputeViewSet, basename="dispute")
 router.register("payments", PaymentViewSet, basename="payment")
 router.register("journal-entries", JournalEntryViewSet, basename="journal-entry")
 router.register("journal-batches", JournalBatchViewSet, basename="journal-batch")

@@ -120,15 +120,18 @@ class ReasonMissingError(InvalidInputError):
     remedy = "Say in a sentence why."
 
 
-def required_reason(reason: str, *, field: str = "reason") -> str:
+def required_reason(reason: str, *, field: str = "reason", length_max: int | None = None) -> str:
     """Return the reason of a decision without the blanks around it.
 
     Raises:
-        ReasonMissingError: It is empty.
+        ReasonMissingError: It is empty, or too long.
     """
-    if not reason.strip():
+    why = reason.strip()
+    if not why:
         raise ReasonMissingError("The decision has no reason.", field=field)
-    return reason.strip()
+    if length_max is not None and len(why) > length_max:
+        raise ReasonMissingError(f"The reason has more than {length_max} characters.", field=field)
+    return why
 
 
 class PriceDraftInvalidError(InvalidInputError):

@@ -9,6 +9,7 @@ from billing.models.charge import (
     Charge,
 )
 from billing.models.customer_class import CustomerClass, CustomerClassMembership
+from billing.models.dispute import Dispute, DisputedLine, DisputeMessage
 from billing.models.invoice import Invoice, InvoiceLine, InvoiceSeries
 from billing.models.ledger import (
     AccountingMonth,
@@ -54,6 +55,9 @@ __all__ = [
     "Charge",
     "CustomerClass",
     "CustomerClassMembership",
+    "Dispute",
+    "DisputeMessage",
+    "DisputedLine",
     "DueDate",
     "Invoice",
     "InvoiceLine",

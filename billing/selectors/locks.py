@@ -23,6 +23,7 @@ from billing.models import (
     BillingPeriod,
     CustomerClass,
     CustomerClassMembership,
+    Dispute,
     Invoice,
     OrganizationBook,
     Payment,
@@ -83,6 +84,20 @@ def lock_invoice(invoice_id: UUID) -> Invoice:
         Invoice.DoesNotExist: There is none.
     """
     return Invoice.objects.select_for_update(of=("self",), no_key=True).get(pk=invoice_id)
+
+
+def lock_dispute(dispute_id: UUID) -> Dispute:
+    """Return a dispute, locked with period and organization of its document, which it has.
+
+    Raises:
+        Dispute.DoesNotExist: There is none.
+    """
+    period = lock_period(
+        Dispute.objects.values_list("document__period", flat=True).get(pk=dispute_id)
+    )
+    lock_organization(period.organization_id)
+    rows = Dispute.objects.select_for_update(of=("self",), no_key=True)
+    return rows.select_related("document", "document__period").get(pk=dispute_id)
 
 
 def lock_run(period: BillingPeriod, *, run: int) -> list[Invoice]:

@@ -30,7 +30,7 @@ from billing.domain.documents.invoicing import (
 from billing.domain.errors import (
     CreditTooLargeError,
     NotCreditableError,
-    ReasonMissingError,
+    required_reason,
 )
 from billing.domain.money import Money
 from billing.models import Invoice, InvoiceLine
@@ -76,7 +76,7 @@ def draft_credit(
         CreditTooLargeError: More would be given back than is left of a line, or of the invoice.
         Invoice.DoesNotExist: There is none.
     """
-    _require_reason(reason)
+    required_reason(reason, length_max=REASON_LENGTH_MAX)
     with transaction.atomic():
         invoice = _correctable(invoice_id, kinds=OWED_KINDS)
         lines = [
@@ -114,7 +114,7 @@ def draft_debit(
         AmountTooLargeError: A line or the total has more digits than the ledger keeps.
         Invoice.DoesNotExist: There is none.
     """
-    _require_reason(reason)
+    required_reason(reason, length_max=REASON_LENGTH_MAX)
     with transaction.atomic():
         invoice = _correctable(invoice_id)
         rows = {line.pk: line for line in invoice.lines.filter(kind=LineKind.USAGE.value)}
@@ -154,7 +154,7 @@ def void_invoice(
             run in the making.
         Invoice.DoesNotExist: There is none.
     """
-    _require_reason(reason)
+    required_reason(reason, length_max=REASON_LENGTH_MAX)
     with transaction.atomic():
         invoice = _correctable(invoice_id)
         if invoice.corrections.exists():
@@ -189,11 +189,6 @@ def void_invoice(
             for part in compose_run(period, organization, anew, note=note, terms=terms, at=at)
         ]
     return note, replacements[0]
-
-
-def _require_reason(reason: str) -> None:
-    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX:
-        raise ReasonMissingError("The reason is missing or too long.", field="reason")
 
 
 def _correctable(

@@ -293,6 +293,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "LifecycleStateEnum": "tenants.models.organization.LifecycleState",
         "InvoiceStateEnum": [("draft", "Draft"), ("final", "Final")],
+        "DisputeStateEnum": "billing.models.dispute.DISPUTE_STATE_CHOICES",
         "InvoiceKindEnum": "billing.models.invoice.KIND_CHOICES",
         "JournalEventEnum": "billing.models.ledger.JournalEntry.Event",
         "PaymentKindEnum": "billing.models.payment.PaymentKind",

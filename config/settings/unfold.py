@@ -116,6 +116,7 @@ UNFOLD: dict[str, Any] = {
                 },
                 _table("Invoices", "receipt_long", "billing_invoice"),
                 _table("Billing periods", "calendar_month", "billing_billingperiod"),
+                _table("Disputes", "gavel", "billing_dispute"),
                 _table("Payments", "account_balance", "billing_payment"),
                 _table("Opening balances", "start", "billing_openingbalance"),
                 _table("Journal", "book", "billing_journalentry"),

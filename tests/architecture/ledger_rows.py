@@ -5,6 +5,7 @@ from hashlib import sha256
 
 from django.db import transaction
 
+from billing.domain.period import Month
 from billing.models import (
     AccountingMonth,
     JournalBatch,
@@ -13,9 +14,11 @@ from billing.models import (
     Payment,
     Posting,
 )
+from billing.services.disputes import open_dispute, write_message
 from billing.services.pricing.customer_classes import create_customer_class, set_customer_class
 from tests.support.billing.ledger import DORA, Ledger
 from tests.support.builders import AT, MONTH_START
+from tests.support.flows.ledger_estate import make_final
 
 
 @transaction.atomic
@@ -71,3 +74,12 @@ def make_ledger_rows(ledger: Ledger, number: int) -> None:
         created_by="dora",
         created_at=AT,
     )
+    final = make_final(ledger.organization, ledger.llm, month=Month(2026, 6))
+    opened = open_dispute(
+        document_id=final.pk,
+        amounts={line.pk: Decimal(1) for line in final.lines.all()},
+        reason="Not ours.",
+        actor=DORA,
+        at=AT,
+    )
+    write_message(dispute_id=opened.pk, text="Which pods?", actor=DORA, at=AT)

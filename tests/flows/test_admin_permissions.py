@@ -23,6 +23,7 @@ PAGES = {
     "billing.accruedwindow": "yyy ---",
     "billing.billingperiod": "yyy y--",
     "billing.charge": "yyy ---",
+    "billing.dispute": "yyy ---",
     "billing.invoice": "yyy ---",
     "billing.invoiceseries": "yyy ---",
     "billing.journalentry": "yyy ---",

@@ -95,3 +95,31 @@ class NothingToExportError(ConflictError):
 
     code = "nothing_to_export"
     remedy = "Fetch the batches of the month; a new one is made once something more is posted."
+
+
+class NotDisputableError(ConflictError):
+    """The document is not final, nothing is left of it, or it has an open dispute."""
+
+    code = "invoice_not_disputable"
+    remedy = "Choose a final invoice or debit note, or reply to the dispute that is open."
+
+
+class DisputeDecidedError(ConflictError):
+    """The dispute is withdrawn, rejected or accepted already."""
+
+    code = "dispute_decided"
+    remedy = "Open a new dispute of what is left of the document."
+
+
+class DisputeTooLargeError(ConflictError):
+    """More is accepted than is disputed."""
+
+    code = "dispute_too_large"
+    remedy = "Accept at most what is disputed; give back more by a credit note of its own."
+
+
+class DisputeMessageInvalidError(InvalidInputError):
+    """The message is empty or too long."""
+
+    code = "dispute_message_invalid"
+    remedy = "Write 1 to 2,000 characters."

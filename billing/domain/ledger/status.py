@@ -10,5 +10,6 @@ class PaymentStatus(StrEnum):
     PART_PAID = "part_paid"
     PAID = "paid"
     OVERDUE = "overdue"
+    DISPUTED = "disputed"
     CREDITED = "credited"
     CARRIED = "carried"

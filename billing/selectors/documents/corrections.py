@@ -48,7 +48,7 @@ def asked_amounts(
 
 def left_of_lines(invoice: Invoice, rows: Mapping[UUID, InvoiceLine]) -> dict[UUID, Decimal]:
     """Return what earlier credit notes left of each line."""
-    given = {
+    credited = {
         key: total
         for *key_parts, total in InvoiceLine.objects.filter(invoice__in=credits_of(invoice))
         .order_by()
@@ -57,7 +57,7 @@ def left_of_lines(invoice: Invoice, rows: Mapping[UUID, InvoiceLine]) -> dict[UU
         for key in [tuple(key_parts)]
     }
     return {
-        key: row.amount + given.get(tuple(getattr(row, name) for name in _KEY), Decimal(0))
+        key: row.amount + credited.get(tuple(getattr(row, name) for name in _KEY), Decimal(0))
         for key, row in rows.items()
     }
 

@@ -23,8 +23,9 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Greatest
 
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
+from billing.domain.ledger.disputes import DisputeState
 from billing.domain.ledger.status import PaymentStatus
-from billing.models import Invoice, OpeningBalance, Payment, PaymentAllocation
+from billing.models import Dispute, Invoice, OpeningBalance, Payment, PaymentAllocation
 
 NET: Final = "i.total"
 TAX: Final = "i.tax_total"
@@ -37,7 +38,7 @@ _ZERO: Final = Value(Decimal(0), output_field=_AMOUNT)
 
 
 def with_settlement(rows: QuerySet[Invoice], *, on: date) -> QuerySet[Any]:
-    """Return documents with `open_amount`, `payment_status` and `due_on`.
+    """Return documents with `open_amount`, `disputed_amount`, `payment_status` and `due_on`.
 
     Args:
         rows: Any documents; a draft has the status "".
@@ -45,11 +46,13 @@ def with_settlement(rows: QuerySet[Invoice], *, on: date) -> QuerySet[Any]:
     """
     finals = Invoice.objects.filter(state=InvoiceState.FINAL.value)
     notes = finals.filter(kind=InvoiceKind.CREDIT_NOTE.value)
+    disputes = Dispute.objects.filter(state=DisputeState.OPEN.value)
     is_owed = Q(state=InvoiceState.FINAL.value, kind__in=OWED_KINDS)
     amounts = rows.annotate(
         due_on=F("due_date__due_on"),
         credited=_sum(notes, "corrects", AMOUNT_DUE),
         allocated=_sum(PaymentAllocation.objects.all(), "document", F("amount")),
+        disputed_amount=_sum(disputes, "document", F("amount")),
     )
     return amounts.annotate(
         open_amount=Case(
@@ -66,6 +69,7 @@ def with_settlement(rows: QuerySet[Invoice], *, on: date) -> QuerySet[Any]:
                 allocated=0,
                 then=Value(PaymentStatus.CREDITED.value),
             ),
+            When(disputed_amount__gt=0, then=Value(PaymentStatus.DISPUTED.value)),
             When(
                 ~Q(carried_forward=0),
                 open_amount__lte=0,
@@ -112,6 +116,11 @@ def open_amount_of(item: Invoice | OpeningBalance) -> Decimal:
     row = with_open_balance(OpeningBalance.objects.filter(pk=item.pk), on=date.min).get()
     open_amount: Decimal = row.open_amount
     return open_amount
+
+
+def settled_document(document_id: UUID, *, on: date) -> Any:  # noqa: ANN401 - As annotated.
+    """Return a document as `with_settlement` does."""
+    return with_settlement(Invoice.objects.filter(pk=document_id), on=on).get()
 
 
 def open_amounts(document_ids: Collection[UUID]) -> dict[UUID, Decimal]:

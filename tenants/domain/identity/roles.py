@@ -86,6 +86,7 @@ _ORGANIZATION_ADMIN: Final = _READ_TENANT | {
     "tenants:notification:read",
     "tenants:notification:write",
     "quotas:suspension:read",
+    "billing:dispute:write",
 }
 
 CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
@@ -120,6 +121,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "billing:invoice:write",
         "billing:journal:write",
         "billing:payment:write",
+        "billing:dispute:write",
         "metering:credit:decide",
         "quotas:request:fund",
         "quotas:suspension:write",

@@ -340,8 +340,8 @@ def test_more_is_asked_for_on_a_line_of_a_final_invoice_from_its_page(office: Of
         ("NaN", "r", "An amount is no number."),
         ("1e999999999", "r", "An amount is no number."),
         ("-1", "r", "not above zero"),
-        ("9.00", "r", "More would be given back"),
-        ("0.10", " ", "The reason is missing"),
+        ("9.00", "r", "More is asked than is left of the line."),
+        ("0.10", " ", "The decision has no reason."),
     ],
 )
 def test_a_wrong_credit_changes_nothing(

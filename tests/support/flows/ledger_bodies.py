@@ -4,7 +4,13 @@ from typing import Any, Final
 
 from tests.support.billing.payments import ACCOUNT, csv_text
 
-LEDGER_LISTS: Final = ("journal-entries", "minimum-charges", "opening-balances", "payments")
+LEDGER_LISTS: Final = (
+    "disputes",
+    "journal-entries",
+    "minimum-charges",
+    "opening-balances",
+    "payments",
+)
 """Lists of the ledger that are narrowed by organization."""
 LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST accounting-months/": {"label": "2026-09"},
@@ -44,6 +50,11 @@ LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
         "amount": "1.00",
         "bank_reference": "back",
     },
+    "POST disputes/": {"document": "{final}", "reason": "Not ours."},
+    "POST disputes/pk/messages/": {"text": "Which pods?"},
+    "POST disputes/pk/withdraw/": {"reason": "Our mistake."},
+    "POST disputes/pk/reject/": {"reason": "Metered."},
+    "POST disputes/pk/accept/": {"reason": "Broken."},
     "POST issuers/": {"slug": "new", "name": "New", "series": "N", "credit_series": "N-CN"},
     "PATCH issuers/pk/": {"name": "New"},
     "POST recipients/": {"organization": "{organizations}", "slug": "new", "name": "New"},

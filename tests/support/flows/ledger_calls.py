@@ -7,6 +7,7 @@ from typing import Any
 from billing.adapters.journal_layouts import GenericCsvLayout
 from billing.domain.ledger.bank_rows import BankFile
 from billing.models import Payment
+from billing.services import disputes
 from billing.services.ledger import batches, journal, opening_balances, payments, settling
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
@@ -24,6 +25,10 @@ def dora(estate: Estate) -> Actor:
 def _allocate(estate: Estate, **who: Any) -> Payment:  # noqa: ANN401 - Actor and time.
     own = estate.places["own"]
     return settling.allocate_payment(payment_id=own["payments"], document_id=own["final"], **who)
+
+
+def alice(estate: Estate) -> Actor:
+    return actor_of_user(estate.cast.alice)
 
 
 LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
@@ -107,5 +112,40 @@ LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, s
         dora,
         lambda _, who: journal.close_accounting_month(label="2026-10", **who),
         [("billing:accounting_month:close", None)],
+    ),
+    "billing.disputes.open_dispute": (
+        alice,
+        lambda e, who: disputes.open_dispute(
+            document_id=e.places["own"]["final"], amounts={}, reason="Not ours.", **who
+        ),
+        [("billing:dispute:open", "acme")],
+    ),
+    "billing.disputes.write_message": (
+        alice,
+        lambda e, who: disputes.write_message(
+            dispute_id=e.places["own"]["disputes"], text="Which pods?", **who
+        ),
+        [("billing:dispute:reply", "acme")],
+    ),
+    "billing.disputes.withdraw_dispute": (
+        alice,
+        lambda e, who: disputes.withdraw_dispute(
+            dispute_id=e.places["own"]["disputes"], reason="Our mistake.", **who
+        ),
+        [("billing:dispute:withdraw", "acme")],
+    ),
+    "billing.disputes.reject_dispute": (
+        dora,
+        lambda e, who: disputes.reject_dispute(
+            dispute_id=e.places["own"]["disputes"], reason="Metered.", **who
+        ),
+        [("billing:dispute:reject", "acme")],
+    ),
+    "billing.disputes.accept_dispute": (
+        dora,
+        lambda e, who: disputes.accept_dispute(
+            dispute_id=e.places["own"]["disputes"], amounts={}, reason="Broken.", **who
+        ),
+        [("billing:dispute:accept", "acme"), ("billing:invoice:draft", "acme")],
     ),
 }

@@ -14,6 +14,7 @@ from billing.domain.period import Month, month_hours
 from billing.models import AccountingMonth, BillingPeriod, Invoice, JournalBatch, JournalEntry
 from billing.services import finalizing
 from billing.services.composing import compose_run
+from billing.services.disputes import open_dispute
 from billing.services.invoicing import fill_draft
 from billing.services.ledger.batches import export_batch
 from billing.services.ledger.documents import post_document
@@ -26,7 +27,6 @@ from tests.support.billing.payments import bank_row
 from tests.support.builders import AT
 
 SEED = system_actor("seed")
-JULY = month_hours(Month(2026, 7), UTC)
 
 
 def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
@@ -43,7 +43,6 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
         "journal-batches": batch.pk,
         "accounting-months": closed.pk,
         "journal-entries": accrual.pk,
-        "final": make_final(organization, project).pk,
         "opening-balances": record_opening_balance(
             organization=organization,
             reference="OLD-1",
@@ -51,6 +50,14 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
             currency="EUR",
             dated_on=AT.date(),
             due_on=AT.date(),
+            actor=SEED,
+            at=AT,
+        ).pk,
+        "final": make_final(organization, project, month=Month(2026, 7)).pk,
+        "disputes": open_dispute(
+            document_id=make_final(organization, project, month=Month(2026, 6)).pk,
+            amounts={},
+            reason="Not ours.",
             actor=SEED,
             at=AT,
         ).pk,
@@ -63,12 +70,13 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
     }
 
 
-def make_final(organization: Organization, project: Project) -> Invoice:
-    """Return a final invoice of 2.00 for July, of which there are no charges."""
+def make_final(organization: Organization, project: Project, *, month: Month) -> Invoice:
+    """Return a final invoice of 2.00 for a month, of which there are no charges."""
+    hours = month_hours(month, UTC)
     period = BillingPeriod.objects.create(
         organization=organization,
-        label="2026-07",
-        hours=DateTimeTZRange(JULY.begin_at, JULY.end_at),
+        label=month.label,
+        hours=DateTimeTZRange(hours.begin_at, hours.end_at),
         state="closed",
         created_at=AT,
         closed_at=AT,

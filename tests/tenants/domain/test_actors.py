@@ -69,6 +69,7 @@ def test_money_and_machines_are_in_different_hands() -> None:
         "billing:invoice:write",
         "billing:journal:write",
         "billing:payment:write",
+        "billing:dispute:write",
         "quotas:suspension:write",  # Of a tenant in arrears; it starts and ends no pod.
     }
 

@@ -26,6 +26,7 @@ ROLES = (
 MATRIX = {
     # Member, lead, organization; auditor, finance, platform.
     "billing:charge:read": "-yy yyy",
+    "billing:dispute:write": "--y -y-",
     "billing:invoice:read": "--y yyy",
     "billing:invoice:write": "--- -y-",
     "billing:journal:read": "--- yyy",
