@@ -35,20 +35,19 @@ from billing.models import (
     TaxRate,
     TaxTreatment,
     TierSchedule,
+    WriteOff,
 )
 from billing.selectors.ledger.settlement import with_free_amount, with_open_balance
 from metering.access import waste_visible_to
 from tenants.access import (
-    ReadAccess,
-    Row,
     access_organization,
     access_seen,
     build_access,
     build_read_access,
+    build_write_access,
     is_platform_wide,
     organizations_visible_to,
     projects_visible_to,
-    require_capability,
     scope_to_organizations,
     scope_to_platform,
     scope_to_projects,
@@ -219,6 +218,12 @@ def disputes_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySe
     return scope_to_organizations(rows, actor, capability).prefetch_related("lines", "messages")
 
 
+def write_offs_visible_to(actor: Actor) -> QuerySet[WriteOff]:
+    """Return the write-offs to the platform; to others none, only what is open."""
+    rows = WriteOff.objects.select_related("organization", "document__period")
+    return scope_to_platform(rows, actor, READ_JOURNAL)
+
+
 def payments_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySet[Any]:
     """Return the payments of organizations whose bills an actor reads; the platform sees all."""
     rows = with_free_amount(Payment.objects.select_related("organization"))
@@ -280,34 +285,23 @@ access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)
 access_dispute: Final = build_access(disputes_visible_to)
+access_write_off: Final = build_read_access(write_offs_visible_to)
 access_payment: Final = build_access(payments_visible_to)
 access_opening_balance: Final = build_access(opening_balances_visible_to)
 access_journal_batch: Final = build_read_access(journal_batches_visible_to)
 access_accounting_month: Final = build_read_access(accounting_months_visible_to)
 access_journal_entry: Final = build_read_access(journal_visible_to)
-
-
-def _build_price_access(access: ReadAccess[Row]) -> ReadAccess[Row]:
-    """Return the `access_*_to_write` of a set, for those that may set prices."""
-
-    def to_write(actor: Actor, row_id: object) -> Row:
-        row = access(actor, row_id)
-        require_capability(actor, WRITE_PRICE)
-        return row
-
-    return to_write
-
-
-access_price_book_to_write: Final = _build_price_access(access_price_book)
-access_price_to_write: Final = _build_price_access(access_price)
-access_draft_to_write: Final = _build_price_access(access_draft)
-access_assignment_to_write: Final = _build_price_access(access_assignment)
-access_class_membership_to_write: Final = _build_price_access(access_class_membership)
-access_tax_rate_to_write: Final = _build_price_access(access_tax_rate)
-access_tax_treatment_to_write: Final = _build_price_access(access_tax_treatment)
-access_recipient_to_write: Final = _build_price_access(access_recipient)
-access_tiers_to_write: Final = _build_price_access(access_tiers)
-access_minimum_to_write: Final = _build_price_access(access_minimum)
+access_price_book_to_write: Final = build_write_access(access_price_book, WRITE_PRICE)
+access_price_to_write: Final = build_write_access(access_price, WRITE_PRICE)
+access_draft_to_write: Final = build_write_access(access_draft, WRITE_PRICE)
+access_assignment_to_write: Final = build_write_access(access_assignment, WRITE_PRICE)
+access_class_membership_to_write: Final = build_write_access(access_class_membership, WRITE_PRICE)
+access_tax_rate_to_write: Final = build_write_access(access_tax_rate, WRITE_PRICE)
+access_tax_treatment_to_write: Final = build_write_access(access_tax_treatment, WRITE_PRICE)
+access_recipient_to_write: Final = build_write_access(access_recipient, WRITE_PRICE)
+access_tiers_to_write: Final = build_write_access(access_tiers, WRITE_PRICE)
+access_minimum_to_write: Final = build_write_access(access_minimum, WRITE_PRICE)
+access_write_off_to_decide: Final = build_write_access(access_write_off, WRITE_PAYMENT)
 
 
 def access_payer(actor: Actor, organization_id: UUID, capability: str) -> Organization:

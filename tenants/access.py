@@ -111,6 +111,21 @@ def build_read_access(visible_to: Callable[[Actor], QuerySet[Row]]) -> ReadAcces
     return access
 
 
+def build_write_access(access: ReadAccess[Row], capability: str) -> ReadAccess[Row]:
+    """Return the `access_*` of rows that are seen, and changed with a platform's capability.
+
+    It raises NotFoundError for what the actor does not see, and ForbiddenError without the
+    capability.
+    """
+
+    def access_to_write(actor: Actor, row_id: object) -> Row:
+        row = access(actor, row_id)
+        require_capability(actor, capability)
+        return row
+
+    return access_to_write
+
+
 def access_seen(seen: QuerySet[Row], row_id: object) -> Row:
     """Return one row out of those an actor sees, where to see is all that is asked; one query.
 

@@ -1,7 +1,7 @@
 """The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
 from billing.admin import charges, disputes, invoices, periods, routing, taxes
-from billing.admin.ledger import journal, opening_balances, payments
+from billing.admin.ledger import journal, opening_balances, payments, write_offs
 from billing.admin.pricing import (
     customer_classes,
     minimums,
@@ -27,4 +27,5 @@ __all__ = [
     "routing",
     "taxes",
     "tiers",
+    "write_offs",
 ]

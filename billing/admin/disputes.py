@@ -3,34 +3,24 @@
 Buttons post to services as the signed-in person; following a link changes nothing.
 """
 
-from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
-from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, URLResolver, path, reverse
-from django.utils import timezone
-from django.utils.decorators import method_decorator
-from django.views.decorators.http import require_POST
+from django.contrib import admin
+from django.http import HttpRequest
 from unfold.decorators import display
-from unfold.views import ChangeList
 
-from billing.access import (
-    READ_INVOICE,
-    WRITE_DISPUTE,
-    WRITE_INVOICE,
-    access_dispute,
-    access_invoice,
-)
+from billing.access import READ_INVOICE, WRITE_DISPUTE, WRITE_INVOICE, access_dispute
+from billing.admin.ledger.invoice_steps import InvoiceStep, InvoiceStepsAdmin
 from billing.admin.terms import invoice_terms
+from billing.domain.documents.document import amount_text
 from billing.domain.documents.document_text import money_text
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceState
 from billing.domain.errors import CreditInvalidError
 from billing.domain.ledger.disputes import DisputeState
+from billing.domain.money import Money
 from billing.models import Dispute, Invoice
 from billing.selectors.documents.corrections import left_of_lines
 from billing.services.disputes import (
@@ -40,13 +30,10 @@ from billing.services.disputes import (
     withdraw_dispute,
     write_message,
 )
-from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
-from tenants.domain.errors import DomainError, ForbiddenError, NotFoundError
 from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
 
-INVOICE_PAGE: Final = "admin:billing_invoice_change"
 DIGITS_MAX: Final = 20
 """As many as an amount is stored with."""
 COLORS: Final = {
@@ -55,23 +42,62 @@ COLORS: Final = {
     DisputeState.REJECTED.value: "info",
     DisputeState.ACCEPTED.value: "success",
 }
-Call = Callable[[Any, Actor, datetime], object]
 
 
-class DisputeChangeList(ChangeList):
-    """A list whose rows lead to the page of their invoice, which has the thread."""
+def _open(request: HttpRequest, row: Invoice, actor: Actor, at: datetime) -> Dispute:
+    return open_dispute(
+        document_id=row.pk,
+        amounts=typed_amounts(request),
+        reason=request.POST.get("reason", ""),
+        actor=actor,
+        at=at,
+    )
 
-    def url_for_result(self, result: Dispute) -> str:
-        """Return the invoice's page."""
-        return f"{reverse(INVOICE_PAGE, args=[result.document_id])}#disputes"
+
+def _reply(request: HttpRequest, row: Dispute, actor: Actor, at: datetime) -> object:
+    return write_message(dispute_id=row.pk, text=_text(request), actor=actor, at=at)
+
+
+def _withdraw(request: HttpRequest, row: Dispute, actor: Actor, at: datetime) -> Dispute:
+    return withdraw_dispute(dispute_id=row.pk, reason=_text(request), actor=actor, at=at)
+
+
+def _reject(request: HttpRequest, row: Dispute, actor: Actor, at: datetime) -> Dispute:
+    return reject_dispute(dispute_id=row.pk, reason=_text(request), actor=actor, at=at)
+
+
+def _accept(request: HttpRequest, row: Dispute, actor: Actor, at: datetime) -> Dispute:
+    return accept_dispute(
+        dispute_id=row.pk,
+        amounts=typed_amounts(request),
+        reason=_text(request),
+        actor=actor,
+        at=at,
+        terms=invoice_terms(),
+    )
+
+
+def _text(request: HttpRequest) -> str:
+    return request.POST.get("text", "")
 
 
 @admin.register(Dispute)
-class DisputeAdmin(LedgerAdmin):
+class DisputeAdmin(InvoiceStepsAdmin):
     """What customers do not accept of final invoices."""
 
     view_capability = READ_INVOICE
     write_capability = WRITE_INVOICE
+    first = InvoiceStep(WRITE_DISPUTE, _open, "It is disputed.")
+    steps: ClassVar = {
+        "reply": InvoiceStep(WRITE_DISPUTE, _reply, "The message is written."),
+        "withdraw": InvoiceStep(WRITE_DISPUTE, _withdraw, "The dispute is withdrawn."),
+        "reject": InvoiceStep(WRITE_INVOICE, _reject, "The dispute is rejected."),
+        "accept": InvoiceStep(
+            WRITE_INVOICE,
+            _accept,
+            "The dispute is accepted and the credit note drafted; another person finalizes it.",
+        ),
+    }
     hint = (
         "Customers open disputes over REST, finance on the invoice's page, which has the thread "
         "and the buttons. An accepted one drafts a credit note."
@@ -91,6 +117,10 @@ class DisputeAdmin(LedgerAdmin):
     search_fields = ("reason", "organization__name", "organization__slug", "document__number")
     ordering = ("-opened_at", "pk")
 
+    def access(self, actor: Actor, row_id: UUID, capability: str) -> Dispute:
+        """Return a dispute over which the actor holds a capability."""
+        return access_dispute(actor, row_id, capability)
+
     @display(description="state", ordering="state", label=COLORS)
     def state_label(self, row: Dispute) -> str:
         """Return the state, coloured."""
@@ -100,91 +130,6 @@ class DisputeAdmin(LedgerAdmin):
     def amount_text(self, row: Dispute) -> str:
         """Return the amount as printed."""
         return money_text(row.amount, row.currency)
-
-    def get_changelist(self, request: HttpRequest, **_: Any) -> type[ChangeList]:  # noqa: ANN401, ARG002
-        """Return the list that leads to invoices."""
-        return DisputeChangeList
-
-    def get_urls(self) -> list[URLPattern | URLResolver]:
-        """Return the steps of a dispute, before the pages of every table."""
-        steps = {
-            "reply": (WRITE_DISPUTE, _reply, "The message is written."),
-            "withdraw": (WRITE_DISPUTE, _withdraw, "The dispute is withdrawn."),
-            "reject": (WRITE_INVOICE, _reject, "The dispute is rejected."),
-            "accept": (
-                WRITE_INVOICE,
-                _accept,
-                "The dispute is accepted and the credit note drafted; another person finalizes it.",
-            ),
-        }
-        own = [
-            path(
-                f"<uuid:dispute_id>/{name}/",
-                self.admin_site.admin_view(self._step),
-                {"capability": capability, "ask": ask, "done": done},
-                name=f"billing_dispute_{name}",
-            )
-            for name, (capability, ask, done) in steps.items()
-        ]
-        opened = path(
-            "<uuid:invoice_id>/open/",
-            self.admin_site.admin_view(self.open_dispute),
-            name="billing_dispute_open",
-        )
-        return [opened, *own, *super().get_urls()]
-
-    @method_decorator(require_POST)
-    def open_dispute(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
-        """Dispute the invoice, whole or by the amounts that were typed beside its lines."""
-        actor = actor_of_request(request)
-        invoice = reach(lambda: access_invoice(actor, invoice_id, WRITE_DISPUTE))
-
-        def call(row: Invoice, actor: Actor, at: datetime) -> Dispute:
-            return open_dispute(
-                document_id=row.pk,
-                amounts=typed_amounts(request),
-                reason=request.POST.get("reason", ""),
-                actor=actor,
-                at=at,
-            )
-
-        return self._perform(request, invoice, call, invoice_id=invoice_id, done="It is disputed.")
-
-    @method_decorator(require_POST)
-    def _step(
-        self,
-        request: HttpRequest,
-        dispute_id: UUID,
-        *,
-        capability: str,
-        ask: Callable[[HttpRequest], Call],
-        done: str,
-    ) -> HttpResponse:
-        actor = actor_of_request(request)
-        found = reach(lambda: access_dispute(actor, dispute_id, capability))
-        return self._perform(request, found, ask(request), invoice_id=found.document_id, done=done)
-
-    def _perform(
-        self, request: HttpRequest, row: object, call: Call, *, invoice_id: UUID, done: str
-    ) -> HttpResponse:
-        """Call a service, show the result, and return to the invoice's page."""
-        try:
-            call(row, actor_of_request(request), timezone.now())
-        except DomainError as error:
-            self.report_refusal(request, error)
-        else:
-            self.message_user(request, done, messages.SUCCESS)
-        return HttpResponseRedirect(f"{reverse(INVOICE_PAGE, args=[invoice_id])}#disputes")
-
-
-def reach(access: Callable[[], Any]) -> Any:  # noqa: ANN401 - Any row.
-    """Return a row, or answer as the admin does: 403 or 404."""
-    try:
-        return access()
-    except ForbiddenError as error:
-        raise PermissionDenied from error
-    except NotFoundError as error:
-        raise Http404 from error
 
 
 def typed_amounts(request: HttpRequest) -> dict[UUID, Decimal]:
@@ -220,8 +165,8 @@ def dispute_context(invoice: Invoice, actor: Actor) -> dict[str, Any]:
         "can_be_disputed": is_owed,
         "may_dispute": actor.may(WRITE_DISPUTE, organization_id=invoice.organization_id),
         "may_decide": actor.may(WRITE_INVOICE),
-        "who_disputes": who_may(WRITE_DISPUTE, reach={RoleScope.PLATFORM, RoleScope.ORGANIZATION}),
-        "who_decides": who_may(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
+        "disputers": who_may(WRITE_DISPUTE, reach={RoleScope.PLATFORM, RoleScope.ORGANIZATION}),
+        "deciders": who_may(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
         "left_lines": [(row, money_text(left[key], invoice.currency)) for key, row in rows.items()],
     }
 
@@ -235,38 +180,8 @@ def _shown(dispute: Dispute, invoice: Invoice) -> dict[str, Any]:
             {
                 "line": part.line,
                 "amount": money_text(part.amount, invoice.currency),
-                "typed": f"{part.amount.normalize():f}",
+                "typed": amount_text(Money(part.amount, invoice.currency)),
             }
             for part in dispute.lines.all()
         ],
     }
-
-
-def _reply(request: HttpRequest) -> Call:
-    text = request.POST.get("text", "")
-    return lambda row, actor, at: write_message(dispute_id=row.pk, text=text, actor=actor, at=at)
-
-
-def _withdraw(request: HttpRequest) -> Call:
-    reason = request.POST.get("text", "")
-    return lambda row, actor, at: withdraw_dispute(
-        dispute_id=row.pk, reason=reason, actor=actor, at=at
-    )
-
-
-def _reject(request: HttpRequest) -> Call:
-    reason = request.POST.get("text", "")
-    return lambda row, actor, at: reject_dispute(
-        dispute_id=row.pk, reason=reason, actor=actor, at=at
-    )
-
-
-def _accept(request: HttpRequest) -> Call:
-    return lambda row, actor, at: accept_dispute(
-        dispute_id=row.pk,
-        amounts=typed_amounts(request),
-        reason=request.POST.get("text", ""),
-        actor=actor,
-        at=at,
-        terms=invoice_terms(),
-    )

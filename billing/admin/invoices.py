@@ -22,7 +22,9 @@ from unfold.decorators import display
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.documents import render_csv, render_pdf
 from billing.adapters.terms import invoice_terms
-from billing.admin.disputes import dispute_context, reach, typed_amounts
+from billing.admin.disputes import dispute_context, typed_amounts
+from billing.admin.ledger.invoice_steps import reach
+from billing.admin.ledger.write_offs import write_off_context
 from billing.domain.documents.document import amount_text, file_name_of
 from billing.domain.documents.document_text import invoice_text, money_text, number_text
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
@@ -139,7 +141,7 @@ class InvoiceAdmin(LedgerAdmin):
             "may_write": self.has_write_permission(request),
             **(_corrections(invoice) if invoice else {}),
             **(dispute_context(invoice, actor_of_request(request)) if invoice else {}),
-            "settlement": _settlement(invoice) if invoice else None,
+            **(_settlement(invoice, actor_of_request(request)) if invoice else {}),
             "title": f"Invoice {invoice}",
             **(extra_context or {}),
         }
@@ -294,17 +296,19 @@ class InvoiceAdmin(LedgerAdmin):
         return invoice
 
 
-def _settlement(invoice: Invoice) -> dict[str, Any] | None:
+def _settlement(invoice: Invoice, actor: Actor) -> dict[str, Any]:
     """Return what a page shows of how far a final invoice or debit note is settled."""
     if invoice.state != InvoiceState.FINAL.value or invoice.kind not in OWED_KINDS:
-        return None
+        return {}
     row = settled_document(invoice.pk, on=timezone.now().date())
-    return {
+    shown = {
         "status": row.payment_status.replace("_", " "),
         "open": money_text(row.open_amount, row.currency),
         "due": row.due_on,
         "disputed": money_text(row.disputed_amount, row.currency) if row.disputed_amount else "",
+        "written_off": money_text(row.written_off, row.currency) if row.written_off else "",
     }
+    return {"settlement": shown, **write_off_context(row, actor)}
 
 
 def _corrections(invoice: Invoice) -> dict[str, Any]:

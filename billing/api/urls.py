@@ -15,6 +15,7 @@ from billing.api.ledger.journal import AccountingMonthViewSet, JournalEntryViewS
 from billing.api.ledger.opening_balances import OpeningBalanceViewSet
 from billing.api.ledger.payments import PaymentViewSet
 from billing.api.ledger.reports import AgeingViewSet, StatementViewSet
+from billing.api.ledger.write_offs import WriteOffViewSet
 from billing.api.periods import BillingPeriodViewSet
 from billing.api.pricing.customer_classes import (
     ClassMembershipViewSet,
@@ -50,6 +51,7 @@ router.register("invoices", InvoiceViewSet, basename="invoice")
 router.register("opening-balances", OpeningBalanceViewSet, basename="opening-balance")
 router.register("disputes", DisputeViewSet, basename="dispute")
 router.register("payments", PaymentViewSet, basename="payment")
+router.register("write-offs", WriteOffViewSet, basename="write-off")
 router.register("journal-entries", JournalEntryViewSet, basename="journal-entry")
 router.register("journal-batches", JournalBatchViewSet, basename="journal-batch")
 router.register("accounting-months", AccountingMonthViewSet, basename="accounting-month")

@@ -276,7 +276,10 @@ class NotCreditableError(ConflictError):
     """Only a final invoice of the latest run is credited, and none twice."""
 
     code = "invoice_not_creditable"
-    remedy = "Choose the final invoice that is in force; finalize or discard its drafted run first."
+    remedy = (
+        "Choose the final invoice that is in force; finalize or discard its drafted run, or "
+        "reverse its write-off, first."
+    )
 
 
 class CreditTooLargeError(ConflictError):

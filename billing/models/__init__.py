@@ -41,6 +41,7 @@ from billing.models.repricing import Repricing, RepricingState
 from billing.models.routing import Issuer, ProjectRoute, Recipient, RunRoute
 from billing.models.tax import TaxRate, TaxTreatment
 from billing.models.tier import TierSchedule
+from billing.models.write_off import WriteOff
 
 __all__ = [
     "AccountKind",
@@ -88,4 +89,5 @@ __all__ = [
     "TaxRate",
     "TaxTreatment",
     "TierSchedule",
+    "WriteOff",
 ]

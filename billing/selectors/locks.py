@@ -31,6 +31,7 @@ from billing.models import (
     PriceBook,
     PriceBookAssignment,
     PriceDraft,
+    WriteOff,
 )
 from tenants.models import Organization
 
@@ -98,6 +99,17 @@ def lock_dispute(dispute_id: UUID) -> Dispute:
     lock_organization(period.organization_id)
     rows = Dispute.objects.select_for_update(of=("self",), no_key=True)
     return rows.select_related("document", "document__period").get(pk=dispute_id)
+
+
+def lock_write_off(write_off_id: UUID) -> WriteOff:
+    """Return a write-off, locked with its organization.
+
+    Raises:
+        WriteOff.DoesNotExist: There is none.
+    """
+    lock_organization(WriteOff.objects.values_list("organization", flat=True).get(pk=write_off_id))
+    rows = WriteOff.objects.select_for_update(of=("self",), no_key=True)
+    return rows.select_related("document__period").get(pk=write_off_id)
 
 
 def lock_run(period: BillingPeriod, *, run: int) -> list[Invoice]:

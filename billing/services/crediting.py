@@ -32,6 +32,7 @@ from billing.domain.errors import (
     NotCreditableError,
     required_reason,
 )
+from billing.domain.ledger.write_offs import WriteOffState
 from billing.domain.money import Money
 from billing.models import Invoice, InvoiceLine
 from billing.selectors.documents.corrections import asked_amounts, asked_of_left, corrected
@@ -203,9 +204,10 @@ def _correctable(
     notes = of_month.filter(corrects=invoice).order_by().values("run")
     is_last = not of_month.filter(run__in=notes, corrects=None).exists()
     is_settled = not of_month.filter(state=InvoiceState.DRAFT.value).exists()
-    if not (invoice.kind in kinds and is_last and is_settled):
+    is_written_off = invoice.write_offs.filter(state=WriteOffState.POSTED.value).exists()
+    if is_written_off or not (invoice.kind in kinds and is_last and is_settled):
         raise NotCreditableError(
-            "The invoice is not final, was replaced, or has a run in the making.",
+            "The invoice is not final, was replaced or written off, or has a run in the making.",
             facts={"reference": invoice.reference, "state": invoice.state},
         )
     return invoice

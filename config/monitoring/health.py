@@ -80,6 +80,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_dispute": ("fits", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_disputedline": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_disputemessage": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_writeoff": ("fits", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_repricing": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_issuer": ("refuses_delete", "refuses_update"),
     "billing_projectroute": ("is_own",),

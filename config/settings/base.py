@@ -305,6 +305,7 @@ SPECTACULAR_SETTINGS = {
         "TierScopeEnum": "billing.models.tier.SCOPE_CHOICES",
         "TierSpanEnum": "billing.models.tier.SPAN_CHOICES",
         "InvoiceLineKindEnum": "billing.models.invoice.LINE_KIND_CHOICES",
+        "WriteOffStateEnum": "billing.models.write_off.WRITE_OFF_STATE_CHOICES",
         "SizeEnum": "quotas.models.limit.SIZE_CHOICES",
         "WorkKindEnum": "quotas.models.isolation.WORK_KIND_CHOICES",
         "ServingModeEnum": "quotas.models.isolation.SERVING_MODE_CHOICES",

@@ -119,6 +119,7 @@ UNFOLD: dict[str, Any] = {
                 _table("Disputes", "gavel", "billing_dispute"),
                 _table("Payments", "account_balance", "billing_payment"),
                 _table("Opening balances", "start", "billing_openingbalance"),
+                _table("Write-offs", "remove_circle", "billing_writeoff"),
                 _table("Journal", "book", "billing_journalentry"),
                 _table("Charges", "payments", "billing_charge"),
                 _table("Unpriced usage", "money_off", "billing_accrualexception"),

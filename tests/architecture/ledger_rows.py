@@ -15,6 +15,7 @@ from billing.models import (
     Posting,
 )
 from billing.services.disputes import open_dispute, write_message
+from billing.services.ledger.write_offs import propose_write_off
 from billing.services.pricing.customer_classes import create_customer_class, set_customer_class
 from tests.support.billing.ledger import DORA, Ledger
 from tests.support.builders import AT, MONTH_START
@@ -74,6 +75,10 @@ def make_ledger_rows(ledger: Ledger, number: int) -> None:
         created_by="dora",
         created_at=AT,
     )
+    _make_beside_invoice(ledger)
+
+
+def _make_beside_invoice(ledger: Ledger) -> None:
     final = make_final(ledger.organization, ledger.llm, month=Month(2026, 6))
     opened = open_dispute(
         document_id=final.pk,
@@ -83,3 +88,6 @@ def make_ledger_rows(ledger: Ledger, number: int) -> None:
         at=AT,
     )
     write_message(dispute_id=opened.pk, text="Which pods?", actor=DORA, at=AT)
+    propose_write_off(
+        document_id=final.pk, reason="Insolvent.", is_four_eyes=True, actor=DORA, at=AT
+    )

@@ -43,6 +43,7 @@ PAGES = {
     "billing.recipient": "yyy y--",
     "billing.projectroute": "yyy y--",
     "billing.tierschedule": "yyy y--",
+    "billing.writeoff": "yyy ---",
     "metering.capacityrecord": "yyy ---",
     "metering.catalogueversion": "yyy ---",
     "metering.clusterhealth": "yyy ---",

@@ -42,6 +42,8 @@ BY_IF_MATCH = {
 BY_KEY = {
     "POST journal-batches/",
     "POST opening-balances/",
+    "POST write-offs/",
+    "POST write-offs/pk/confirm/",
     "POST payments/",
     "POST payments/import/",
     "POST payments/pk/allocate/",
@@ -170,6 +172,7 @@ def clients(estate: Estate) -> dict[str, APIClient]:
         "tax-treatments",
         "minimum-charges",
         "tier-schedules",
+        "write-offs",
     )
     return {
         operation: bob

@@ -1,6 +1,6 @@
 """Refusals of the journal and of what happens beside final documents."""
 
-from tenants.domain.errors import ConflictError, InvalidInputError
+from tenants.domain.errors import ConflictError, ForbiddenError, InvalidInputError
 
 
 class AccountingMonthError(ConflictError):
@@ -123,3 +123,33 @@ class DisputeMessageInvalidError(InvalidInputError):
 
     code = "dispute_message_invalid"
     remedy = "Write 1 to 2,000 characters."
+
+
+class NotWritableOffError(ConflictError):
+    """The document is not final, or has a proposed write-off or a credit note in the making."""
+
+    code = "write_off_not_possible"
+    remedy = (
+        "Choose a final invoice or debit note; decide its proposal or drafted credit note first."
+    )
+
+
+class WriteOffTooLargeError(ConflictError):
+    """The amount is not above zero, finer than the currency, or more than is open."""
+
+    code = "write_off_too_large"
+    remedy = "Write off at most what is open of the document, which facts has."
+
+
+class WriteOffStateError(ConflictError):
+    """The write-off is decided, or was never posted."""
+
+    code = "write_off_state"
+    remedy = "Confirm or reject a proposed write-off once; reverse a posted one once."
+
+
+class WriteOffFourEyesError(ForbiddenError):
+    """The proposer of a write-off may not confirm it."""
+
+    code = "write_off_needs_another_person"
+    remedy = "Let another finance administrator confirm it."

@@ -11,5 +11,6 @@ class PaymentStatus(StrEnum):
     PAID = "paid"
     OVERDUE = "overdue"
     DISPUTED = "disputed"
+    WRITTEN_OFF = "written_off"
     CREDITED = "credited"
     CARRIED = "carried"

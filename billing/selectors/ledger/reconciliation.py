@@ -30,6 +30,9 @@ WITH items AS (
     LEFT JOIN billing_openingbalance b ON b.id = a.opening_balance_id
    CROSS JOIN (VALUES ('customer_credit', 1), ('receivables', -1)) AS x(account, sign)
    UNION ALL
+  SELECT 'receivables', w.organization_id, w.currency, -w.amount
+    FROM billing_writeoff w WHERE w.state = 'posted'
+   UNION ALL
   SELECT CASE WHEN p.organization_id IS NULL THEN 'clearing' ELSE 'customer_credit' END,
          p.organization_id, p.currency, -p.amount
     FROM billing_payment p WHERE p.kind <> 'credit_note'),

@@ -125,7 +125,12 @@ WITH open_items AS (
                AND (n.finalized_at AT TIME ZONE 'UTC')::date <= %(on)s)
          - (SELECT coalesce(sum(a.amount), 0) FROM billing_paymentallocation a
              WHERE a.document_id = i.id
-               AND (a.allocated_at AT TIME ZONE 'UTC')::date <= %(on)s) AS amount
+               AND (a.allocated_at AT TIME ZONE 'UTC')::date <= %(on)s)
+         - (SELECT coalesce(sum(w.amount), 0) FROM billing_writeoff w
+             WHERE w.document_id = i.id AND w.state IN ('posted', 'reversed')
+               AND (w.decided_at AT TIME ZONE 'UTC')::date <= %(on)s
+               AND (w.state = 'posted' OR (w.reversed_at AT TIME ZONE 'UTC')::date > %(on)s))
+           AS amount
     FROM billing_invoice i JOIN billing_duedate d ON d.document_id = i.id
    WHERE i.state = 'final' AND {DUE} >= 0 AND {_ISSUED_ON} <= %(on)s
    UNION ALL

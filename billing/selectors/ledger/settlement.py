@@ -25,7 +25,15 @@ from django.db.models.functions import Coalesce, Greatest
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
 from billing.domain.ledger.disputes import DisputeState
 from billing.domain.ledger.status import PaymentStatus
-from billing.models import Dispute, Invoice, OpeningBalance, Payment, PaymentAllocation
+from billing.domain.ledger.write_offs import WriteOffState
+from billing.models import (
+    Dispute,
+    Invoice,
+    OpeningBalance,
+    Payment,
+    PaymentAllocation,
+    WriteOff,
+)
 
 NET: Final = "i.total"
 TAX: Final = "i.tax_total"
@@ -47,16 +55,24 @@ def with_settlement(rows: QuerySet[Invoice], *, on: date) -> QuerySet[Any]:
     finals = Invoice.objects.filter(state=InvoiceState.FINAL.value)
     notes = finals.filter(kind=InvoiceKind.CREDIT_NOTE.value)
     disputes = Dispute.objects.filter(state=DisputeState.OPEN.value)
+    write_offs = WriteOff.objects.filter(state=WriteOffState.POSTED.value)
     is_owed = Q(state=InvoiceState.FINAL.value, kind__in=OWED_KINDS)
     amounts = rows.annotate(
         due_on=F("due_date__due_on"),
         credited=_sum(notes, "corrects", AMOUNT_DUE),
         allocated=_sum(PaymentAllocation.objects.all(), "document", F("amount")),
+        written_off=_sum(write_offs, "document", F("amount")),
         disputed_amount=_sum(disputes, "document", F("amount")),
     )
     return amounts.annotate(
         open_amount=Case(
-            When(is_owed, then=Greatest(AMOUNT_DUE, _ZERO) + F("credited") - F("allocated")),
+            When(
+                is_owed,
+                then=Greatest(AMOUNT_DUE, _ZERO)
+                + F("credited")
+                - F("allocated")
+                - F("written_off"),
+            ),
             default=_ZERO,
         ),
     ).annotate(
@@ -68,6 +84,9 @@ def with_settlement(rows: QuerySet[Invoice], *, on: date) -> QuerySet[Any]:
                 credited__lt=0,
                 allocated=0,
                 then=Value(PaymentStatus.CREDITED.value),
+            ),
+            When(
+                open_amount__lte=0, written_off__gt=0, then=Value(PaymentStatus.WRITTEN_OFF.value)
             ),
             When(disputed_amount__gt=0, then=Value(PaymentStatus.DISPUTED.value)),
             When(

@@ -86,4 +86,4 @@ def test_an_auditor_sees_the_thread_and_who_decides(office: Office, final: Invoi
     assert client.post(f"{LIST}{final.pk}/open/").status_code == 403
     assert client.get(f"{LIST}{opened.pk}/accept/").status_code == 405
     listed = client.get(LIST).content.decode()
-    assert f"/admin/billing/invoice/{final.pk}/change/#disputes" in listed
+    assert f"/admin/billing/invoice/{final.pk}/change/#beside" in listed

@@ -10,6 +10,7 @@ LEDGER_LISTS: Final = (
     "minimum-charges",
     "opening-balances",
     "payments",
+    "write-offs",
 )
 """Lists of the ledger that are narrowed by organization."""
 LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
@@ -50,6 +51,10 @@ LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
         "amount": "1.00",
         "bank_reference": "back",
     },
+    "POST write-offs/": {"document": "{final}", "amount": "1.00", "reason": "Insolvent."},
+    "POST write-offs/pk/confirm/": {"note": "Checked."},
+    "POST write-offs/pk/reject/": {"note": "They pay."},
+    "POST write-offs/pk/reverse/": {"reason": "They paid."},
     "POST disputes/": {"document": "{final}", "reason": "Not ours."},
     "POST disputes/pk/messages/": {"text": "Which pods?"},
     "POST disputes/pk/withdraw/": {"reason": "Our mistake."},

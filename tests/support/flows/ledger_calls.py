@@ -8,7 +8,14 @@ from billing.adapters.journal_layouts import GenericCsvLayout
 from billing.domain.ledger.bank_rows import BankFile
 from billing.models import Payment
 from billing.services import disputes
-from billing.services.ledger import batches, journal, opening_balances, payments, settling
+from billing.services.ledger import (
+    batches,
+    journal,
+    opening_balances,
+    payments,
+    settling,
+    write_offs,
+)
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.payments import bank_row
@@ -147,5 +154,37 @@ LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, s
             dispute_id=e.places["own"]["disputes"], amounts={}, reason="Broken.", **who
         ),
         [("billing:dispute:accept", "acme"), ("billing:invoice:draft", "acme")],
+    ),
+    "billing.ledger.write_offs.propose_write_off": (
+        dora,
+        lambda e, who: write_offs.propose_write_off(
+            document_id=e.places["own"]["final"], reason="Insolvent.", is_four_eyes=True, **who
+        ),
+        [("billing:write_off:propose", "acme")],
+    ),
+    "billing.ledger.write_offs.confirm_write_off": (
+        dora,
+        lambda e, who: write_offs.confirm_write_off(
+            write_off_id=e.places["own"]["write-offs"], is_four_eyes=True, **who
+        ),
+        [("billing:write_off:post", "acme")],
+    ),
+    "billing.ledger.write_offs.reject_write_off": (
+        dora,
+        lambda e, who: write_offs.reject_write_off(
+            write_off_id=e.places["own"]["write-offs"], note="They pay.", **who
+        ),
+        [("billing:write_off:reject", "acme")],
+    ),
+    "billing.ledger.write_offs.reverse_write_off": (
+        dora,
+        lambda e, who: write_offs.reverse_write_off(
+            write_off_id=write_offs.confirm_write_off(
+                write_off_id=e.places["own"]["write-offs"], is_four_eyes=True, **who
+            ).pk,
+            reason="They paid.",
+            **who,
+        ),
+        [("billing:write_off:post", "acme"), ("billing:write_off:reverse", "acme")],
     ),
 }

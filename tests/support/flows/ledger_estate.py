@@ -21,6 +21,7 @@ from billing.services.ledger.documents import post_document
 from billing.services.ledger.journal import accrue_unbilled
 from billing.services.ledger.opening_balances import record_opening_balance
 from billing.services.ledger.payments import record_payment
+from billing.services.ledger.write_offs import propose_write_off
 from tenants.domain.actors import system_actor
 from tenants.models import Organization, Project
 from tests.support.billing.payments import bank_row
@@ -54,6 +55,13 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
             at=AT,
         ).pk,
         "final": make_final(organization, project, month=Month(2026, 7)).pk,
+        "write-offs": propose_write_off(
+            document_id=make_final(organization, project, month=Month(2026, 5)).pk,
+            reason="Insolvent.",
+            is_four_eyes=True,
+            actor=SEED,
+            at=AT,
+        ).pk,
         "disputes": open_dispute(
             document_id=make_final(organization, project, month=Month(2026, 6)).pk,
             amounts={},

@@ -9,7 +9,7 @@ from tenants.migrations._sql import install
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("billing", "0031_customer_classes"),
+        ("billing", "0033_minimum_charges"),
         ("tenants", "0003_triggers"),
     ]
 
