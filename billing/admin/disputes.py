@@ -13,8 +13,8 @@ from django.http import HttpRequest
 from unfold.decorators import display
 
 from billing.access import READ_INVOICE, WRITE_DISPUTE, WRITE_INVOICE, access_dispute
+from billing.adapters.terms import invoice_terms
 from billing.admin.ledger.invoice_steps import InvoiceStep, InvoiceStepsAdmin
-from billing.admin.terms import invoice_terms
 from billing.domain.documents.document import amount_text
 from billing.domain.documents.document_text import money_text
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceState

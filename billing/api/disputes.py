@@ -19,9 +19,9 @@ from billing.access import (
     access_invoice,
     disputes_visible_to,
 )
+from billing.adapters.terms import invoice_terms
 from billing.api.invoices import CreditedLineSerializer
 from billing.api.money import MoneyField
-from billing.api.terms import invoice_terms
 from billing.models import Dispute, DisputedLine, DisputeMessage
 from billing.models.dispute import DISPUTE_STATE_CHOICES
 from billing.services.crediting import REASON_LENGTH_MAX

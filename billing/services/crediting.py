@@ -35,7 +35,12 @@ from billing.domain.errors import (
 from billing.domain.ledger.write_offs import WriteOffState
 from billing.domain.money import Money
 from billing.models import Invoice, InvoiceLine
-from billing.selectors.documents.corrections import asked_amounts, asked_of_left, corrected
+from billing.selectors.documents.corrections import (
+    asked_amounts,
+    asked_of_left,
+    corrected,
+    credits_of,
+)
 from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.documents.routing import route_of
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
@@ -299,7 +304,7 @@ def _draft_note(
         before=None if is_debit else corrected(invoice),
     )
     if not is_debit:
-        notes = [note.document for note in _credits_of(invoice)]
+        notes = [note.document for note in credits_of(invoice)]
         document |= carry_correction(invoice.document, notes, gross_of(document)).text()
     issued = issuing_terms(invoice.issuer_id, terms=terms)
     composed = ComposedDocument(route_of(invoice), document, tuple(lines), issued)

@@ -9,8 +9,10 @@ BEGIN
       'its document is not a final invoice or debit note'
     WHEN (d.organization_id, d.currency) <> (NEW.organization_id, NEW.currency) THEN
       'its document is of another organization or currency'
-    WHEN NEW.state = 'posted' AND d.total + d.tax_total
-         + (SELECT coalesce(sum(n.total + n.tax_total), 0) FROM billing_invoice n
+    WHEN NEW.state = 'posted'
+         AND d.total + d.tax_total + d.brought_forward - d.carried_forward
+         + (SELECT coalesce(sum(n.total + n.tax_total + n.brought_forward - n.carried_forward), 0)
+              FROM billing_invoice n
              WHERE n.corrects_id = d.id AND n.state = 'final' AND n.kind = 'credit_note')
          - (SELECT coalesce(sum(a.amount), 0) FROM billing_paymentallocation a
              WHERE a.document_id = d.id)
