@@ -17,6 +17,7 @@ from billing.models import (
     CustomerClass,
     CustomerClassMembership,
     Dispute,
+    DocumentDelivery,
     Invoice,
     Issuer,
     JournalBatch,
@@ -31,6 +32,8 @@ from billing.models import (
     PriceDraft,
     ProjectRoute,
     Recipient,
+    Reminder,
+    ReminderStop,
     Repricing,
     TaxRate,
     TaxTreatment,
@@ -244,6 +247,31 @@ def opening_balances_visible_to(
     return scope_to_organizations(rows, actor, capability)
 
 
+def reminders_visible_to(actor: Actor) -> QuerySet[Reminder]:
+    """Return the reminders of organizations whose bills an actor reads."""
+    return Reminder.objects.filter(document__in=_documents_visible_to(actor)).select_related(
+        "document__period"
+    )
+
+
+def document_deliveries_visible_to(actor: Actor) -> QuerySet[DocumentDelivery]:
+    """Return how documents were sent, of organizations whose bills an actor reads."""
+    rows = DocumentDelivery.objects.filter(document__in=_documents_visible_to(actor))
+    return rows.select_related("document__period")
+
+
+def reminder_stops_visible_to(
+    actor: Actor, capability: str = READ_INVOICE
+) -> QuerySet[ReminderStop]:
+    """Return where reminders are stopped, of organizations over which a capability is held."""
+    documents = _documents_visible_to(actor, capability)
+    return ReminderStop.objects.filter(document__in=documents).select_related("document__period")
+
+
+def _documents_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySet[Any]:
+    return invoices_visible_to(actor, capability).order_by().values("pk")
+
+
 def journal_visible_to(actor: Actor) -> QuerySet[JournalEntry]:
     """Return the journal to the platform; to others none of it."""
     rows = JournalEntry.objects.prefetch_related("postings__account")
@@ -288,6 +316,9 @@ access_dispute: Final = build_access(disputes_visible_to)
 access_write_off: Final = build_read_access(write_offs_visible_to)
 access_payment: Final = build_access(payments_visible_to)
 access_opening_balance: Final = build_access(opening_balances_visible_to)
+access_document_delivery: Final = build_read_access(document_deliveries_visible_to)
+access_reminder: Final = build_read_access(reminders_visible_to)
+access_reminder_stop: Final = build_access(reminder_stops_visible_to)
 access_journal_batch: Final = build_read_access(journal_batches_visible_to)
 access_accounting_month: Final = build_read_access(accounting_months_visible_to)
 access_journal_entry: Final = build_read_access(journal_visible_to)

@@ -32,7 +32,9 @@ from billing.services.accrual import AccrualResult, accrue_corrections, accrue_w
 from billing.services.closing import close_nil_period
 from billing.services.invoicing import draft_invoice
 from billing.services.ledger.carried import release_balance
+from billing.services.ledger.deliveries import record_sent_reminders
 from billing.services.ledger.documents import post_missing_documents
+from billing.services.ledger.reminders import remind_overdue
 from billing.services.periods import note_checked_draft, open_current_periods, postpone_draft
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
@@ -90,6 +92,8 @@ def tick_periods() -> Iterator[int]:
     yield from _redraft_stale(at=at, actor=ACTOR)
     yield post_missing_documents(payment_days=settings.PAYMENT_DAYS, at=at, actor=ACTOR)
     yield _release_overdue(at=at, actor=ACTOR)
+    yield remind_overdue(days=settings.DUNNING_DAYS, actor=ACTOR, at=at)
+    yield record_sent_reminders(actor=ACTOR, at=at)
 
 
 def accrue_pending(*, at: datetime, actor: Actor) -> tuple[int, int, int]:
@@ -204,6 +208,8 @@ def settle_periods(*, at: datetime, actor: Actor) -> tuple[int, int]:
     drafts = sum(_draft_ended(at=at, actor=actor)) + sum(_redraft_stale(at=at, actor=actor))
     post_missing_documents(payment_days=settings.PAYMENT_DAYS, at=at, actor=actor)
     _release_overdue(at=at, actor=actor)
+    remind_overdue(days=settings.DUNNING_DAYS, actor=actor, at=at)
+    record_sent_reminders(actor=actor, at=at)
     return opened, drafts
 
 

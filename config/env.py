@@ -49,6 +49,7 @@ REPLACED: Mapping[str, str] = {"MINIMUM_COVERAGE": "HOLE_SECONDS_MAX"}
 """Variables that are no longer read, and what is set instead."""
 RECHECK_SECONDS_MIN = 600
 """Sooner than this after its end nothing is sealed."""
+DUNNING_DAYS_MAX = 365
 
 
 class EnvironmentInvalidError(Exception):
@@ -153,11 +154,13 @@ class Environment(BaseSettings):
     INVOICE_FIRST_NUMBER: int = Field(default=1, ge=1, le=900_000)
     """The first number of invoices, of credit notes and of debit notes, of each year."""
     PAYMENT_DAYS: int = Field(default=30, ge=0, le=365)
+    """From the date of an invoice to its due date."""
     CARRY_MONTHS: int = Field(default=0, ge=0, le=120)
     """How long a balance is carried instead of being given back, or asked for; 0 for never."""
     CARRY_BELOW: Annotated[dict[str, Decimal], NoDecode] = Field(default_factory=dict)
     """The smallest amounts that are asked for, such as "EUR=5,JPY=500"."""
-    """From the date of an invoice to its due date."""
+    DUNNING_DAYS: Annotated[tuple[int, ...], NoDecode] = ()
+    """Days after its due date at which an invoice is reminded of, a level each; none by default."""
     DATEV_CONSULTANT: int = Field(default=1001, ge=1001, le=9_999_999)
     DATEV_CLIENT: int = Field(default=1, ge=1, le=99_999)
     """Numbers of tax consultant and client in journal batches for DATEV."""
@@ -212,9 +215,9 @@ class Environment(BaseSettings):
             return value
         return dict(_amount(part) for part in value.split(",") if part.strip())
 
-    @field_validator("RECHECK_SECONDS", mode="before")
+    @field_validator("RECHECK_SECONDS", "DUNNING_DAYS", mode="before")
     @classmethod
-    def _split_seconds(cls, value: object) -> object:
+    def _split_numbers(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
@@ -240,6 +243,13 @@ class Environment(BaseSettings):
     def _order_seconds(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if any(seconds < RECHECK_SECONDS_MIN for seconds in value):
             raise ValueError(f"Each must be at least {RECHECK_SECONDS_MIN}.")
+        return tuple(sorted(set(value)))
+
+    @field_validator("DUNNING_DAYS")
+    @classmethod
+    def _order_days(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if any(not 1 <= days <= DUNNING_DAYS_MAX for days in value):
+            raise ValueError(f"Each must be from 1 to {DUNNING_DAYS_MAX}.")
         return tuple(sorted(set(value)))
 
     @field_validator("WASTE_THRESHOLDS", mode="after")

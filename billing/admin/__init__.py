@@ -1,7 +1,14 @@
 """The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
 from billing.admin import charges, disputes, invoices, periods, routing, taxes
-from billing.admin.ledger import journal, opening_balances, payments, write_offs
+from billing.admin.ledger import (
+    deliveries,
+    journal,
+    opening_balances,
+    payments,
+    reminders,
+    write_offs,
+)
 from billing.admin.pricing import (
     customer_classes,
     minimums,
@@ -14,6 +21,7 @@ from billing.admin.pricing import (
 __all__ = [
     "charges",
     "customer_classes",
+    "deliveries",
     "disputes",
     "invoices",
     "journal",
@@ -23,6 +31,7 @@ __all__ = [
     "periods",
     "price_drafts",
     "prices",
+    "reminders",
     "repricings",
     "routing",
     "taxes",

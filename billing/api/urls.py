@@ -11,9 +11,11 @@ from billing.api.charges import (
 from billing.api.disputes import DisputeViewSet
 from billing.api.invoices import InvoiceViewSet
 from billing.api.ledger.batches import JournalBatchViewSet
+from billing.api.ledger.deliveries import DocumentDeliveryViewSet
 from billing.api.ledger.journal import AccountingMonthViewSet, JournalEntryViewSet
 from billing.api.ledger.opening_balances import OpeningBalanceViewSet
 from billing.api.ledger.payments import PaymentViewSet
+from billing.api.ledger.reminders import ReminderStopViewSet, ReminderViewSet
 from billing.api.ledger.reports import AgeingViewSet, StatementViewSet
 from billing.api.ledger.write_offs import WriteOffViewSet
 from billing.api.periods import BillingPeriodViewSet
@@ -52,6 +54,9 @@ router.register("opening-balances", OpeningBalanceViewSet, basename="opening-bal
 router.register("disputes", DisputeViewSet, basename="dispute")
 router.register("payments", PaymentViewSet, basename="payment")
 router.register("write-offs", WriteOffViewSet, basename="write-off")
+router.register("document-deliveries", DocumentDeliveryViewSet, basename="document-delivery")
+router.register("reminders", ReminderViewSet, basename="reminder")
+router.register("reminder-stops", ReminderStopViewSet, basename="reminder-stop")
 router.register("journal-entries", JournalEntryViewSet, basename="journal-entry")
 router.register("journal-batches", JournalBatchViewSet, basename="journal-batch")
 router.register("accounting-months", AccountingMonthViewSet, basename="accounting-month")

@@ -22,11 +22,15 @@ from billing.models.ledger import (
 )
 from billing.models.minimum import MinimumCharge
 from billing.models.payment import (
+    DeliveryChannel,
+    DocumentDelivery,
     DueDate,
     OpeningBalance,
     Payment,
     PaymentAllocation,
     PaymentKind,
+    Reminder,
+    ReminderStop,
 )
 from billing.models.period import BillingPeriod, PeriodState
 from billing.models.price import (
@@ -56,9 +60,11 @@ __all__ = [
     "Charge",
     "CustomerClass",
     "CustomerClassMembership",
+    "DeliveryChannel",
     "Dispute",
     "DisputeMessage",
     "DisputedLine",
+    "DocumentDelivery",
     "DueDate",
     "Invoice",
     "InvoiceLine",
@@ -83,6 +89,8 @@ __all__ = [
     "PriceDraftState",
     "ProjectRoute",
     "Recipient",
+    "Reminder",
+    "ReminderStop",
     "Repricing",
     "RepricingState",
     "RunRoute",

@@ -158,6 +158,98 @@ class OpeningBalance(models.Model):
         return self.reference
 
 
+class Reminder(models.Model):
+    """That an invoice is overdue, at one level of days; it is sent as a notification."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    document = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="reminders")
+    level = models.PositiveSmallIntegerField()
+    """From 1; one above the last."""
+    days_overdue = models.PositiveIntegerField()
+    open_amount = models.DecimalField(max_digits=20, decimal_places=4)
+    """On that day."""
+    reminded_on = models.DateField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-reminded_on", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["document", "level"], name="reminder_level_unique"),
+            models.UniqueConstraint(fields=["document", "reminded_on"], name="reminder_once_a_day"),
+        ]
+
+    def __str__(self) -> str:
+        """Return the level."""
+        return f"level {self.level}"
+
+    @property
+    def notification_key(self) -> str:
+        """The key of the notification that it is sent as."""
+        return f"reminder:{self.pk}"
+
+
+class DeliveryChannel(models.TextChoices):
+    """How a document was sent."""
+
+    MAIL = "mail"
+    WEBHOOK = "webhook"
+    POST = "post"
+    PORTAL = "portal"
+
+
+class DocumentDelivery(models.Model):
+    """That a final document, or a reminder of it, was sent to somebody."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    document = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="deliveries")
+    channel = models.CharField(max_length=16, choices=DeliveryChannel.choices)
+    recipient = models.CharField(max_length=500)
+    sent_at = models.DateTimeField()
+    reminder = models.ForeignKey(
+        Reminder, on_delete=models.PROTECT, related_name="deliveries", null=True, blank=True
+    )
+    """None where the document itself was sent."""
+    notification_delivery_id = models.UUIDField(unique=True, null=True, blank=True, editable=False)
+    """Of the outbox, which purges its own rows; None where a person recorded it."""
+    recorded_by = models.CharField(max_length=200)
+    recorded_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-sent_at", "id"]
+        verbose_name_plural = "document deliveries"
+
+    def __str__(self) -> str:
+        """Return whom it was sent to."""
+        return self.recipient
+
+
+class ReminderStop(models.Model):
+    """A person's decision not to remind of an invoice, until it is continued."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    document = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="reminder_stops")
+    reason = models.CharField(max_length=500)
+    stopped_by = models.CharField(max_length=200)
+    stopped_at = models.DateTimeField()
+    continue_reason = models.CharField(max_length=500, blank=True, default="")
+    continued_by = models.CharField(max_length=200, blank=True, default="")
+    continued_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-stopped_at", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["document"],
+                condition=Q(continued_at__isnull=True),
+                name="reminder_stop_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the reason."""
+        return self.reason
+
+
 class PaymentAllocation(models.Model):
     """An amount of a payment that settles a document or an opening balance.
 

@@ -54,6 +54,7 @@ INVOICE_FIRST_NUMBER: int
 PAYMENT_DAYS: int
 CARRY_MONTHS: int
 CARRY_BELOW: dict[str, Decimal]
+DUNNING_DAYS: tuple[int, ...]
 JOURNAL_LAYOUTS: dict[str, str]
 CREDIT_NOTE_SERIES: str
 DEBIT_NOTE_SERIES: str

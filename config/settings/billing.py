@@ -20,6 +20,7 @@ def billing_settings(env: Environment) -> dict[str, Any]:
         "PAYMENT_DAYS": env.PAYMENT_DAYS,
         "CARRY_MONTHS": env.CARRY_MONTHS,
         "CARRY_BELOW": env.CARRY_BELOW,
+        "DUNNING_DAYS": env.DUNNING_DAYS,
         "JOURNAL_LAYOUTS": {
             "DATEV_CONSULTANT": str(env.DATEV_CONSULTANT),
             "DATEV_CLIENT": str(env.DATEV_CLIENT),

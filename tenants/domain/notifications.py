@@ -16,6 +16,7 @@ from tenants.domain.errors import FieldProblem
 EVENTS: Final = frozenset(
     {
         "tenants:account_change:asked",
+        "billing:invoice:overdue",
         "quotas:request:submitted",
         "quotas:request:escalated",
         "quotas:request:commented",

@@ -8,11 +8,15 @@ from django.db import transaction
 from billing.domain.period import Month
 from billing.models import (
     AccountingMonth,
+    DocumentDelivery,
+    Invoice,
     JournalBatch,
     JournalEntry,
     OpeningBalance,
     Payment,
     Posting,
+    Reminder,
+    ReminderStop,
 )
 from billing.services.disputes import open_dispute, write_message
 from billing.services.ledger.write_offs import propose_write_off
@@ -66,6 +70,7 @@ def make_ledger_rows(ledger: Ledger, number: int) -> None:
         actor=DORA,
         at=AT,
     )
+    _make_reminders(ledger)
     JournalBatch.objects.create(
         number=JournalBatch.objects.count() + 1,
         month="2026-11",
@@ -91,3 +96,24 @@ def _make_beside_invoice(ledger: Ledger) -> None:
     propose_write_off(
         document_id=final.pk, reason="Insolvent.", is_four_eyes=True, actor=DORA, at=AT
     )
+
+
+def _make_reminders(ledger: Ledger) -> None:
+    document = Invoice.objects.filter(organization=ledger.organization).latest("drafted_at")
+    DocumentDelivery.objects.create(
+        document=document,
+        channel="post",
+        recipient="Row",
+        sent_at=AT,
+        recorded_by="dora",
+        recorded_at=AT,
+    )
+    Reminder.objects.create(
+        document=document,
+        level=1,
+        days_overdue=7,
+        open_amount=Decimal(1),
+        reminded_on=AT.date(),
+        created_at=AT,
+    )
+    ReminderStop.objects.create(document=document, reason="Row.", stopped_by="dora", stopped_at=AT)

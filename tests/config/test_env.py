@@ -48,6 +48,8 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         ("RECHECK_SECONDS", "0"),
         ("RECHECK_SECONDS", "3600,599"),
         ("RECHECK_RETENTION_SECONDS", "3600"),
+        ("DUNNING_DAYS", "0"),
+        ("DUNNING_DAYS", "7,366"),
         ("POST_LATE_USAGE", "maybe"),
         ("FOUR_EYES", "perhaps"),
         ("INVOICE_SERIES", "lower case"),

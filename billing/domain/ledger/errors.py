@@ -76,6 +76,22 @@ class OpeningBalanceExistsError(ConflictError):
     remedy = "Look for it by its reference; each is recorded once."
 
 
+class ReminderStopError(ConflictError):
+    """Reminders of the document are stopped or continued already, or there are none."""
+
+    code = "reminder_stop"
+    remedy = "Choose a final invoice or debit note; look at its last stop."
+
+
+class DocumentDeliveryInvalidError(InvalidInputError):
+    """Document, recipient or time of a delivery cannot be kept."""
+
+    code = "document_delivery_invalid"
+    remedy = (
+        "Choose a final document, name whom it was sent to, and a time that is not in the future."
+    )
+
+
 class BankFileInvalidError(InvalidInputError):
     """The file is no camt.053 or CSV, too large, or not UTF-8."""
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from billing.selectors.ledger.settlement import DUE
+from billing.selectors.ledger.settlement import DUE, OF_NOTE
 
 LINES_MAX: Final = 10_000
 """Of one statement; a longer time is asked for in parts."""
@@ -112,7 +112,6 @@ def statement(
 
 
 _ISSUED_ON: Final = "(i.finalized_at AT TIME ZONE 'UTC')::date"
-_OF_NOTE: Final = DUE.replace("i.", "n.")
 # As a credit note of an invoice counts from its own date, so does an allocation. What is not
 # allocated is read from the journal, which has since when an organization is known as the payer. A
 # carried balance is not due yet, or a credit.
@@ -120,7 +119,7 @@ _AGEING: Final = f"""
 WITH open_items AS (
   SELECT i.organization_id, i.currency, %(on)s::date - d.due_on AS days,
          {DUE}
-         + (SELECT coalesce(sum({_OF_NOTE}), 0) FROM billing_invoice n
+         + (SELECT coalesce(sum({OF_NOTE}), 0) FROM billing_invoice n
              WHERE n.corrects_id = i.id AND n.state = 'final' AND n.kind = 'credit_note'
                AND (n.finalized_at AT TIME ZONE 'UTC')::date <= %(on)s)
          - (SELECT coalesce(sum(a.amount), 0) FROM billing_paymentallocation a

@@ -40,6 +40,8 @@ TAX: Final = "i.tax_total"
 CARRIED: Final = "(i.carried_forward - i.brought_forward)"
 DUE: Final = f"({NET} + {TAX} - {CARRIED})"
 """Of a row `i` of invoices in SQL: net amount, tax, what it adds to a balance, and what is due."""
+OF_NOTE: Final = DUE.replace("i.", "n.")
+"""What is due of a row `n`."""
 AMOUNT_DUE: Final = F("total") + F("tax_total") + F("brought_forward") - F("carried_forward")
 _AMOUNT: Final = DecimalField(max_digits=20, decimal_places=4)
 _ZERO: Final = Value(Decimal(0), output_field=_AMOUNT)

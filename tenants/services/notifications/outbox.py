@@ -9,7 +9,8 @@ Nothing is sent here. `tenants.tick_notifications` sends what is due, at least o
 a repeated event by its id.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -35,6 +36,18 @@ class PersonalNews:
     subject: str
     text: str
     facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class OrganizationNews:
+    """One notification of an organization; `addresses` are mailed beside its people."""
+
+    organization_id: UUID
+    subject: str
+    text: str
+    facts: Mapping[str, Any]
+    key: str
+    addresses: Sequence[str] = ()
 
 
 def notify(  # noqa: PLR0913 - Content and receivers; all are keyword only.
@@ -90,7 +103,7 @@ def notify(  # noqa: PLR0913 - Content and receivers; all are keyword only.
         return None
     NotificationDelivery.objects.bulk_create(
         [
-            *_to_endpoints(notification),
+            *_to_endpoints([notification]),
             *_to_people(
                 notification,
                 usernames=usernames,
@@ -151,6 +164,65 @@ def notify_each(
     return len(new)
 
 
+def notify_organizations(
+    *, event: str, news: Sequence[OrganizationNews], role: Role, at: datetime
+) -> int:
+    """Write a notification for each key that is new; return how many were written.
+
+    Receivers are endpoints as of `notify`, the holders of a role over the organization, and the
+    addresses named. The number of statements does not depend on that of notifications.
+
+    Args:
+        event: As for `notify`.
+        news: The texts.
+        role: Of people in an organization.
+        at: When it happened, UTC.
+
+    Raises:
+        RuntimeError: Called outside a transaction.
+        ValueError: The event's name is invalid.
+    """
+    _require_sense(event)
+    written = {
+        one.key: Notification(
+            event=event,
+            organization_id=one.organization_id,
+            subject=_one_line(one.subject),
+            text=one.text,
+            facts=dict(one.facts),
+            key=one.key,
+            occurred_at=at,
+        )
+        for one in news
+    }
+    new = _new_of(list(written.values()))
+    people = _addresses_of(role, {one.organization_id for one in news})
+    named = {one.key: one.addresses for one in news}
+    NotificationDelivery.objects.bulk_create(
+        [
+            *_to_endpoints(new),
+            *(
+                _delivery(one, kind=EndpointKind.MAIL.value, address=address)
+                for one in new
+                for address in sorted({*people[one.organization_id], *named[one.key or ""]})
+            ),
+        ],
+        ignore_conflicts=True,
+    )
+    return len(new)
+
+
+def _addresses_of(role: Role, organization_ids: Collection[UUID]) -> dict[UUID | None, set[str]]:
+    """Return the mail addresses of the active holders of a role, by organization."""
+    holders = Membership.objects.filter(
+        role=role.value, organization__in=organization_ids, user__is_active=True
+    ).exclude(user__email="")
+    addresses: dict[UUID | None, set[str]] = defaultdict(set)
+    for organization_id, address in holders.values_list("organization_id", "user__email"):
+        addresses[organization_id].add(address)
+    return addresses
+
+
 def _require_sense(event: str) -> None:
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("A notification is written in the transaction of the change it reports.")
@@ -170,15 +242,15 @@ def _new_of(notifications: Sequence[Notification]) -> list[Notification]:
     return [one for one in notifications if one.key is None or one.pk in there]
 
 
-def _to_endpoints(notification: Notification) -> list[NotificationDelivery]:
-    recipients = Q(organization=None)
-    if notification.organization_id is not None:
-        recipients |= Q(organization=notification.organization_id)
-    asking = NotificationEndpoint.objects.filter(recipients, state=LifecycleState.ACTIVE)
+def _to_endpoints(notifications: Sequence[Notification]) -> list[NotificationDelivery]:
+    concerned = {one.organization_id for one in notifications} - {None}
+    recipients = Q(organization=None) | Q(organization__in=concerned)
+    asking = list(NotificationEndpoint.objects.filter(recipients, state=LifecycleState.ACTIVE))
     return [
-        _delivery(notification, kind=row.kind, address=row.address, endpoint=row)
+        _delivery(one, kind=row.kind, address=row.address, endpoint=row)
+        for one in notifications
         for row in asking
-        if wants(row.events, notification.event)
+        if row.organization_id in {None, one.organization_id} and wants(row.events, one.event)
     ]
 
 

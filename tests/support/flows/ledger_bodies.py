@@ -6,10 +6,13 @@ from tests.support.billing.payments import ACCOUNT, csv_text
 
 LEDGER_LISTS: Final = (
     "disputes",
+    "document-deliveries",
     "journal-entries",
     "minimum-charges",
     "opening-balances",
     "payments",
+    "reminder-stops",
+    "reminders",
     "write-offs",
 )
 """Lists of the ledger that are narrowed by organization."""
@@ -40,6 +43,13 @@ LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
         "dated_on": "2026-11-01",
         "due_on": "2026-11-01",
     },
+    "POST document-deliveries/": {
+        "document": "{final}",
+        "channel": "post",
+        "recipient": "Acme, Main Street 1",
+    },
+    "POST reminder-stops/": {"document": "{final}", "reason": "They pay later."},
+    "POST reminder-stops/pk/continue/": {"reason": "They do not."},
     "POST payments/import/": {"format": "csv", "content": csv_text(("file", "1.00", ""))},
     "POST payments/pk/allocate/": {"document": "{final}", "amount": "1.00"},
     "POST payments/pk/release/": {"reason": "Wrong."},

@@ -1,22 +1,26 @@
 """Every call of the journal and beside final documents: who does it, and the entries it leaves."""
 
 from collections.abc import Callable
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from billing.adapters.journal_layouts import GenericCsvLayout
 from billing.domain.ledger.bank_rows import BankFile
-from billing.models import Payment
+from billing.models import Payment, Reminder
 from billing.services import disputes
 from billing.services.ledger import (
     batches,
+    deliveries,
     journal,
     opening_balances,
     payments,
+    reminders,
     settling,
     write_offs,
 )
 from tenants.domain.actors import Actor
+from tenants.models import Notification, NotificationDelivery
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.payments import bank_row
 from tests.support.builders import AT
@@ -36,6 +40,28 @@ def _allocate(estate: Estate, **who: Any) -> Payment:  # noqa: ANN401 - Actor an
 
 def alice(estate: Estate) -> Actor:
     return actor_of_user(estate.cast.alice)
+
+
+def _sent(estate: Estate, *, actor: Actor, at: datetime) -> int:
+    """Send a reminder, and record that it was sent."""
+    reminder = Reminder.objects.get(pk=estate.places["own"]["reminders"])
+    notification = Notification.objects.create(
+        event="billing:invoice:overdue",
+        subject="Reminder",
+        text="Reminder.",
+        key=reminder.notification_key,
+        occurred_at=at,
+    )
+    NotificationDelivery.objects.create(
+        notification=notification,
+        kind="mail",
+        address="ann@example.test",
+        state="sent",
+        next_at=at,
+        sent_at=at,
+        created_at=at,
+    )
+    return deliveries.record_sent_reminders(actor=actor, at=at)
 
 
 LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
@@ -63,6 +89,41 @@ LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, s
             **who,
         ),
         [("billing:opening_balance:record", "acme")],
+    ),
+    "billing.ledger.deliveries.record_delivery": (
+        dora,
+        lambda e, who: deliveries.record_delivery(
+            document_id=e.places["own"]["final"],
+            channel="post",
+            recipient="Acme, Main Street 1",
+            sent_at=who["at"],
+            **who,
+        ),
+        [("billing:document_delivery:record", "acme")],
+    ),
+    "billing.ledger.deliveries.record_sent_reminders": (
+        dora,
+        lambda e, who: _sent(e, **who),
+        [("billing:document_delivery:record_sent", None)],
+    ),
+    "billing.ledger.reminders.remind_overdue": (
+        dora,
+        lambda _, who: reminders.remind_overdue(days=[7, 14], **who),
+        [("billing:reminder:send", None)],
+    ),
+    "billing.ledger.reminders.stop_reminders": (
+        dora,
+        lambda e, who: reminders.stop_reminders(
+            document_id=e.places["own"]["final"], reason="They pay later.", **who
+        ),
+        [("billing:reminder_stop:stop", "acme")],
+    ),
+    "billing.ledger.reminders.continue_reminders": (
+        dora,
+        lambda e, who: reminders.continue_reminders(
+            stop_id=e.places["own"]["reminder-stops"], reason="They do not.", **who
+        ),
+        [("billing:reminder_stop:continue", "acme")],
     ),
     "billing.ledger.settling.allocate_payment": (
         dora,

@@ -1,7 +1,7 @@
 """Rows of the journal and beside final documents, for the estate."""
 
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,16 +11,26 @@ from billing.adapters.journal_layouts import GenericCsvLayout
 from billing.domain.documents.document import STANDARD_TERMS
 from billing.domain.documents.invoicing import ChargeSum, compose_lines
 from billing.domain.period import Month, month_hours
-from billing.models import AccountingMonth, BillingPeriod, Invoice, JournalBatch, JournalEntry
+from billing.models import (
+    AccountingMonth,
+    BillingPeriod,
+    DueDate,
+    Invoice,
+    JournalBatch,
+    JournalEntry,
+    Reminder,
+)
 from billing.services import finalizing
 from billing.services.composing import compose_run
 from billing.services.disputes import open_dispute
 from billing.services.invoicing import fill_draft
 from billing.services.ledger.batches import export_batch
+from billing.services.ledger.deliveries import record_delivery
 from billing.services.ledger.documents import post_document
 from billing.services.ledger.journal import accrue_unbilled
 from billing.services.ledger.opening_balances import record_opening_balance
 from billing.services.ledger.payments import record_payment
+from billing.services.ledger.reminders import stop_reminders
 from billing.services.ledger.write_offs import propose_write_off
 from tenants.domain.actors import system_actor
 from tenants.models import Organization, Project
@@ -40,10 +50,32 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
     batch = JournalBatch.objects.first() or export_batch(
         month="2026-10", layout=GenericCsvLayout(), actor=SEED, at=AT
     )
+    final = make_final(organization, project, month=Month(2026, 7))
+    stopped = make_final(organization, project, month=Month(2026, 4))
     return {
+        "document-deliveries": record_delivery(
+            document_id=final.pk,
+            channel="post",
+            recipient="Main Street 1",
+            sent_at=AT,
+            actor=SEED,
+            at=AT,
+        ).pk,
+        "reminders": Reminder.objects.create(
+            document=final,
+            level=1,
+            days_overdue=7,
+            open_amount=final.payable,
+            reminded_on=AT.date() - timedelta(days=1),
+            created_at=AT,
+        ).pk,
+        "reminder-stops": stop_reminders(
+            document_id=stopped.pk, reason="They pay later.", actor=SEED, at=AT
+        ).pk,
         "journal-batches": batch.pk,
         "accounting-months": closed.pk,
         "journal-entries": accrual.pk,
+        "final": final.pk,
         "opening-balances": record_opening_balance(
             organization=organization,
             reference="OLD-1",
@@ -54,7 +86,6 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
             actor=SEED,
             at=AT,
         ).pk,
-        "final": make_final(organization, project, month=Month(2026, 7)).pk,
         "write-offs": propose_write_off(
             document_id=make_final(organization, project, month=Month(2026, 5)).pk,
             reason="Insolvent.",
@@ -105,5 +136,6 @@ def make_final(organization: Organization, project: Project, *, month: Month) ->
     (composed,) = compose_run(period, organization, lines, terms=terms, at=AT)
     fill_draft(invoice, composed, actor=SEED, at=AT)
     finalizing._freeze(invoice, actor=SEED, terms=terms)  # noqa: SLF001 - It has no charges.
+    DueDate.objects.create(document=invoice, due_on=AT.date() - timedelta(days=30), payment_days=30)
     post_document(invoice, payment_days=30, actor=SEED, at=AT)
     return invoice

@@ -33,7 +33,7 @@ NAMES = st.sampled_from(sorted(EVENTS))
         ("quotas:*:approved", True),
         ("*:*:*", True),
         ("quotas:request:rejected", False),
-        ("billing:*:*", False),
+        ("metering:*:*", False),
     ],
 )
 def test_a_star_stands_for_any_part(pattern: str, *, is_wanted: bool) -> None:
@@ -66,7 +66,7 @@ def test_every_wrong_pattern_is_reported_with_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["quotas:requests:*", "billing:*:*", "quotas:request:aproved", "*:*:exploded"]
+    "pattern", ["quotas:requests:*", "metering:*:*", "quotas:request:aproved", "*:*:exploded"]
 )
 def test_a_pattern_that_no_event_matches_is_refused_with_the_known_ones(pattern: str) -> None:
     (problem,) = pattern_problems(["*:loan:*", pattern])
