@@ -182,4 +182,3 @@ SELECT a.organization_id,
   LEFT JOIN billing_pricebook base ON base.id = b.base_book_id
  GROUP BY a.organization_id;
 DROP VIEW billing_organization_book;
-DELETE FROM billing_customerclass;

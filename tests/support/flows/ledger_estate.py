@@ -86,6 +86,19 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
             actor=SEED,
             at=AT,
         ).pk,
+        **_decided_rows(organization, project),
+        "payments": record_payment(
+            row=bank_row(organization.slug, "9.00"),
+            organization_id=organization.pk,
+            actor=SEED,
+            at=AT,
+        ).pk,
+    }
+
+
+def _decided_rows(organization: Organization, project: Project) -> dict[str, Any]:
+    """Make what waits for a decision about final documents, and return its keys."""
+    return {
         "write-offs": propose_write_off(
             document_id=make_final(organization, project, month=Month(2026, 5)).pk,
             reason="Insolvent.",
@@ -97,12 +110,6 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
             document_id=make_final(organization, project, month=Month(2026, 6)).pk,
             amounts={},
             reason="Not ours.",
-            actor=SEED,
-            at=AT,
-        ).pk,
-        "payments": record_payment(
-            row=bank_row(organization.slug, "9.00"),
-            organization_id=organization.pk,
             actor=SEED,
             at=AT,
         ).pk,
