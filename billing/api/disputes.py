@@ -52,7 +52,7 @@ class DisputedLineSerializer(serializers.ModelSerializer[DisputedLine]):
 
 
 class DisputeMessageSerializer(serializers.ModelSerializer[DisputeMessage]):
-    """What somebody wrote about a dispute."""
+    """A message in the thread of a dispute."""
 
     class Meta:
         model = DisputeMessage

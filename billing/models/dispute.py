@@ -81,7 +81,7 @@ class DisputedLine(models.Model):
 
 
 class DisputeMessage(models.Model):
-    """What somebody wrote about a dispute."""
+    """A message in the thread of a dispute."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     dispute = models.ForeignKey(Dispute, on_delete=models.PROTECT, related_name="messages")

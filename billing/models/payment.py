@@ -198,7 +198,7 @@ class DeliveryChannel(models.TextChoices):
 
 
 class DocumentDelivery(models.Model):
-    """That a final document, or a reminder of it, was sent to somebody."""
+    """The sending of a final document, or of a reminder: channel, recipient and time."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     document = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="deliveries")
@@ -219,7 +219,7 @@ class DocumentDelivery(models.Model):
         verbose_name_plural = "document deliveries"
 
     def __str__(self) -> str:
-        """Return whom it was sent to."""
+        """Return the recipient."""
         return self.recipient
 
 

@@ -294,7 +294,7 @@ Assigned = TypeVar("Assigned", PriceBookAssignment, CustomerClassMembership)
 
 
 def lock_assignments_like(row: Assigned) -> list[Assigned]:
-    """Return the published rows of whom a row is of, oldest first, all locked against accrual.
+    """Return the published rows of the same payer, oldest first, all locked against accrual.
 
     The customer classes are locked with them: as long as they are, no other assignment or
     membership of anybody changes, and nothing is charged.

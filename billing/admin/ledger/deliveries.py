@@ -1,4 +1,4 @@
-"""Admin pages of when and to whom documents were sent."""
+"""Admin pages of document deliveries: recipient and time of what was sent."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ from tenants.domain.actors import Actor
 
 @admin.register(DocumentDelivery)
 class DocumentDeliveryAdmin(ServiceAdmin):
-    """When and to whom documents, and reminders of them, were sent."""
+    """Recipient and time of documents, and of reminders, that were sent."""
 
     view_capability = READ_INVOICE
     write_capability = WRITE_PAYMENT

@@ -1,4 +1,4 @@
-"""Endpoint /api/v1/document-deliveries/: when and to whom documents were sent."""
+"""Endpoint /api/v1/document-deliveries/: recipient and time of documents that were sent."""
 
 from uuid import UUID
 
@@ -46,7 +46,7 @@ class DocumentDeliverySerializer(serializers.ModelSerializer[DocumentDelivery]):
 
 
 class DocumentDeliveryInputSerializer(StrictSerializer):
-    """Which final document was sent, how, to whom and when."""
+    """A final document that was sent: channel, recipient and time."""
 
     document = serializers.UUIDField()
     channel = serializers.ChoiceField(choices=DeliveryChannel.choices)

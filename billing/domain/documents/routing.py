@@ -29,7 +29,7 @@ Payer = tuple[UUID | None, UUID | None]
 
 
 def payer_of(route: Route) -> Payer:
-    """Return between whom a balance is carried, whatever the purchase order."""
+    """Return issuer and recipient, which share one balance for all purchase orders."""
     return route.issuer_id, route.recipient_id
 
 

@@ -88,7 +88,7 @@ class DocumentDeliveryInvalidError(InvalidInputError):
 
     code = "document_delivery_invalid"
     remedy = (
-        "Choose a final document, name whom it was sent to, and a time that is not in the future."
+        "Choose a final document, name the recipient, and a time that is not in the future."
     )
 
 
