@@ -87,9 +87,7 @@ class DocumentDeliveryInvalidError(InvalidInputError):
     """Document, recipient or time of a delivery cannot be kept."""
 
     code = "document_delivery_invalid"
-    remedy = (
-        "Choose a final document, name the recipient, and a time that is not in the future."
-    )
+    remedy = "Choose a final document, name the recipient, and a time that is not in the future."
 
 
 class BankFileInvalidError(InvalidInputError):
