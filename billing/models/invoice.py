@@ -175,7 +175,8 @@ class InvoiceLine(models.Model):
     that all lines of a month add up to one rounding of all of its use.
 
     A line of kind "tier" is the discount of a band on list money, and one of kind "minimum" what a
-    month lacks to the minimum charge: they have no quantity and no size.
+    month lacks to the minimum charge: they have no quantity and no size. One of kind "credit" gives
+    back use of its size, group and price that broken hardware spoiled; it has no quantity either.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -222,6 +223,7 @@ class InvoiceLine(models.Model):
             models.UniqueConstraint(
                 fields=[
                     "invoice",
+                    "kind",
                     "project",
                     "size",
                     "price_group",
@@ -258,6 +260,16 @@ class InvoiceLine(models.Model):
                     unit_seconds=0,
                     billed_unit_seconds=0,
                     unit_price=0,
+                )
+                | Q(
+                    kind="credit",
+                    tier_schedule__isnull=True,
+                    tier_band=0,
+                    tier_span="",
+                    size__gt="",
+                    price_group__gt="",
+                    unit_seconds=0,
+                    billed_unit_seconds=0,
                 ),
                 name="invoice_line_kind",
             ),

@@ -256,6 +256,7 @@ def _printed(invoice: Invoice, row: InvoiceLine) -> Line:
         kind=row.kind,
         tier=tier,
         minimum=printed.get("minimum"),
+        credit=printed.get("credit"),
     )
 
 

@@ -3,7 +3,7 @@
 The database refuses every later change of what is written here.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -19,30 +19,21 @@ from billing.domain.documents.document import (
     issue_document,
 )
 from billing.domain.documents.invoicing import InvoiceMove, InvoiceState, require_move
-from billing.domain.documents.minimums import minimum_amounts
 from billing.domain.documents.routing import numbering_order
-from billing.domain.documents.tiers import TierKey, tier_amounts
-from billing.domain.errors import DraftStaleError, FourEyesError
-from billing.models import BillingPeriod, Invoice, InvoiceLine, PeriodState
-from billing.selectors.documents.membership import BILLED, KEYED
-from billing.selectors.documents.minimums import minimum_facts
+from billing.domain.errors import FourEyesError
+from billing.models import BillingPeriod, Invoice, PeriodState
 from billing.selectors.documents.routing import route_of
-from billing.selectors.documents.tiers import tier_facts
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period, lock_run
-from billing.services.carrying import require_carried
 from billing.services.closing import mark_approved, require_another_person, require_usual_cost
 from billing.services.composing import (
-    billing_of,
     issuing_terms,
-    require_parties,
-    require_tax,
 )
+from billing.services.draft_checks import require_same
 from billing.services.invoicing import require_ready
 from billing.services.ledger.documents import post_document
 from billing.services.routing import freeze_routes
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor, ActorKind
-from tenants.models import Organization
 from tenants.services.audit import record
 from tenants.services.changing import require_version
 
@@ -102,7 +93,7 @@ def finalize_invoice(
         for note in notes:
             _finalize(note, actor=actor, terms=terms, at=at)
         if invoices:
-            _require_same(invoices, notes, period, organization, terms=terms)
+            require_same(invoices, notes, period, organization, terms=terms)
         for document in invoices:
             _finalize(document, actor=actor, terms=terms, at=at)
         if period.state != PeriodState.CLOSED:
@@ -115,29 +106,6 @@ def finalize_invoice(
 def _in_order_of_series(run: Sequence[Invoice]) -> list[Invoice]:
     """Return documents in the order in which all runs take numbers."""
     return sorted(run, key=lambda row: numbering_order(row.kind, row.series, route_of(row)))
-
-
-def _require_same(
-    invoices: Sequence[Invoice],
-    notes: Sequence[Invoice],
-    period: BillingPeriod,
-    organization: Organization,
-    *,
-    terms: InvoiceTerms,
-) -> None:
-    """Refuse drafts of a run that are not what they would be now."""
-    projects = None
-    if notes:
-        of_voided = InvoiceLine.objects.filter(invoice=notes[0].corrects_id).order_by()
-        projects = set(of_voided.values_list("project_id", flat=True))
-    _require_fresh(invoices, period, projects=projects)
-    _require_tiers(invoices, period, projects=projects)
-    _require_minimums(invoices, period, projects=projects)
-    require_carried(invoices, period, terms=terms)
-    for invoice in invoices:
-        billing = billing_of(route_of(invoice), period, organization, terms=terms)
-        require_parties(invoice, billing)
-        require_tax(invoice, billing)
 
 
 def _finalize(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms, at: datetime) -> None:
@@ -205,74 +173,6 @@ def _require_four_eyes(run: Sequence[Invoice], *, actor: Actor, terms: InvoiceTe
                 "The drafter of an invoice may not finalize it.",
                 facts={"drafted_by": invoice.drafted_by},
             )
-
-
-def _require_fresh(
-    invoices: Sequence[Invoice], period: BillingPeriod, *, projects: Collection[UUID] | None
-) -> None:
-    """Hold the lines of a run equal to the charges with their keys, and each where it is routed."""
-    given = {
-        "invoices": [invoice.pk for invoice in invoices],
-        "run": invoices[0].run,
-        "projects": None if projects is None else list(projects),
-        "period": period.pk,
-        "periods": [period.pk],
-        "begin_at": period.hours.lower,
-        "organizations": [period.organization_id],
-        "replaced": None,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_DIFFERENCES, given)
-        differences, misrouted = cursor.fetchone()
-    if differences:
-        raise DraftStaleError(
-            "The charges of the period have changed since the draft was made.",
-            facts={"differences": differences},
-        )
-    if misrouted:
-        raise DraftStaleError(
-            "Projects are routed to other documents since the draft was made.",
-            facts={"changed": "routes", "lines": misrouted},
-        )
-
-
-def _require_tiers(
-    invoices: Sequence[Invoice], period: BillingPeriod, *, projects: Collection[UUID] | None
-) -> None:
-    """Refuse drafts whose tier lines are not what schedules and final documents make them now."""
-    by_id, currency = {invoice.pk: invoice for invoice in invoices}, invoices[0].currency
-    facts = tier_facts(period, currency=currency, own_ids=list(by_id))
-    only = None if projects is None else {str(project) for project in projects}
-    due = tier_amounts(facts, facts.own_use, month=period.label, currency=currency, only=only)
-    lines = {
-        TierKey(
-            str(line.tier_schedule_id), line.tier_span, line.tier_band, str(line.project_id)
-        ): by_id[line.invoice_id].document["lines"][line.position - 1]["tier"]
-        for line in InvoiceLine.objects.filter(invoice__in=list(by_id), kind="tier")
-    }
-    is_same = {key: share.amount.amount for key, share in due.items()} == facts.own
-    if not is_same or {key: {**share.shown} for key, share in due.items()} != lines:
-        raise DraftStaleError(
-            "Tier schedules, or what is billed of them, have changed since the draft was made.",
-            facts={"changed": "tiers"},
-        )
-
-
-def _require_minimums(
-    invoices: Sequence[Invoice], period: BillingPeriod, *, projects: Collection[UUID] | None
-) -> None:
-    """Refuse drafts whose minimum lines are not what minimum charges make them now."""
-    currency, own_ids = invoices[0].currency, [invoice.pk for invoice in invoices]
-    facts = minimum_facts(period, currency=currency, own_ids=own_ids)
-    only = None if projects is None else {str(project) for project in projects}
-    due = minimum_amounts(
-        facts, facts.own_net or {}, month=period.label, currency=currency, only=only
-    )
-    if {key: share.amount.amount for key, share in due.items()} != (facts.own or {}):
-        raise DraftStaleError(
-            "Minimum charges, or what is billed of them, have changed since the draft was made.",
-            facts={"changed": "minimums"},
-        )
 
 
 def _freeze(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
@@ -348,40 +248,3 @@ ON CONFLICT (code) DO UPDATE
       last_issued_at = greatest(clock_timestamp(), s.last_issued_at)
 RETURNING code, next_number - 1, last_issued_at
 """
-_DIFFERENCES = f"""
-WITH {KEYED},
-{BILLED},
-own AS MATERIALIZED (
-  SELECT * FROM billing_invoiceline WHERE invoice_id = ANY (%(invoices)s)
-),
-lines AS (SELECT * FROM own WHERE kind = 'usage')
-SELECT (SELECT count(*)
-          FROM (SELECT * FROM keyed
-                 WHERE %(projects)s::uuid[] IS NULL OR project_id = ANY (%(projects)s)) k
-          FULL JOIN lines l
-            ON (l.project_id, l.size, l.price_group, l.unit_price,
-                coalesce(l.service_period_id, %(period)s))
-               = (k.project_id, k.size, k.price_group, k.unit_price,
-                  coalesce(k.month_id, %(period)s))
-         WHERE k.unit_seconds IS DISTINCT FROM l.unit_seconds)
-     + (SELECT count(*) FROM lines l
-          LEFT JOIN billed b
-            ON (b.project_id, b.size, b.price_group, b.unit_price, b.period_id)
-               = (l.project_id, l.size, l.price_group, l.unit_price,
-                  coalesce(l.service_period_id, %(period)s))
-         WHERE l.billed_unit_seconds <> coalesce(b.unit_seconds, 0))
-     + (SELECT count(*) FROM billing_invoice i
-          LEFT JOIN (
-           SELECT invoice_id, sum(amount) AS total, sum(unit_seconds)::bigint AS unit_seconds
-             FROM own GROUP BY 1) added ON added.invoice_id = i.id
-         WHERE i.id = ANY (%(invoices)s)
-           AND (i.total, i.unit_seconds)
-               IS DISTINCT FROM (added.total, added.unit_seconds)),
-       (SELECT count(*) FROM own l
-          JOIN billing_invoice i ON i.id = l.invoice_id
-          LEFT JOIN billing_runroute r
-            ON (r.period_id, r.run, r.project_id) = (%(period)s, %(run)s, l.project_id)
-         WHERE i.id = ANY (%(invoices)s)
-           AND (r.issuer_id, r.recipient_id, coalesce(r.purchase_order, ''))
-               IS DISTINCT FROM (i.issuer_id, i.recipient_id, i.purchase_order))
-"""  # noqa: S608 - Put together from constants only.

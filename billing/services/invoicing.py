@@ -19,6 +19,7 @@ from billing.domain.documents.document import (
     Document,
     InvoiceTerms,
 )
+from billing.domain.documents.hardware_credits import with_credits
 from billing.domain.documents.invoicing import (
     InvoiceKind,
     InvoiceMove,
@@ -36,6 +37,7 @@ from billing.domain.errors import NothingToInvoiceError, PeriodNotReadyError
 from billing.domain.money import Money
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
+from billing.selectors.documents.hardware_credits import credit_facts
 from billing.selectors.documents.minimums import minimum_facts
 from billing.selectors.documents.previews import MonthReading, read_month
 from billing.selectors.documents.routing import route_of
@@ -170,7 +172,7 @@ def add_terms(
     replaced_id: UUID | None = None,
     only: AbstractSet[str] | None = None,
 ) -> tuple[Line, ...]:
-    """Return a month's lines with the tier lines of its price book's schedules, and minimums.
+    """Return a month's lines of use with those of tiers, minimum charges and credits.
 
     Args:
         lines: Of use.
@@ -181,8 +183,10 @@ def add_terms(
     """
     tiers = tier_facts(period, currency=currency, replaced_id=replaced_id)
     minimums = minimum_facts(period, currency=currency, replaced_id=replaced_id)
+    credited = credit_facts(period, currency=currency, replaced_id=replaced_id)
     discounted = with_tiers(lines, tiers, month=period.label, currency=currency, only=only)
-    return with_minimums(discounted, minimums, month=period.label, currency=currency, only=only)
+    charged = with_minimums(discounted, minimums, month=period.label, currency=currency, only=only)
+    return with_credits(charged, credited, month=period.label, currency=currency, only=only)
 
 
 def _is_same(one: Document, other: Document) -> bool:

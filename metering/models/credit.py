@@ -10,7 +10,7 @@ from tenants.models import Cluster, Organization, Project
 
 
 class CreditState(models.TextChoices):
-    """What became of a proposal. Accepting it makes no credit note by itself.
+    """What became of a proposal. Billing puts an accepted one on the next document.
 
     Withdrawn is no decision: corrections took the usage back; with the usage the proposal returns.
     """
@@ -49,6 +49,8 @@ class CreditProposal(models.Model):
     """What corrections took back of an accepted credit since; it must not be paid."""
     is_certain = models.BooleanField()
     """Whether the exporter named this pod on the device; else only the node is known."""
+    is_credited_by_hand = models.BooleanField(default=False, db_default=False)
+    """Accepted before billing put credits on documents; finance wrote its credit note."""
     state = models.CharField(
         max_length=16, choices=CreditState.choices, default=CreditState.PROPOSED
     )

@@ -270,6 +270,7 @@ def _line(line: Line, *, own_month: str) -> dict[str, Any]:
         **(_billed_before(line) if line.billed_unit_seconds else {}),
         **({"kind": line.kind, "tier": {**line.tier.shown}} if line.tier else {}),
         **({"kind": line.kind, "minimum": {**line.minimum}} if line.minimum else {}),
+        **({"kind": line.kind, "credit": {**line.credit}} if line.credit else {}),
     }
 
 

@@ -67,6 +67,8 @@ class InvoiceText:
     """Sum of the tier lines; "" without any."""
     minimum: str = ""
     """Sum of the minimum lines; "" without any."""
+    credit: str = ""
+    """Sum of the credit lines; "" without any."""
     carried: CarriedText | None = None
 
 
@@ -88,6 +90,7 @@ def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
         payable=number_text(document.get("payable", document["total"]["amount"])),
         discount=_sum_of("tier", document["lines"]),
         minimum=_sum_of("minimum", document["lines"]),
+        credit=_sum_of("credit", document["lines"]),
         carried=_carried(document.get("carried")),
     )
 

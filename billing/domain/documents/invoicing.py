@@ -48,11 +48,16 @@ class ChargeSum:
 
 
 class LineKind(StrEnum):
-    """What a line is about: use at a price, the discount of a tier on it, or what a month lacks."""
+    """What a line is about: use at a price, or money without quantity.
+
+    That is the discount of a tier, what a month lacks to a minimum charge, or a credit for use that
+    broken hardware spoiled.
+    """
 
     USAGE = "usage"
     TIER = "tier"
     MINIMUM = "minimum"
+    CREDIT = "credit"
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,8 @@ class Line:
     tier: TierShare | None = None
     minimum: Mapping[str, str] | None = None
     """How a minimum line was computed, as printed."""
+    credit: Mapping[str, str] | None = None
+    """How a credit line was computed, as printed."""
 
 
 def compose_lines(charges: Iterable[ChargeSum], *, currency: str) -> tuple[Line, ...]:

@@ -87,6 +87,7 @@ def _amount(amount: Decimal, *, currency: str) -> Money:
 
 
 _KEY: Final = (
+    "kind",
     "project_id",
     "size",
     "price_group",

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
-from billing.domain.documents.invoicing import InvoiceState
+from billing.domain.documents.invoicing import InvoiceState, LineKind
 from billing.models import Charge, Invoice, InvoiceLine, PeriodState
 
 KEYED: Final = """
@@ -63,6 +63,26 @@ billed AS MATERIALIZED (
 The array has lines read by their invoice also where nested loops are ruled out.
 """
 
+STANDING: Final = """
+documents AS MATERIALIZED (
+  SELECT i.id, i.organization_id, i.period_id, i.id = ANY (%(own)s::uuid[]) AS is_own
+    FROM billing_invoice i JOIN asked a USING (organization_id, currency)
+   WHERE i.organization_id = ANY (ARRAY(SELECT organization_id FROM asked))
+     AND i.corrects_id IS NULL
+     AND (i.id = ANY (%(own)s::uuid[])
+       OR i.state = 'final' AND i.id IS DISTINCT FROM %(replaced)s::uuid AND NOT EXISTS (
+         SELECT FROM billing_invoice n
+           JOIN billing_invoice r
+             ON (r.period_id, r.run) = (n.period_id, n.run) AND r.corrects_id IS NULL
+            AND (r.state = 'final' OR r.id = ANY (%(own)s::uuid[]))
+          WHERE n.corrects_id = i.id AND n.state = 'final' AND n.kind = 'credit_note'))
+)"""
+"""Documents of organizations in `asked` that stand, and those that are `own`.
+
+An invoice that was voided counts for nothing, and neither does the credit note in full; what credit
+notes in part give back is not taken off.
+"""
+
 
 def with_line(charges: QuerySet[Charge]) -> QuerySet[Any]:
     """Return charges with `line_id`, the line of the final invoice they belong to, or None."""
@@ -72,6 +92,7 @@ def with_line(charges: QuerySet[Charge]) -> QuerySet[Any]:
         invoice__period=OuterRef("period"),
         invoice__corrects__isnull=True,
         invoice__state=InvoiceState.FINAL.value,
+        kind=LineKind.USAGE.value,
         project=OuterRef("project"),
         size=OuterRef("size"),
         price_group=OuterRef("price_group"),
@@ -84,7 +105,10 @@ def charges_of_line(charges: QuerySet[Charge], line_id: UUID) -> QuerySet[Charge
     """Return the charges that belong to a line of a final invoice; none of any other."""
     line = (
         InvoiceLine.objects.filter(
-            pk=line_id, invoice__state=InvoiceState.FINAL.value, invoice__corrects=None
+            pk=line_id,
+            kind=LineKind.USAGE.value,
+            invoice__state=InvoiceState.FINAL.value,
+            invoice__corrects=None,
         )
         .select_related("service_period", "invoice__period")
         .first()

@@ -12,6 +12,7 @@ from billing.domain.documents.minimums import MinimumFacts
 from billing.domain.documents.tiers import ProjectNames
 from billing.domain.pricing.minimum import MinimumRule
 from billing.models import BillingPeriod
+from billing.selectors.documents.membership import STANDING
 
 
 def minimum_facts_of(
@@ -84,27 +85,13 @@ def has_minimum(period: BillingPeriod) -> bool:
         return bool(cursor.fetchone()[0])
 
 
-# An invoice that was voided counts for nothing, and neither does the credit note in full; what
-# credit notes in part give back is not taken off.
-_FACTS: Final = """
+_FACTS: Final = f"""
 WITH asked AS MATERIALIZED (
   SELECT * FROM unnest(%(organizations)s::uuid[], %(currencies)s::text[])
     AS a(organization_id, currency)
    WHERE EXISTS (SELECT FROM billing_minimumcharge m WHERE m.organization_id = a.organization_id)
 ),
-documents AS MATERIALIZED (
-  SELECT i.id, i.organization_id, i.period_id, i.id = ANY (%(own)s::uuid[]) AS is_own
-    FROM billing_invoice i JOIN asked a USING (organization_id, currency)
-   WHERE i.organization_id = ANY (ARRAY(SELECT organization_id FROM asked))
-     AND i.corrects_id IS NULL
-     AND (i.id = ANY (%(own)s::uuid[])
-       OR i.state = 'final' AND i.id IS DISTINCT FROM %(replaced)s::uuid AND NOT EXISTS (
-         SELECT FROM billing_invoice n
-           JOIN billing_invoice r
-             ON (r.period_id, r.run) = (n.period_id, n.run) AND r.corrects_id IS NULL
-            AND (r.state = 'final' OR r.id = ANY (%(own)s::uuid[]))
-          WHERE n.corrects_id = i.id AND n.state = 'final' AND n.kind = 'credit_note'))
-),
+{STANDING},
 amounts AS MATERIALIZED (
   SELECT d.organization_id, d.is_own, l.kind = 'minimum' AS is_minimum,
          CASE WHEN s.span = 'period' THEN l.tier_span ELSE p.label END AS month,
@@ -113,7 +100,7 @@ amounts AS MATERIALIZED (
     JOIN billing_invoiceline l ON l.invoice_id = d.id
     JOIN billing_billingperiod p ON p.id = coalesce(l.service_period_id, d.period_id)
     LEFT JOIN billing_tierschedule s ON s.id = l.tier_schedule_id
-   WHERE l.invoice_id = ANY (ARRAY(SELECT id FROM documents))
+   WHERE l.kind <> 'credit' AND l.invoice_id = ANY (ARRAY(SELECT id FROM documents))
    GROUP BY 1, 2, 3, 4, 5
 )
 SELECT a.organization_id,
@@ -131,4 +118,4 @@ SELECT a.organization_id,
        (SELECT jsonb_object_agg(p.label, p.id::text)
           FROM billing_billingperiod p WHERE p.organization_id = a.organization_id)
   FROM asked a
-"""
+"""  # noqa: S608 - Put together from constants only.

@@ -8,11 +8,13 @@ from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
+from billing.domain.documents.hardware_credits import CreditFacts, with_credits
 from billing.domain.documents.invoicing import Line, compose_lines, total_of
 from billing.domain.documents.minimums import MinimumFacts, with_minimums
 from billing.domain.documents.tiers import with_tiers
 from billing.models import BillingPeriod, PeriodState
 from billing.selectors.closing import readiness_of_periods, reasons_against
+from billing.selectors.documents.hardware_credits import credit_facts_of
 from billing.selectors.documents.invoices import sums_of_periods
 from billing.selectors.documents.minimums import minimum_facts_of
 from billing.selectors.documents.tiers import tier_facts_of
@@ -78,17 +80,21 @@ def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, 
         period.organization_id: period.organization.billing_currency for period in periods
     }
     tiers, minimums = tier_facts_of(currencies), minimum_facts_of(currencies)
+    credited = credit_facts_of(currencies)
     sums = sums_of_periods(periods)
     lines: dict[UUID, tuple[Line, ...]] = {}
     for period in periods:
         payer, currency = period.organization_id, currencies[period.organization_id]
         usage = compose_lines(sums[period.pk], currency=currency)
         discounted = with_tiers(usage, tiers[payer], month=period.label, currency=currency)
-        lines[period.pk] = with_minimums(
+        charged = with_minimums(
             discounted,
             minimums.get(payer, MinimumFacts()),
             month=period.label,
             currency=currency,
+        )
+        lines[period.pk] = with_credits(
+            charged, credited.get(payer, CreditFacts()), month=period.label, currency=currency
         )
     return lines
 

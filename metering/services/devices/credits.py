@@ -1,6 +1,6 @@
 """Credits for broken hardware: proposed from sealed usage and device events, decided by people.
 
-A proposal is no credit note: billing writes one from what is accepted, at the price of its hour.
+Billing puts what is accepted on the next document, at the price of its hour.
 """
 
 from datetime import datetime

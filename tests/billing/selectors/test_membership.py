@@ -15,7 +15,7 @@ from billing.selectors.documents.membership import (
     unbilled_charges,
     with_line,
 )
-from billing.services import finalizing
+from billing.services import draft_checks
 from tenants.domain.identifiers import new_id
 from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import (
@@ -100,7 +100,7 @@ def test_a_statement_of_a_month_reads_no_other_organizations_charges(statement: 
         month_of_use([("llm", 3600)], slug)
     period = BillingPeriod.objects.get(organization__slug="acme", label="2026-10")
     made = draft(period.organization, "2026-10")
-    sql = {"drafting": invoices._SUMS, "finalizing": finalizing._DIFFERENCES}[statement]  # noqa: SLF001 - Their plans are looked at.
+    sql = {"drafting": invoices._SUMS, "finalizing": draft_checks._DIFFERENCES}[statement]  # noqa: SLF001 - Their plans are looked at.
     given: dict[str, Any] = {
         "invoices": [made.pk],
         "run": 1,

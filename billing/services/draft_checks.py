@@ -1,0 +1,177 @@
+"""Whether drafts that become final are still what would be drafted now."""
+
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
+from uuid import UUID
+
+from django.db import connection
+
+from billing.domain.documents.document import InvoiceTerms
+from billing.domain.documents.hardware_credits import credit_amounts
+from billing.domain.documents.minimums import minimum_amounts
+from billing.domain.documents.tiers import TierKey, tier_amounts
+from billing.domain.errors import DraftStaleError
+from billing.models import BillingPeriod, Invoice, InvoiceLine
+from billing.selectors.documents.hardware_credits import credit_facts
+from billing.selectors.documents.membership import BILLED, KEYED
+from billing.selectors.documents.minimums import minimum_facts
+from billing.selectors.documents.routing import route_of
+from billing.selectors.documents.tiers import tier_facts
+from billing.services.carrying import require_carried
+from billing.services.composing import billing_of, require_parties, require_tax
+from tenants.models import Organization
+
+
+def require_same(
+    invoices: Sequence[Invoice],
+    notes: Sequence[Invoice],
+    period: BillingPeriod,
+    organization: Organization,
+    *,
+    terms: InvoiceTerms,
+) -> None:
+    """Refuse drafts of a run that are not what they would be now.
+
+    Args:
+        invoices: What the run bills.
+        notes: Its credit note, where it replaces an invoice.
+        period: The period, locked.
+        organization: Whose it is, locked.
+        terms: Issuer of the site.
+
+    Raises:
+        DraftStaleError: Charges, terms, routes, parties or taxes are no longer those of the drafts.
+        TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
+    """
+    projects = None
+    if notes:
+        of_voided = InvoiceLine.objects.filter(invoice=notes[0].corrects_id).order_by()
+        projects = set(of_voided.values_list("project_id", flat=True))
+    _require_fresh(invoices, period, projects=projects)
+    only = None if projects is None else {str(project) for project in projects}
+    for require in (_require_tiers, _require_minimums, _require_credits):
+        require(invoices, period, only=only)
+    require_carried(invoices, period, terms=terms)
+    for invoice in invoices:
+        billing = billing_of(route_of(invoice), period, organization, terms=terms)
+        require_parties(invoice, billing)
+        require_tax(invoice, billing)
+
+
+def _require_fresh(
+    invoices: Sequence[Invoice], period: BillingPeriod, *, projects: Collection[UUID] | None
+) -> None:
+    """Hold the lines of a run equal to the charges with their keys, and each where it is routed."""
+    values = {
+        "invoices": [invoice.pk for invoice in invoices],
+        "run": invoices[0].run,
+        "projects": None if projects is None else list(projects),
+        "period": period.pk,
+        "periods": [period.pk],
+        "begin_at": period.hours.lower,
+        "organizations": [period.organization_id],
+        "replaced": None,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_DIFFERENCES, values)
+        differences, misrouted = cursor.fetchone()
+    if differences:
+        raise DraftStaleError(
+            "The charges of the period have changed since the draft was made.",
+            facts={"differences": differences},
+        )
+    if misrouted:
+        raise DraftStaleError(
+            "Projects are routed to other documents since the draft was made.",
+            facts={"changed": "routes", "lines": misrouted},
+        )
+
+
+def _require_tiers(
+    invoices: Sequence[Invoice], period: BillingPeriod, *, only: AbstractSet[str] | None
+) -> None:
+    """Refuse drafts whose tier lines are not what schedules and final documents make them now."""
+    by_id, currency = {invoice.pk: invoice for invoice in invoices}, invoices[0].currency
+    facts = tier_facts(period, currency=currency, own_ids=list(by_id))
+    due = tier_amounts(facts, facts.own_use, month=period.label, currency=currency, only=only)
+    lines = {
+        TierKey(
+            str(line.tier_schedule_id), line.tier_span, line.tier_band, str(line.project_id)
+        ): by_id[line.invoice_id].document["lines"][line.position - 1]["tier"]
+        for line in InvoiceLine.objects.filter(invoice__in=list(by_id), kind="tier")
+    }
+    is_same = {key: share.amount.amount for key, share in due.items()} == facts.own
+    if not is_same or {key: {**share.shown} for key, share in due.items()} != lines:
+        raise DraftStaleError(
+            "Tier schedules, or what is billed of them, have changed since the draft was made.",
+            facts={"changed": "tiers"},
+        )
+
+
+def _require_minimums(
+    invoices: Sequence[Invoice], period: BillingPeriod, *, only: AbstractSet[str] | None
+) -> None:
+    """Refuse drafts whose minimum lines are not what minimum charges make them now."""
+    currency, own_ids = invoices[0].currency, [invoice.pk for invoice in invoices]
+    facts = minimum_facts(period, currency=currency, own_ids=own_ids)
+    due = minimum_amounts(
+        facts, facts.own_net or {}, month=period.label, currency=currency, only=only
+    )
+    if {key: share.amount.amount for key, share in due.items()} != (facts.own or {}):
+        raise DraftStaleError(
+            "Minimum charges, or what is billed of them, have changed since the draft was made.",
+            facts={"changed": "minimums"},
+        )
+
+
+def _require_credits(
+    invoices: Sequence[Invoice], period: BillingPeriod, *, only: AbstractSet[str] | None
+) -> None:
+    """Refuse drafts whose credit lines are not what accepted credits make them now."""
+    currency, own_ids = invoices[0].currency, [invoice.pk for invoice in invoices]
+    facts = credit_facts(period, currency=currency, own_ids=own_ids)
+    due = credit_amounts(facts, month=period.label, currency=currency, only=only)
+    if {key: share.amount.amount for key, share in due.items()} != facts.own:
+        raise DraftStaleError(
+            "Credits for broken hardware were accepted or corrected since the draft was made.",
+            facts={"changed": "credits"},
+        )
+
+
+_DIFFERENCES = f"""
+WITH {KEYED},
+{BILLED},
+own AS MATERIALIZED (
+  SELECT * FROM billing_invoiceline WHERE invoice_id = ANY (%(invoices)s)
+),
+lines AS (SELECT * FROM own WHERE kind = 'usage')
+SELECT (SELECT count(*)
+          FROM (SELECT * FROM keyed
+                 WHERE %(projects)s::uuid[] IS NULL OR project_id = ANY (%(projects)s)) k
+          FULL JOIN lines l
+            ON (l.project_id, l.size, l.price_group, l.unit_price,
+                coalesce(l.service_period_id, %(period)s))
+               = (k.project_id, k.size, k.price_group, k.unit_price,
+                  coalesce(k.month_id, %(period)s))
+         WHERE k.unit_seconds IS DISTINCT FROM l.unit_seconds)
+     + (SELECT count(*) FROM lines l
+          LEFT JOIN billed b
+            ON (b.project_id, b.size, b.price_group, b.unit_price, b.period_id)
+               = (l.project_id, l.size, l.price_group, l.unit_price,
+                  coalesce(l.service_period_id, %(period)s))
+         WHERE l.billed_unit_seconds <> coalesce(b.unit_seconds, 0))
+     + (SELECT count(*) FROM billing_invoice i
+          LEFT JOIN (
+           SELECT invoice_id, sum(amount) AS total, sum(unit_seconds)::bigint AS unit_seconds
+             FROM own GROUP BY 1) added ON added.invoice_id = i.id
+         WHERE i.id = ANY (%(invoices)s)
+           AND (i.total, i.unit_seconds)
+               IS DISTINCT FROM (added.total, added.unit_seconds)),
+       (SELECT count(*) FROM own l
+          JOIN billing_invoice i ON i.id = l.invoice_id
+          LEFT JOIN billing_runroute r
+            ON (r.period_id, r.run, r.project_id) = (%(period)s, %(run)s, l.project_id)
+         WHERE i.id = ANY (%(invoices)s)
+           AND (r.issuer_id, r.recipient_id, coalesce(r.purchase_order, ''))
+               IS DISTINCT FROM (i.issuer_id, i.recipient_id, i.purchase_order))
+"""  # noqa: S608 - Put together from constants only.
