@@ -1,8 +1,8 @@
 """Credit lines: use that broken hardware spoiled, at the price of its hour.
 
 They come after minimum lines, which they do not raise. A later document has the difference to what
-credit lines gave back before, so that no accepted credit comes twice, and it is taken back as far as
-corrections take back the use itself (ADR 0066).
+credit lines gave back before, so that no accepted credit comes twice, and it is taken back as far
+as corrections take back the use itself (ADR 0066).
 """
 
 from collections import Counter

@@ -5,11 +5,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import groupby
 from typing import Final
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from billing.domain.documents.hardware_credits import CreditFacts, with_credits
-from billing.domain.documents.invoicing import Line, compose_lines, total_of
+from billing.domain.documents.invoicing import Line, LineKind, compose_lines, total_of
 from billing.domain.documents.minimums import MinimumFacts, with_minimums
 from billing.domain.documents.tiers import with_tiers
 from billing.models import BillingPeriod, PeriodState
@@ -99,19 +102,41 @@ def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, 
     return lines
 
 
-def costs_to_date(label: str) -> dict[UUID, Decimal]:
-    """Return the net cost to date of the open months with a label that have no document yet.
+def terms_to_date(label: str) -> dict[tuple[UUID, str], Decimal]:
+    """Return what tiers, minimum charges and credits add to the use of months that are not closed.
 
-    Two statements for each PERIODS_MAX months, and one for each time zone among them.
+    Args:
+        label: The last month, such as "2026-10".
+
+    Returns:
+        Net amounts by organization and currency; below zero where discounts prevail.
     """
+    amounts: defaultdict[tuple[UUID, str], Decimal] = defaultdict(Decimal)
+    waiting = BillingPeriod.objects.filter(label__lte=label).exclude(state=PeriodState.CLOSED)
+    for period, lines in _previewed(waiting):
+        currency = period.organization.billing_currency
+        terms = (line for line in lines if line.kind != LineKind.USAGE.value)
+        amounts[period.organization_id, currency] += total_of(terms, currency=currency).amount
+    return dict(amounts)
+
+
+def costs_to_date(label: str) -> dict[UUID, Decimal]:
+    """Return the net cost to date of the open months with a label that have no document yet."""
     running = BillingPeriod.objects.filter(label=label, state=PeriodState.OPEN, invoices=None)
-    periods = list(running.select_related("organization"))
-    costs: dict[UUID, Decimal] = {}
-    for first in range(0, len(periods), PERIODS_MAX):
-        batch = periods[first : first + PERIODS_MAX]
-        currencies = {period.pk: period.organization.billing_currency for period in batch}
-        costs |= {
-            key: total_of(lines, currency=currencies[key]).amount
-            for key, lines in preview_lines(batch).items()
-        }
-    return costs
+    return {
+        period.pk: total_of(lines, currency=period.organization.billing_currency).amount
+        for period, lines in _previewed(running)
+    }
+
+
+def _previewed(
+    periods: QuerySet[BillingPeriod],
+) -> Iterator[tuple[BillingPeriod, tuple[Line, ...]]]:
+    """Yield months with their lines; a few statements for PERIODS_MAX months of a label."""
+    ordered = list(periods.select_related("organization").order_by("label", "pk"))
+    for _, group in groupby(ordered, key=lambda period: period.label):
+        alike = list(group)
+        for first in range(0, len(alike), PERIODS_MAX):
+            batch = alike[first : first + PERIODS_MAX]
+            lines = preview_lines(batch)
+            yield from ((period, lines[period.pk]) for period in batch)

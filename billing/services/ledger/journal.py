@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from billing.domain.ledger.errors import AccountingMonthError
 from billing.domain.period import Month, month_hours
 from billing.models import AccountingMonth
+from billing.selectors.documents.previews import terms_to_date
 from billing.selectors.locks import lock_accounting_months, share_accounting_months
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
@@ -23,8 +24,9 @@ from tenants.services.audit import record
 def accrue_unbilled(*, label: str, actor: Actor, at: datetime) -> int:
     """Post use that no final document had billed by the end of a month, and its reversal.
 
-    The accrual has the last day of the month, its reversal the first day of the next. An
-    organization and currency is accrued once a month: a second call adds those that were missing.
+    The accrual has the last day of the month, its reversal the first day of the next. What tiers,
+    minimum charges and credits add to the use of its months is in it. An organization and currency
+    is accrued once a month: a second call adds those that were missing.
 
     Args:
         label: The month, which is over and not closed, such as "2026-10".
@@ -44,10 +46,14 @@ def accrue_unbilled(*, label: str, actor: Actor, at: datetime) -> int:
         share_accounting_months()
         last = AccountingMonth.objects.order_by("label").values_list("label", flat=True).last()
         _require_month(month, last=str(last), at=at)
+        terms = terms_to_date(label)
         values = {
             "label": label,
             "end": span.end_at,
             "digits": json.dumps(MINOR_DIGITS),
+            "terms": json.dumps(
+                [[str(payer), *rest, str(amount)] for (payer, *rest), amount in terms.items()]
+            ),
         }
         posted = post_events(_UNBILLED, values, actor=actor, at=at)
         _audit(label, action="accrue", facts={"entries": posted}, actor=actor, at=at)
@@ -136,7 +142,8 @@ postings AS (
     FROM drafted d JOIN entries e USING (source_key) WHERE d.amount <> 0)
 SELECT count(*) FROM entries
 """
-# What a month's invoice bills is unbilled until the period closes. Each line is rounded as on it.
+# What a month's invoice bills is unbilled until the period closes. Each line is rounded as on it;
+# the money of its terms is that of the invoice, or of the one that would be drafted now.
 _UNBILLED: Final = """
 SELECT d.event, d.event || ':' || %(label)s || ':' || s.organization_id || ':' || s.currency
          AS source_key,
@@ -149,7 +156,16 @@ SELECT d.event, d.event || ':' || %(label)s || ':' || s.organization_id || ':' |
                  WHERE (b.state <> 'closed' OR b.closed_at >= %(end)s)
                    AND c.window_start < %(end)s
                  GROUP BY c.organization_id, c.currency, c.period_id, c.project_id, c.size,
-                          c.price_group, c.unit_price) l
+                          c.price_group, c.unit_price
+                 UNION ALL
+                SELECT (t ->> 0)::uuid, t ->> 1, (t ->> 2)::numeric
+                  FROM jsonb_array_elements(%(terms)s::jsonb) t
+                 UNION ALL
+                SELECT i.organization_id, i.currency, l.amount
+                  FROM billing_billingperiod b
+                  JOIN billing_invoice i ON i.period_id = b.id AND i.run = 1
+                  JOIN billing_invoiceline l ON l.invoice_id = i.id AND l.kind <> 'usage'
+                 WHERE b.closed_at >= %(end)s AND b.label <= %(label)s) l
          GROUP BY l.organization_id, l.currency) s
  CROSS JOIN (VALUES
    ('accrual', (%(end)s::timestamptz AT TIME ZONE 'UTC')::date - 1,

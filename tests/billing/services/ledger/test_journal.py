@@ -8,14 +8,18 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Sum
 
 from billing.domain.ledger.errors import AccountingMonthError
+from billing.domain.pricing.minimum import MinimumRule
 from billing.models import AccountingMonth, Invoice, JournalEntry, Posting
 from billing.selectors.ledger.reconciliation import check_journal
 from billing.services.crediting import draft_credit
 from billing.services.ledger.documents import post_missing_documents
 from billing.services.ledger.journal import accrue_unbilled, close_accounting_month
+from billing.services.pricing.minimums import publish_minimum
+from billing.services.pricing.tiers import publish_tiers
 from tenants.models import AuditEntry, Organization
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, TICK, Ledger, month_of_use
+from tests.support.billing.terms import make_rule
 from tests.support.builders import AT
 
 pytestmark = pytest.mark.django_db
@@ -150,6 +154,29 @@ def test_use_that_was_billed_after_the_end_of_the_month_is_accrued_all_the_same(
 ) -> None:
     assert accrue_unbilled(label="2026-10", actor=DORA, at=AT) == 2
     assert balances(final.organization) == {"receivables": 3, "revenue": -3}
+
+
+@pytest.mark.parametrize("is_billed", [True, False])
+def test_tiers_and_minimum_charges_are_accrued_as_they_are_billed(
+    ledger: Ledger, *, is_billed: bool
+) -> None:
+    other = month_of_use([("virus", 3600)], slug="umbrella")
+    rule = make_rule((0, 50))
+    publish_tiers(price_book=ledger.book, rule=rule, actor=DORA, at=AT)
+    minimum = MinimumRule(amount=Decimal("2.50"), first_month="2026-10")
+    publish_minimum(organization=other.organization, rule=minimum, actor=DORA, at=AT)
+    if is_billed:
+        finalize(draft(ledger.organization, "2026-10"))
+        finalize(draft(other.organization, "2026-10"))
+
+    accrue_unbilled(label="2026-10", actor=DORA, at=AT)
+
+    # 3.00 less half of it; 2.00 and what lacks to 2.50.
+    accrued = Posting.objects.filter(entry__event="accrual", account="unbilled_receivables")
+    assert dict(accrued.values_list("entry__organization__slug", "amount")) == {
+        "acme": Decimal("1.5000"),
+        "umbrella": Decimal("2.5000"),
+    }
 
 
 def test_no_accrual_is_posted_to_a_closed_month(ledger: Ledger) -> None:
