@@ -81,6 +81,8 @@ _TEXT_OF_LINE: Final = (
 _NUMBERS_OF_LINE: Final = ("position", "unit_seconds", "unit_hours", "unit_price", "amount")
 _BILLED_BEFORE: Final = ("billed_unit_seconds", "billed_amount")
 """Of the same month and price, by earlier invoices: both quantities are rounded together."""
+NOTE_COLUMNS: Final = ("notes_amount", "notes_left_amount")
+"""Further columns where credit or debit notes changed what earlier documents billed of a line."""
 COLUMNS: Final = (*_TEXT_OF_INVOICE, *_TEXT_OF_LINE, *_NUMBERS_OF_LINE, *_BILLED_BEFORE)
 TAX_COLUMNS: Final = ("tax_category", "tax_rate", "invoice_total", "tax_total", "payable")
 """Further columns of documents with taxes; the last three are of the whole document."""
@@ -105,11 +107,12 @@ def render_csv(document: Mapping[str, Any]) -> bytes:
         (CARRIED_COLUMNS, _carried(document)),
         (ORDER_COLUMNS, _order(document)),
     )
-    columns = (*COLUMNS, *(name for names, values in parts if values for name in names))
+    noted = NOTE_COLUMNS if any(NOTE_COLUMNS[0] in line for line in document["lines"]) else ()
+    columns = (*COLUMNS, *noted, *(name for names, values in parts if values for name in names))
     further = [value for _, values in parts for value in values]
     records = [
         [_text(column) for column in columns],
-        *([*_record(own, line), *further] for line in document["lines"]),
+        *([*_record(own, line, noted), *further] for line in document["lines"]),
     ]
     return "".join(",".join(record) + _LINE_END for record in records).encode()
 
@@ -132,14 +135,14 @@ def render_table(
     return "".join(",".join(record) + _LINE_END for record in [header, *records]).encode()
 
 
-def _record(own: Mapping[str, str], line: Mapping[str, Any]) -> list[str]:
+def _record(own: Mapping[str, str], line: Mapping[str, Any], noted: Sequence[str]) -> list[str]:
     # Documents from before lines had a month contain only lines of their own month.
     values = {"service_month": own["period"], **line}
     return (
         [_text(own[column]) for column in _TEXT_OF_INVOICE]
         + [_text(values[column]) for column in _TEXT_OF_LINE]
         + [str(line[column]) for column in _NUMBERS_OF_LINE]
-        + [str(line.get(column, 0)) for column in _BILLED_BEFORE]
+        + [str(line.get(column, 0)) for column in (*_BILLED_BEFORE, *noted)]
     )
 
 

@@ -130,24 +130,6 @@ def price_of(unit_seconds: int, *, unit_price: Decimal, currency: str) -> Money:
     return Money.of_minor_units(units, currency)
 
 
-def price_of_more(
-    unit_seconds: int, *, billed_unit_seconds: int, unit_price: Decimal, currency: str
-) -> Money:
-    """Return the cost of unit-seconds on top of those billed before: R(p*new) - R(p*old).
-
-    So the sum of the parts equals the cost of the whole, whatever the parts and their order.
-
-    Args:
-        unit_seconds: The additional ones; negative for a credit.
-        billed_unit_seconds: Those billed before at the same price.
-        unit_price: Per unit-hour.
-        currency: Of the price.
-    """
-    before = price_of(billed_unit_seconds, unit_price=unit_price, currency=currency)
-    after = price_of(billed_unit_seconds + unit_seconds, unit_price=unit_price, currency=currency)
-    return Money.of_minor_units(after.minor_units - before.minor_units, currency)
-
-
 def cost_of(unit_second_price: Decimal, *, currency: str) -> Money:
     """Return what a sum of unit-seconds x unit prices costs, rounded once, half up.
 

@@ -8,11 +8,13 @@ from django.db import connection
 
 from billing.domain.documents.document import InvoiceTerms
 from billing.domain.documents.hardware_credits import credit_amounts
+from billing.domain.documents.invoicing import compose_lines
 from billing.domain.documents.minimums import minimum_amounts
 from billing.domain.documents.tiers import TierKey, tier_amounts
 from billing.domain.errors import DraftStaleError
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.documents.hardware_credits import credit_facts
+from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.documents.membership import BILLED, KEYED
 from billing.selectors.documents.minimums import minimum_facts
 from billing.selectors.documents.routing import route_of
@@ -74,7 +76,9 @@ def _require_fresh(
     }
     with connection.cursor() as cursor:
         cursor.execute(_DIFFERENCES, values)
-        differences, misrouted = cursor.fetchone()
+        differences, misrouted, noted = cursor.fetchone()
+    if noted and not differences:
+        differences = _other_amounts(invoices, period)
     if differences:
         raise DraftStaleError(
             "The charges of the period have changed since the draft was made.",
@@ -85,6 +89,26 @@ def _require_fresh(
             "Projects are routed to other documents since the draft was made.",
             facts={"changed": "routes", "lines": misrouted},
         )
+
+
+def _other_amounts(invoices: Sequence[Invoice], period: BillingPeriod) -> int:
+    """Return how many lines of use have another amount than they would have now.
+
+    Credit and debit notes can cancel each other in what is billed, and yet change what is owed.
+    """
+    currency = invoices[0].currency
+    names = ("project_id", "size", "price_group", "unit_price", "service_period_id")
+    due = {
+        (line.project_id, line.size, line.price_group, line.unit_price, line.service_period_id): (
+            line.amount.amount
+        )
+        for line in compose_lines(charge_sums(period), currency=currency)
+    }
+    lines = InvoiceLine.objects.filter(invoice__in=list(invoices), kind="usage")
+    return sum(
+        due[str(project), size, group, price, str(month or "")] != amount
+        for project, size, group, price, month, amount in lines.values_list(*names, "amount")
+    )
 
 
 def _require_tiers(
@@ -144,7 +168,13 @@ WITH {KEYED},
 own AS MATERIALIZED (
   SELECT * FROM billing_invoiceline WHERE invoice_id = ANY (%(invoices)s)
 ),
-lines AS (SELECT * FROM own WHERE kind = 'usage')
+lines AS (SELECT * FROM own WHERE kind = 'usage'),
+printed AS MATERIALIZED (
+  SELECT i.id, (d ->> 'position')::int AS position,
+         (d ->> 'billed_amount')::numeric + coalesce((d ->> 'notes_amount')::numeric, 0) AS billed
+    FROM billing_invoice i CROSS JOIN LATERAL jsonb_array_elements(i.document -> 'lines') d
+   WHERE i.id = ANY (%(invoices)s) AND d ? 'billed_amount'
+)
 SELECT (SELECT count(*)
           FROM (SELECT * FROM keyed
                  WHERE %(projects)s::uuid[] IS NULL OR project_id = ANY (%(projects)s)) k
@@ -159,7 +189,9 @@ SELECT (SELECT count(*)
             ON (b.project_id, b.size, b.price_group, b.unit_price, b.period_id)
                = (l.project_id, l.size, l.price_group, l.unit_price,
                   coalesce(l.service_period_id, %(period)s))
-         WHERE l.billed_unit_seconds <> coalesce(b.unit_seconds, 0))
+          LEFT JOIN printed p ON (p.id, p.position) = (l.invoice_id, l.position)
+         WHERE (l.billed_unit_seconds, coalesce(p.billed, 0))
+               <> (coalesce(b.unit_seconds, 0), coalesce(b.amount, 0)))
      + (SELECT count(*) FROM billing_invoice i
           LEFT JOIN (
            SELECT invoice_id, sum(amount) AS total, sum(unit_seconds)::bigint AS unit_seconds
@@ -173,5 +205,10 @@ SELECT (SELECT count(*)
             ON (r.period_id, r.run, r.project_id) = (%(period)s, %(run)s, l.project_id)
          WHERE i.id = ANY (%(invoices)s)
            AND (r.issuer_id, r.recipient_id, coalesce(r.purchase_order, ''))
-               IS DISTINCT FROM (i.issuer_id, i.recipient_id, i.purchase_order))
+               IS DISTINCT FROM (i.issuer_id, i.recipient_id, i.purchase_order)),
+       EXISTS (SELECT FROM lines l JOIN billed b
+                 ON (b.project_id, b.size, b.price_group, b.unit_price, b.period_id)
+                    = (l.project_id, l.size, l.price_group, l.unit_price,
+                       coalesce(l.service_period_id, %(period)s))
+                WHERE b.notes IS NOT NULL)
 """  # noqa: S608 - Put together from constants only.

@@ -267,27 +267,34 @@ def _line(line: Line, *, own_month: str) -> dict[str, Any]:
         "unit_hours": unit_hours_text(line.unit_seconds),
         "unit_price": price_text(line.unit_price, digits=digits),
         "amount": amount_text(line.amount),
-        **(_billed_before(line) if line.billed_unit_seconds else {}),
+        **(_billed_before(line, line.billed_amount) if line.billed_amount is not None else {}),
         **({"kind": line.kind, "tier": {**line.tier.shown}} if line.tier else {}),
         **({"kind": line.kind, "minimum": {**line.minimum}} if line.minimum else {}),
         **({"kind": line.kind, "credit": {**line.credit}} if line.credit else {}),
     }
 
 
-def _billed_before(line: Line) -> dict[str, Any]:
+def _billed_before(line: Line, billed: Money) -> dict[str, Any]:
     """Return what shows how a line was rounded: the whole month's use less what was billed of it.
 
-    The amount is that of both quantities together, less that of the first alone.
+    The amount is that of both quantities together, less that of the first alone. Where credit or
+    debit notes changed what was billed, it is so with what they changed, and with what is left of
+    that (ADR 0065).
     """
-    before = price_of(
-        line.billed_unit_seconds, unit_price=line.unit_price, currency=line.amount.currency
+    currency, whole_unit_seconds = billed.currency, line.billed_unit_seconds + line.unit_seconds
+    before, whole = (
+        price_of(quantity, unit_price=line.unit_price, currency=currency)
+        for quantity in (line.billed_unit_seconds, whole_unit_seconds)
     )
+    changed, left = billed + -before, billed + line.amount + -whole
+    notes = {"notes_amount": amount_text(changed), "notes_left_amount": amount_text(left)}
     return {
         "billed_unit_seconds": line.billed_unit_seconds,
         "billed_unit_hours": unit_hours_text(line.billed_unit_seconds),
         "billed_amount": amount_text(before),
-        "whole_unit_hours": unit_hours_text(line.billed_unit_seconds + line.unit_seconds),
-        "whole_amount": amount_text(before + line.amount),
+        "whole_unit_hours": unit_hours_text(whole_unit_seconds),
+        "whole_amount": amount_text(whole),
+        **(notes if changed.minor_units or left.minor_units else {}),
     }
 
 

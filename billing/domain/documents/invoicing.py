@@ -1,4 +1,4 @@
-"""Composing lines: charges of a period become lines, each rounded once (see `price_of_more`).
+"""Composing lines: charges of a period become lines, each rounded once (see `owed_of`).
 
 It allocates no number and touches no ledger: a preview and the real thing are the same function.
 """
@@ -10,8 +10,9 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
+from billing.domain.documents.money_notes import MoneyNote, owed_of
 from billing.domain.errors import AmountTooLargeError, InvoiceFinalError
-from billing.domain.money import Money, price_of_more
+from billing.domain.money import Money
 from billing.domain.period import Month
 from metering.domain.catalogue.units import is_burst, without_burst
 
@@ -32,6 +33,8 @@ class ChargeSum:
         service_month: The earlier month they are of, such as "2026-10"; "" for the invoice's own.
         service_period_id: That month's key as text; "" likewise.
         billed_unit_seconds: What final invoices have billed of the same already.
+        billed_amount: With which amounts, credit and debit notes included.
+        notes: Credit and debit notes of money alone among them, in their order.
     """
 
     project_id: str
@@ -45,6 +48,8 @@ class ChargeSum:
     service_month: str = ""
     service_period_id: str = ""
     billed_unit_seconds: int = 0
+    billed_amount: Decimal = Decimal(0)
+    notes: tuple[MoneyNote, ...] = ()
 
 
 class LineKind(StrEnum):
@@ -96,6 +101,8 @@ class Line:
     service_month: str = ""
     service_period_id: str = ""
     billed_unit_seconds: int = 0
+    billed_amount: Money | None = None
+    """What final documents have for the same, credit and debit notes included; None without any."""
     kind: str = LineKind.USAGE.value
     tier: TierShare | None = None
     minimum: Mapping[str, str] | None = None
@@ -191,6 +198,8 @@ def _without_quantity(charge: ChargeSum) -> ChargeSum:
         service_month=charge.service_month,
         service_period_id=charge.service_period_id,
         billed_unit_seconds=charge.billed_unit_seconds,
+        billed_amount=charge.billed_amount,
+        notes=charge.notes,
     )
 
 
@@ -206,6 +215,13 @@ def _order(key: ChargeSum) -> tuple[str, str, str, int, str, Decimal]:
 
 
 def _line(key: ChargeSum, *, unit_seconds: int, position: int, currency: str) -> Line:
+    before = Money(key.billed_amount, currency)
+    owed = owed_of(
+        key.billed_unit_seconds + unit_seconds,
+        notes=key.notes,
+        unit_price=key.unit_price,
+        currency=currency,
+    )
     return Line(
         position=position,
         project_id=key.project_id,
@@ -222,15 +238,11 @@ def _line(key: ChargeSum, *, unit_seconds: int, position: int, currency: str) ->
         ),
         unit_seconds=unit_seconds,
         unit_price=key.unit_price,
-        amount=price_of_more(
-            unit_seconds,
-            billed_unit_seconds=key.billed_unit_seconds,
-            unit_price=key.unit_price,
-            currency=currency,
-        ),
+        amount=owed + -before,
         service_month=key.service_month,
         service_period_id=key.service_period_id,
         billed_unit_seconds=key.billed_unit_seconds,
+        billed_amount=before if key.billed_unit_seconds or before.minor_units else None,
     )
 
 

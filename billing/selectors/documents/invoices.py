@@ -1,8 +1,9 @@
 """Invoices as frozen facts, and the sums of charges that lines are made from."""
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -13,6 +14,7 @@ from django.db.models import QuerySet, Sum
 
 from billing.domain.closing import USUAL_MONTHS
 from billing.domain.documents.invoicing import ChargeSum
+from billing.domain.documents.money_notes import MoneyNote
 from billing.domain.money import Money
 from billing.models import BillingPeriod, Invoice
 from billing.selectors.documents.membership import BILLED, KEYED
@@ -120,8 +122,8 @@ def sums_of_periods(
 ) -> dict[UUID, tuple[ChargeSum, ...]]:
     """Return the unit-seconds charged to periods, by project, month, size, group and price.
 
-    Charges of hours before a period are grouped by their month. Each sum has the unit-seconds
-    that final documents billed for the same key. Each charge is read once, by a statement for the
+    Charges of hours before a period are grouped by their month. Each sum has what
+    final documents billed for the same key. Each charge is read once, by a statement for the
     periods that begin together: as many as there are time zones.
 
     Args:
@@ -158,6 +160,8 @@ def _sum(  # noqa: PLR0913, PLR0917 - The columns of the statement.
     month: str,
     total: Decimal,
     billed: Decimal,
+    billed_amount: Decimal,
+    notes: str | None,
 ) -> ChargeSum:
     return ChargeSum(
         project_id=str(project_id),
@@ -171,14 +175,26 @@ def _sum(  # noqa: PLR0913, PLR0917 - The columns of the statement.
         service_month=month,
         service_period_id=str(month_id) if month_id else "",
         billed_unit_seconds=int(billed),
+        billed_amount=billed_amount,
+        notes=_notes(notes),
     )
+
+
+def _notes(stored: str | None) -> tuple[MoneyNote, ...]:
+    """Return notes of money; what credit notes gave back of a debit note is taken off it."""
+    notes: dict[str, MoneyNote] = {}
+    for note_id, level, amount in json.loads(stored or "[]"):
+        before = notes.get(note_id, MoneyNote(level, Decimal()))
+        notes[note_id] = replace(before, amount=before.amount + Decimal(amount))
+    return tuple(notes.values())
 
 
 _SUMS = f"""
 WITH {KEYED},
 {BILLED}
 SELECT t.period_id, t.project_id, p.slug, p.name, p.cost_center, t.size, t.price_group,
-       t.unit_price, t.month_id, t.month, t.unit_seconds, coalesce(b.unit_seconds, 0)
+       t.unit_price, t.month_id, t.month, t.unit_seconds, coalesce(b.unit_seconds, 0),
+       coalesce(b.amount, 0), b.notes
   FROM keyed t
   JOIN tenants_project p ON p.id = t.project_id
   LEFT JOIN billed b

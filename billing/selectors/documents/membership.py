@@ -45,20 +45,43 @@ planner then knows how few keys there are.
 """
 
 BILLED: Final = """
-billed AS MATERIALIZED (
+of_months AS MATERIALIZED (
   SELECT l.project_id, l.size, l.price_group, l.unit_price,
          coalesce(l.service_period_id, i.period_id) AS period_id,
-         sum(l.unit_seconds) AS unit_seconds
+         l.unit_seconds, l.amount, i.finalized_at, i.id IS DISTINCT FROM %(replaced)s AS counts,
+         CASE WHEN i.corrects_id IS NOT NULL AND NOT EXISTS (
+           SELECT FROM billing_invoice r
+            WHERE (r.period_id, r.run) = (i.period_id, i.run) AND r.corrects_id IS NULL
+              AND r.organization_id = ANY (%(organizations)s))
+           THEN coalesce((
+             SELECT d.id FROM billing_invoice d
+              WHERE d.id = i.corrects_id AND d.kind = 'debit_note'), i.id) END AS note_id
     FROM billing_invoiceline l JOIN billing_invoice i ON i.id = l.invoice_id
    WHERE i.organization_id = ANY (%(organizations)s) AND i.state = 'final' AND l.kind = 'usage'
-     AND i.id IS DISTINCT FROM %(replaced)s
      AND l.invoice_id = ANY (ARRAY(
        SELECT id FROM billing_invoice WHERE organization_id = ANY (%(organizations)s)))
      AND coalesce(l.service_period_id, i.period_id)
          IN (SELECT coalesce(month_id, period_id) FROM keyed)
+),
+leveled AS MATERIALIZED (
+  SELECT *, CASE WHEN count(note_id) OVER of_key > 0 THEN sum(unit_seconds) OVER so_far END AS level
+    FROM of_months
+  WINDOW of_key AS (PARTITION BY project_id, size, price_group, unit_price, period_id),
+         so_far AS (of_key ORDER BY finalized_at)
+),
+billed AS MATERIALIZED (
+  SELECT project_id, size, price_group, unit_price, period_id,
+         coalesce(sum(unit_seconds) FILTER (WHERE counts), 0) AS unit_seconds,
+         coalesce(sum(amount) FILTER (WHERE counts), 0) AS amount,
+         jsonb_agg(jsonb_build_array(note_id, level::bigint, amount::text) ORDER BY finalized_at)
+           FILTER (WHERE note_id IS NOT NULL) AS notes
+    FROM leveled
    GROUP BY 1, 2, 3, 4, 5
 )"""
 """What final documents billed of the months in `keyed`, by key, but for one that is replaced.
+
+Notes of money alone are listed with what was billed of the key at their time; a credit note that
+names a debit note has its id. A credit note in full is none of them: its run replaces the invoice.
 
 The array has lines read by their invoice also where nested loops are ruled out.
 """

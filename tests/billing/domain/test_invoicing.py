@@ -171,7 +171,8 @@ def test_lines_of_a_month_add_up_to_one_rounding_however_it_was_cut(
 ) -> None:
     billed, amounts = 0, Money.zero("EUR")
     for delta in (first, *deltas):
-        (line,) = compose_lines([late(delta, billed=billed)], currency="EUR")
+        before = late(delta, billed=billed)
+        (line,) = compose_lines([replace(before, billed_amount=amounts.amount)], currency="EUR")
         billed, amounts = billed + delta, amounts + line.amount
 
     price = Decimal("1.2345678901")
