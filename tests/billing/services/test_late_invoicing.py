@@ -1,13 +1,10 @@
 """What comes late is a labelled line of the next invoice; a month adds up to one rounding."""
 
 from decimal import Decimal
-from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.errors import (
@@ -15,17 +12,14 @@ from billing.domain.errors import (
     NothingToInvoiceError,
     PeriodNotReadyError,
 )
-from billing.domain.money import price_of
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine, InvoiceSeries
-from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.documents.membership import charges_of_line, unbilled_charges
 from billing.services.closing import review_period
-from metering.models import MeteringWindow, UsageRecord
+from metering.models import MeteringWindow
 from tests.support.billing.late import accrue_late, correct, draft, finalize, reported
 from tests.support.billing.ledger import (
     BOUND_HOURS,
     DORA,
-    HOUR,
     Ledger,
     Use,
     accrue_everything,
@@ -265,75 +259,3 @@ def test_statements_of_a_draft_do_not_grow_with_late_months_and_corrections(
         accrue_late(*(correct(late, p, 60, 70) for p in (ledger.llm, ledger.vision)))
 
     assert statements() == few
-
-
-arrivals = st.lists(
-    st.tuples(st.integers(0, BOUND_HOURS - 1), st.integers(-700, 900), st.booleans()),
-    min_size=1,
-    max_size=6,
-)
-
-
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(metered=st.integers(1, 3600), late=arrivals)
-def test_billed_in_any_order_equals_billed_at_once(
-    ledger: Ledger, metered: int, late: list[tuple[int, int, bool]]
-) -> None:
-    """Whatever comes late, in whatever order and however the invoices cut it, costs the same."""
-    with transaction.atomic():
-        sealed_window(ledger.cluster, [Use(ledger.llm, metered)])
-        seal_rest_of_month(ledger.cluster, hours=BOUND_HOURS)
-        accrue_everything()
-        finalize(draft(ledger.organization, "2026-10"))
-        for month, (hour, delta, closes) in enumerate(late, start=11):
-            _arrive(ledger, hour, delta, month=month, closes=closes)
-
-        lines = InvoiceLine.objects.filter(invoice__state="final")
-        billed = [_facts(line) for line in lines if _is_of_october(line)]
-        billed_seconds = sum(fact[0] for fact in billed)
-        billed_amount = sum((fact[1] for fact in billed), start=Decimal(0))
-
-        waiting = sum(
-            unbilled_charges(Charge.objects.filter(window_start__lt=MONTH_END)).values_list(
-                "unit_seconds", flat=True
-            )
-        )
-        used = sum(UsageRecord.objects.values_list("unit_seconds", flat=True))
-        assert billed_seconds + waiting == used
-        at_once = price_of(billed_seconds, unit_price=Decimal(2), currency="EUR")
-        assert billed_amount == at_once.amount
-        transaction.set_rollback(True)
-
-
-def _arrive(ledger: Ledger, hour: int, delta: int, *, month: int, closes: bool) -> None:
-    """Correct an hour of October by as much as there is, and perhaps close the open month."""
-    window = MeteringWindow.objects.get(start_at=MONTH_START + hour * HOUR)
-    held = sorted(
-        UsageRecord.objects.filter(window_id=window.pk).values_list("pod_uid", "unit_seconds")
-    )
-    if delta < 0:
-        first = held[0][0] if held else ""
-        left = sum(seconds for uid, seconds in held if uid == first)
-        delta = -min(-delta, left)
-    if delta:
-        now = AT.replace(year=2026 + (month - 1) // 12, month=(month - 1) % 12 + 1)
-        accrue_late(correct(window, ledger.llm, delta), at=now)
-    at = AT.replace(year=2026 + month // 12, month=month % 12 + 1)
-    label = f"{2026 + (month - 1) // 12}-{(month - 1) % 12 + 1:02}"
-    period = BillingPeriod.objects.filter(label=label, state="open").first()
-    if closes and period is not None and charge_sums(period):
-        drafted = draft(ledger.organization, label, at=at)
-        if drafted.total >= 0:
-            review_period(period_id=period.pk, actor=DORA, at=at, acknowledgement="Checked.")
-            finalize(drafted, at=at)
-
-
-def _is_of_october(line: InvoiceLine) -> bool:
-    month = line.service_period or line.invoice.period
-    return month.label == "2026-10"
-
-
-def _facts(line: InvoiceLine) -> tuple[int, Any]:
-    return line.unit_seconds, line.amount
