@@ -1,13 +1,14 @@
 """Two months in any order of corrections, reviews, credits and voids: what is owed is exact.
 
-The oracle is a sum: the unit-seconds of each project at its one price, rounded once, less what
-credit notes gave back in part.
+The oracle has the unit-seconds of each project at its one price, rounded once, and what credit
+notes gave back in part, which use that is taken back later uses up first.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
+from fractions import Fraction
 from uuid import UUID
 
 import pytest
@@ -17,8 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from billing.domain.documents.invoicing import compose_lines, total_of
-from billing.domain.money import price_of
-from billing.models import BillingPeriod, Invoice
+from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.verification import check_charges, check_invoices, check_lines, check_numbers
 from billing.services.closing import (
@@ -37,12 +37,12 @@ from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
 from tenants.models import Project
 from tests.support.billing.late import correct
-from tests.support.billing.ledger import DORA, ERIC, HOUR, TICK, Ledger, month_of_use
+from tests.support.billing.ledger import DORA, ERIC, HOUR, SMALL_GROUP, TICK, Ledger, month_of_use
+from tests.support.billing.oracle import Key, Oracle
 from tests.support.builders import MONTH_END
 
 NOVEMBER_OVER = MONTH_END + 31 * 24 * HOUR
 CHECKS = (check_invoices, check_lines, check_numbers, check_charges)
-PRICE = Decimal("2.00")
 months = st.sampled_from(["2026-10", "2026-11"])
 people = st.sampled_from([ERIC, DORA, ERIC, TICK])
 names = st.sampled_from(["llm", "vision"])
@@ -59,7 +59,7 @@ class MonthMachine(RuleBasedStateMachine):
         self.ledger: Ledger = month_of_use([("llm", 3600), ("vision", 1777)])
         self.window = MeteringWindow.objects.earliest("start_at")
         self.used = Counter({"llm": 3600, "vision": 1777})
-        self.given_back = Decimal(0)
+        self.oracle = Oracle(digits=2, projects=list(self.used), tiers=None, minimum=0)
         tick(at=NOVEMBER_OVER, actor=TICK)
 
     def teardown(self) -> None:
@@ -125,7 +125,10 @@ class MonthMachine(RuleBasedStateMachine):
             return
         made = self.attempt(finalize_invoice, invoice_id=draft.pk, actor=person)
         if made and draft.corrects_id and not self.is_void(draft):
-            self.given_back -= draft.total
+            slug = draft.lines.get().project.slug
+            rows = InvoiceLine.objects.filter(invoice__state="final", project__slug=slug)
+            level = sum(rows.values_list("unit_seconds", flat=True))
+            self.oracle.notes[self.key(slug)].append((level, int(draft.total * 100)))
 
     @rule(number=st.integers(0, 3))
     def discard(self, number: int) -> None:
@@ -180,11 +183,8 @@ class MonthMachine(RuleBasedStateMachine):
             ),
             Decimal(0),
         )
-        owed = sum(
-            price_of(seconds, unit_price=PRICE, currency="EUR").amount
-            for seconds in self.used.values()
-        )
-        assert billed + due == owed - self.given_back
+        owed = sum(self.oracle.owed(self.key(name), n) for name, n in self.used.items())
+        assert (billed + due) * 100 == owed
 
     def close(self, period: BillingPeriod) -> None:
         """Close a month by whatever step it needs."""
@@ -236,6 +236,10 @@ class MonthMachine(RuleBasedStateMachine):
         """Whether a credit note has a replacement in its run."""
         run = Invoice.objects.filter(period=note.period_id, run=note.run, corrects=None)
         return run.exists()
+
+    def key(self, name: str) -> Key:
+        """Return what all use of a project is added up by."""
+        return Key("2026-10", name, SMALL_GROUP, Fraction(2))
 
     def month(self, label: str) -> UUID:
         """Return a month's key."""
