@@ -29,6 +29,7 @@ from billing.models import (
     Price,
     PriceBook,
     PriceBookAssignment,
+    PriceCalendar,
     PriceDraft,
     ProjectRoute,
     Recipient,
@@ -191,6 +192,14 @@ def tiers_visible_to(actor: Actor) -> QuerySet[TierSchedule]:
     return rows.filter(price_book__in=price_books_visible_to(actor).order_by().values("pk"))
 
 
+def calendars_visible_to(actor: Actor) -> QuerySet[PriceCalendar]:
+    """Return the calendars of the books an actor sees."""
+    rows = PriceCalendar.objects.select_related("price_book")
+    if is_platform_wide(actor, READ_PRICE):
+        return rows
+    return rows.filter(price_book__in=price_books_visible_to(actor).order_by().values("pk"))
+
+
 def minimums_visible_to(actor: Actor) -> QuerySet[MinimumCharge]:
     """Return the minimum charges of the organizations whose prices an actor may read."""
     rows = MinimumCharge.objects.select_related("organization")
@@ -308,6 +317,7 @@ access_issuer: Final = build_read_access(issuers_visible_to)
 access_recipient: Final = build_read_access(recipients_visible_to)
 access_route: Final = build_read_access(routes_visible_to)
 access_tiers: Final = build_read_access(tiers_visible_to)
+access_calendar: Final = build_read_access(calendars_visible_to)
 access_minimum: Final = build_read_access(minimums_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
@@ -331,6 +341,7 @@ access_tax_rate_to_write: Final = build_write_access(access_tax_rate, WRITE_PRIC
 access_tax_treatment_to_write: Final = build_write_access(access_tax_treatment, WRITE_PRICE)
 access_recipient_to_write: Final = build_write_access(access_recipient, WRITE_PRICE)
 access_tiers_to_write: Final = build_write_access(access_tiers, WRITE_PRICE)
+access_calendar_to_write: Final = build_write_access(access_calendar, WRITE_PRICE)
 access_minimum_to_write: Final = build_write_access(access_minimum, WRITE_PRICE)
 access_write_off_to_decide: Final = build_write_access(access_write_off, WRITE_PAYMENT)
 

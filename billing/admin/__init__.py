@@ -12,6 +12,7 @@ from billing.admin.ledger import (
 from billing.admin.pricing import (
     customer_classes,
     minimums,
+    price_calendars,
     price_drafts,
     prices,
     repricings,
@@ -29,6 +30,7 @@ __all__ = [
     "opening_balances",
     "payments",
     "periods",
+    "price_calendars",
     "price_drafts",
     "prices",
     "reminders",

@@ -29,6 +29,7 @@ from billing.api.pricing.price_books import (
     PriceBookViewSet,
     PriceViewSet,
 )
+from billing.api.pricing.price_calendars import PriceCalendarViewSet
 from billing.api.pricing.price_drafts import PriceDraftViewSet
 from billing.api.pricing.repricings import RepricingViewSet
 from billing.api.pricing.tiers import TierScheduleViewSet
@@ -68,6 +69,7 @@ router.register("issuers", IssuerViewSet, basename="issuer")
 router.register("recipients", RecipientViewSet, basename="recipient")
 router.register("project-routes", ProjectRouteViewSet, basename="project-route")
 router.register("tier-schedules", TierScheduleViewSet, basename="tier-schedule")
+router.register("price-calendars", PriceCalendarViewSet, basename="price-calendar")
 router.register("minimum-charges", MinimumChargeViewSet, basename="minimum-charge")
 router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 

@@ -39,6 +39,7 @@ from billing.models.price import (
     Price,
     PriceBook,
     PriceBookAssignment,
+    PriceCalendar,
 )
 from billing.models.price_draft import PriceDraft, PriceDraftState
 from billing.models.repricing import Repricing, RepricingState
@@ -85,6 +86,7 @@ __all__ = [
     "Price",
     "PriceBook",
     "PriceBookAssignment",
+    "PriceCalendar",
     "PriceDraft",
     "PriceDraftState",
     "ProjectRoute",

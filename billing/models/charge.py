@@ -248,7 +248,7 @@ class AccrualException(models.Model):
     """The usage correction it is about; None for metered use."""
     unit_seconds = models.BigIntegerField()
     code = models.CharField(max_length=32)
-    """"no_price_book" or "no_price"."""
+    """"no_price_book", "no_price_calendar" or "no_price"."""
     summary = models.TextField()
     remedy = models.TextField()
     created_at = models.DateTimeField()

@@ -5,10 +5,10 @@ from uuid import UUID
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
-from django.db.models import Q, Value
+from django.db.models import F, Q, Value
 from django.db.models.functions import Coalesce
 
-from billing.domain.pricing.price_book import ANY_GROUP, key_id
+from billing.domain.pricing.price_book import ANY_GROUP, ANY_TIME, BAND_LENGTH_MAX, key_id
 from billing.models.customer_class import CustomerClass, CustomerClassMembership
 from metering.domain.catalogue.units import GPUSize
 from tenants.domain.identifiers import new_id
@@ -132,8 +132,9 @@ class PriceBookAssignment(models.Model):
 class Price(models.Model):
     """The price of a unit-hour of a size, for one price group or any ("*"), on one cluster or any.
 
-    The price of a device's own group goes before that of any group, and of one group the price of
-    the cluster before that of any cluster. It has two time axes: the hours
+    The price of a device's own group goes before that of any group, of one group the price of the
+    cluster before that of any cluster, and then that of a time-of-use band before that of any time.
+    It has two time axes: the hours
     it is in force, and the time from when it was published until it was superseded. What is
     superseded prices nothing any more, and charges made at it keep it. The others of one key follow
     each other without overlap or gap. A price is never edited: it is closed, or superseded.
@@ -147,6 +148,8 @@ class Price(models.Model):
         Cluster, on_delete=models.PROTECT, related_name="+", null=True, blank=True
     )
     """The only one whose use it prices; none for any."""
+    band = models.CharField(max_length=BAND_LENGTH_MAX, blank=True, default=ANY_TIME, db_default="")
+    """The only time-of-use band it prices; "" for any time."""
     unit_price = models.DecimalField(max_digits=20, decimal_places=10)
     """Per unit-hour, in the book's currency."""
     valid = DateTimeRangeField()
@@ -169,6 +172,7 @@ class Price(models.Model):
                     ("price_group", RangeOperators.EQUAL),
                     ("valid", RangeOperators.OVERLAPS),
                     (Coalesce("cluster", Value(ANY_CLUSTER)), RangeOperators.EQUAL),
+                    ("band", RangeOperators.EQUAL),
                 ],
                 condition=Q(superseded_at__isnull=True),
                 violation_error_message="There is a price for this key at that time.",
@@ -188,7 +192,55 @@ class Price(models.Model):
             size=self.size,
             price_group=self.price_group,
             cluster_id=self.cluster_id,
+            band=self.band,
         )
+
+
+class PriceCalendar(models.Model):
+    """Which band each hour of a price book is in, from an hour until the next calendar begins.
+
+    The band of an hour is that of its first instant in the time zone. A calendar is never edited;
+    one that is not in force yet can be withdrawn. A discount book has the calendars of its base.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    price_book = models.ForeignKey(PriceBook, on_delete=models.PROTECT, related_name="calendars")
+    time_zone = models.CharField(max_length=64)
+    bands = models.JSONField()
+    """Rules: a list of {"band": slug, "days": ["mon", ..., "holiday"], "from": "HH:MM", "to":
+    "HH:MM"} that do not overlap; a time that none covers is in no band."""
+    holidays = models.JSONField(default=dict, blank=True)
+    """Names by date such as "2026-10-03", as they were known when it was published."""
+    country = models.CharField(max_length=2, blank=True, default="")
+    """Whose holidays they are, in ISO 3166."""
+    subdivision = models.CharField(max_length=8, blank=True, default="")
+    last_year = models.PositiveSmallIntegerField(null=True, blank=True)
+    """The last year whose holidays are in it; none without an end."""
+    begin_at = models.DateTimeField()
+    """Its first UTC hour."""
+    end_at = models.DateTimeField(null=True, blank=True)
+    """The local midnight after its last year; from then on no band is known without a next one."""
+    published_at = models.DateTimeField()
+    superseded_at = models.DateTimeField(null=True, blank=True)
+    """When it was withdrawn."""
+
+    class Meta:
+        ordering = ["price_book__slug", "begin_at", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["price_book", "begin_at"],
+                condition=Q(superseded_at__isnull=True),
+                name="price_calendar_unique",
+            ),
+            models.CheckConstraint(
+                condition=Q(end_at__isnull=True) | Q(end_at__gt=F("begin_at")),
+                name="price_calendar_ends_after_it_begins",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Return the book, the zone and from when."""
+        return f"{self.price_book}: {self.time_zone} from {self.begin_at:%Y-%m-%dT%H}Z"
 
 
 class BookPrice(models.Model):
@@ -203,6 +255,7 @@ class BookPrice(models.Model):
     size = models.CharField(max_length=16)
     price_group = models.CharField(max_length=96)
     cluster = models.ForeignKey(Cluster, on_delete=models.DO_NOTHING, related_name="+", null=True)
+    band = models.CharField(max_length=BAND_LENGTH_MAX)
     unit_price = models.DecimalField(max_digits=20, decimal_places=10)
     base_unit_price = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     """Before the discount; None for the book's own prices."""

@@ -281,11 +281,11 @@ SELECT id FROM {PriceBook._meta.db_table}
 
 
 def published_prices(
-    *, price_book: PriceBook, size: str, price_group: str, cluster_id: UUID | None
+    *, price_book: PriceBook, size: str, price_group: str, cluster_id: UUID | None, band: str
 ) -> list[Price]:
     """Return the prices of a key that are not superseded, oldest first; lock the book before."""
     rows = Price.objects.filter(
-        price_book=price_book, size=size, price_group=price_group, cluster=cluster_id
+        price_book=price_book, size=size, price_group=price_group, cluster=cluster_id, band=band
     )
     return list(rows.filter(superseded_at__isnull=True).order_by("valid"))
 

@@ -20,6 +20,7 @@ def check_terms(cursor: Cursor) -> CheckedBatch:
             "billing:recipient:create",
             "billing:project_route:create",
             "billing:minimum_charge:publish",
+            "billing:price_calendar:publish",
         ],
         is_kept=_IS_KEPT,
         sentence="The term {} was set by the audit trail, and is missing.",
@@ -50,6 +51,7 @@ _IS_KEPT: Final = f"""
   EXISTS (SELECT FROM billing_taxrate r WHERE r.id = {_KEY})
   OR EXISTS (SELECT FROM billing_taxtreatment r WHERE r.id = {_KEY})
   OR EXISTS (SELECT FROM billing_minimumcharge r WHERE r.id = {_KEY})
+  OR EXISTS (SELECT FROM billing_pricecalendar r WHERE r.id = {_KEY})
   OR EXISTS (SELECT FROM billing_tierschedule r WHERE r.id = {_KEY})
   OR EXISTS (SELECT FROM billing_issuer r WHERE r.id = {_KEY})
   OR EXISTS (SELECT FROM billing_recipient r WHERE r.id = {_KEY})
@@ -140,6 +142,17 @@ SELECT 'minimum charge ' || r.id,
           WHERE (w.object_kind, w.object_id) = ('minimum_charge', r.id::text)
             AND w.action = 'billing:minimum_charge:supersede' ORDER BY w.id LIMIT 1), '')
   FROM billing_minimumcharge r {_SET.format(kind="minimum_charge", action="publish")}
+ UNION ALL
+SELECT 'price calendar ' || r.id,
+       (b.slug, r.time_zone, r.bands, r.holidays, r.country, r.subdivision, r.last_year::text,
+        to_char(r.begin_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"+00:00"'))
+       IS NOT DISTINCT FROM
+         (e.facts ->> 'price_book', e.facts ->> 'time_zone', e.facts -> 'bands',
+          e.facts -> 'holidays', e.facts ->> 'country', e.facts ->> 'subdivision',
+          e.facts ->> 'last_year', e.facts ->> 'valid_from'),
+       (r.superseded_at IS NOT NULL) = {_WAS.format(kind="price_calendar", action="withdraw")}
+  FROM billing_pricecalendar r JOIN billing_pricebook b ON b.id = r.price_book_id
+  {_SET.format(kind="price_calendar", action="publish")}
  UNION ALL
 {_ROUTING}
  ORDER BY 1

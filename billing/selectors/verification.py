@@ -117,7 +117,8 @@ SELECT DISTINCT c.window_id, 'at the prices of its hour'
      OR (p.valid @> c.window_start AND p.price_group IN
             (c.price_group, split_part(c.price_group, '/', 1) || '/*',
              split_part(c.price_group, '/', 1) || '/*/burst', '*', '*/burst')
-         AND coalesce(p.cluster_id = c.cluster_id, true)) IS NOT TRUE
+         AND coalesce(p.cluster_id = c.cluster_id, true)
+         AND (p.band = '' OR p.band = billing_band(b.id, c.window_start))) IS NOT TRUE
      OR NOT EXISTS (
           SELECT FROM ({EVER_ASSIGNED.format(organization="c.organization_id")}) a
             JOIN billing_book_price k ON k.price_book_id = a.price_book_id
@@ -131,6 +132,7 @@ SELECT p.id, p.unit_price::text || ' for ' || p.size || '/' || p.price_group,
        e.facts ->> 'price_book' = b.slug AND e.facts ->> 'size' = p.size
        AND e.facts ->> 'price_group' = p.price_group
        AND e.facts ->> 'cluster_id' IS NOT DISTINCT FROM p.cluster_id::text
+       AND coalesce(e.facts ->> 'band', '') = p.band
        AND CASE WHEN e.facts ->> 'unit_price' ~ '^[0-9]+([.][0-9]+)?([eE][+-]?[0-9]{1,2})?$'
                 THEN (e.facts ->> 'unit_price')::numeric = p.unit_price END
        AND CASE WHEN e.facts ->> 'valid_from'
@@ -138,7 +140,8 @@ SELECT p.id, p.unit_price::text || ' for ' || p.size || '/' || p.price_group,
                 THEN (e.facts ->> 'valid_from')::timestamptz = lower(p.valid) END,
        p.superseded_at IS NOT NULL
        OR upper(p.valid) IS NOT DISTINCT FROM lead(lower(p.valid)) OVER (
-         PARTITION BY p.price_book_id, p.size, p.price_group, p.cluster_id, p.superseded_at IS NULL
+         PARTITION BY p.price_book_id, p.size, p.price_group, p.cluster_id, p.band,
+           p.superseded_at IS NULL
          ORDER BY lower(p.valid)),
        (p.superseded_at IS NULL) <> EXISTS (
          SELECT FROM tenants_auditentry s

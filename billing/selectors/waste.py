@@ -29,7 +29,7 @@ from django.db.models.functions import Coalesce, Concat, Right
 from django.db.models.lookups import Exact
 
 from billing.domain.money import SECONDS_PER_HOUR, Money, cost_of
-from billing.domain.pricing.price_book import ANY_GROUP
+from billing.domain.pricing.price_book import ANY_GROUP, ANY_TIME
 from billing.models import BookPrice
 from metering.domain.catalogue.units import BURST_ENDING
 from metering.selectors.efficiency import SAVING_UNKNOWN
@@ -169,6 +169,7 @@ def _prices(size: str, price_group: str, *, at: datetime) -> QuerySet[BookPrice]
     return (
         BookPrice.objects.filter(
             Q(cluster__isnull=True) | Q(cluster=OuterRef("cluster")),
+            band=ANY_TIME,
             price_book__billed_organizations__organization=OuterRef("organization_id"),
             price_book__billed_organizations__valid__contains=at,
             size=OuterRef(size),

@@ -7,7 +7,7 @@ number of pods, prices and projects. `billing.domain.pricing.rating` is the equi
 from dataclasses import dataclass
 from typing import Final
 
-from billing.selectors.pricing.price_lookup import best_price
+from billing.selectors.pricing.price_lookup import band_at, best_price
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ WITH lacking AS MATERIALIZED (
 made AS ({_CHARGE} {accrued.on_conflict} RETURNING unit_seconds),
 unpriced AS MATERIALIZED (
   SELECT l.window_id, l.window_start, l.organization_id, l.project_id, l.size, l.price_group,
-         l.correction_id, f.price_book_id, sum(l.unit_seconds)::bigint AS unit_seconds
+         l.correction_id, f.price_book_id, f.band, sum(l.unit_seconds)::bigint AS unit_seconds
     FROM lacking l JOIN found f USING (organization_id, window_start, cluster_id, size, price_group)
    WHERE f.price_id IS NULL
-   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
 ),
 noted AS ({_NOTE} RETURNING 1),
 resolved AS (
@@ -145,7 +145,9 @@ _BEST_PRICE: Final = best_price(
     price_group="q.price_group",
     cluster="q.cluster_id",
     hour="q.window_start",
+    band="q.band",
 )
+_BAND: Final = band_at(book="price_book_id", hour="window_start")
 _PRICED: Final = f"""
 keys AS MATERIALIZED (
   SELECT DISTINCT organization_id, window_start, cluster_id, size, price_group FROM lacking
@@ -162,18 +164,25 @@ terms AS MATERIALIZED (
         AND upper(p.hours) > h.window_start
       ORDER BY lower(p.hours) LIMIT 1) posting
 ),
+banded AS MATERIALIZED (
+  SELECT price_book_id, window_start, {_BAND} AS band
+    FROM (SELECT DISTINCT price_book_id, window_start FROM terms) books
+),
 priced AS MATERIALIZED (
   SELECT q.*, found.price_id, found.unit_price, found.base_unit_price, b.currency
-    FROM (SELECT DISTINCT t.price_book_id, k.window_start, k.cluster_id, k.size, k.price_group
-            FROM keys k JOIN terms t USING (organization_id, window_start)) q
+    FROM (SELECT DISTINCT t.price_book_id, k.window_start, k.cluster_id, k.size, k.price_group,
+                 d.band
+            FROM keys k JOIN terms t USING (organization_id, window_start)
+            JOIN banded d USING (price_book_id, window_start)) q
     JOIN billing_pricebook b ON b.id = q.price_book_id
    CROSS JOIN LATERAL ({_BEST_PRICE}) found
 ),
 found AS MATERIALIZED (
   SELECT k.organization_id, k.window_start, k.cluster_id, k.size, k.price_group, t.period_id,
-         t.price_book_id, p.price_id, p.unit_price, p.base_unit_price, p.currency
+         t.price_book_id, d.band, p.price_id, p.unit_price, p.base_unit_price, p.currency
     FROM keys k
     LEFT JOIN terms t USING (organization_id, window_start)
+    LEFT JOIN banded d USING (price_book_id, window_start)
     LEFT JOIN priced p USING (price_book_id, window_start, cluster_id, size, price_group)
 )"""  # noqa: S608 - Put together from constants only.
 _CHARGE: Final = """
@@ -200,7 +209,10 @@ _NOTE: Final = """
      (b.id IS NULL, 'no_price_book',
       format('%%s has no price book at that hour.', o.name),
       'Assign a price book to the organization from that hour on.'),
-     (b.id IS NOT NULL, 'no_price',
+     (b.id IS NOT NULL AND m.band IS NULL, 'no_price_calendar',
+      format('The last time-of-use calendar of price book %%s ended before that hour.', b.name),
+      'Publish a calendar of the price book from that hour on.'),
+     (b.id IS NOT NULL AND m.band IS NOT NULL, 'no_price',
       format('Price book %%s has no price for %%s units of %%s at that hour.',
              b.name, m.size, m.price_group),
       format('Set a price for the size and group, or for any group (%%s), from that hour on.',

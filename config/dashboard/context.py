@@ -15,6 +15,7 @@ from billing.selectors.costs import (
     unpriced_use,
 )
 from billing.selectors.documents.invoices import InvoiceFact, invoices_of_month
+from billing.selectors.pricing.price_calendars import calendars_ending
 from config.dashboard import parts
 from config.dashboard.parts import cell, number, page_of, sizes_text
 from metering.domain.corrections.exceptions import ExceptionKind
@@ -121,6 +122,13 @@ def waiting_table(
     }
 
 
+def with_calendars(table: dict[str, Any], ending: int) -> dict[str, Any]:
+    """Return the items that need review, with calendars of prices that end soon."""
+    link = page_of("billing_pricecalendar", superseded_at__isempty=1)
+    row = _waiting("Price calendars that end", "publish the next ones", ending, link=link)
+    return {**table, "rows": [*table["rows"], *([row] if row else [])]}
+
+
 def _waiting(what: str, about: str, count: int, *, link: str) -> list[dict[str, Any]]:
     """Return a row that leads to what waits, or none when nothing does."""
     return [cell(what, link=link), cell(about), number(f"{count:,}")] if count else []
@@ -185,13 +193,16 @@ def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
         "organizations": parts.organization_table(costs, sizes=sizes, invoices=invoices),
         "capacity": parts.capacity_bars(capacity, names=names),
         "health": health_table(health_totals(begin_at=begin_at, end_at=end_at), names=names),
-        "waiting": waiting_table(
-            exceptions,
-            begin_at=begin_at,
-            progress=cluster_progress(begin_at=begin_at, end_at=end_at),
-            unpriced=unpriced_use(),
-            drafts=[invoice for invoice in invoices if invoice.state == "draft"],
-            requests=requests,
+        "waiting": with_calendars(
+            waiting_table(
+                exceptions,
+                begin_at=begin_at,
+                progress=cluster_progress(begin_at=begin_at, end_at=end_at),
+                unpriced=unpriced_use(),
+                drafts=[invoice for invoice in invoices if invoice.state == "draft"],
+                requests=requests,
+            ),
+            calendars_ending(at=at).count(),
         ),
     }
 

@@ -102,6 +102,13 @@ FROZEN: dict[str, tuple[str, ...]] = {
     ),
     "billing_pricebook": ("checks_base", "keeps_base", "refuses_update"),
     "billing_customerclassmembership": ("counts_changes", "keeps_charged", *_KEPT),
+    "billing_pricecalendar": (
+        "counts_changes",
+        "is_of_a_base",
+        "refuses_delete",
+        "refuses_truncate",
+        "refuses_update",
+    ),
     "billing_pricebookassignment": (
         "counts_changes",
         "keeps_charged",

@@ -131,6 +131,7 @@ UNFOLD: dict[str, Any] = {
                     "permission": _may_see("billing_charge"),
                 },
                 _table("Prices", "sell", "billing_price"),
+                _table("Price calendars", "schedule", "billing_pricecalendar"),
                 _table("Price drafts", "edit_note", "billing_pricedraft"),
                 _table("Repricings", "price_change", "billing_repricing"),
                 _table("Price books", "menu_book", "billing_pricebook"),

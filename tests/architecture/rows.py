@@ -8,6 +8,7 @@ from billing.models import (
     Invoice,
     Issuer,
     MinimumCharge,
+    PriceCalendar,
     PriceDraft,
     ProjectRoute,
     Recipient,
@@ -200,8 +201,19 @@ def _make_route(ledger: Ledger) -> None:
     )
 
 
+def _make_calendar(ledger: Ledger) -> None:
+    PriceCalendar.objects.create(
+        price_book=ledger.book,
+        time_zone="UTC",
+        bands=[{"band": "night", "days": ["mon"], "from": "00:00", "to": "06:00"}],
+        begin_at=AT + timedelta(days=1),
+        published_at=AT,
+    )
+
+
 def _make_repricing(ledger: Ledger) -> None:
     _make_route(ledger)
+    _make_calendar(ledger)
     TaxRate.objects.create(
         country="DE",
         category="S",

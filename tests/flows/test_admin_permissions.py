@@ -41,6 +41,7 @@ PAGES = {
     "billing.repricing": "yyy y--",
     "billing.taxrate": "yyy y--",
     "billing.minimumcharge": "yyy y--",
+    "billing.pricecalendar": "yyy y--",
     "billing.taxtreatment": "yyy y--",
     "billing.issuer": "yyy y--",
     "billing.recipient": "yyy y--",

@@ -77,6 +77,8 @@ BY_KEY = {
     "POST price-drafts/pk/reject/",
     "POST minimum-charges/",
     "POST minimum-charges/pk/withdraw/",
+    "POST price-calendars/",
+    "POST price-calendars/pk/withdraw/",
     "POST tier-schedules/",
     "POST tier-schedules/pk/withdraw/",
     "POST issuers/",
@@ -173,6 +175,7 @@ def clients(estate: Estate) -> dict[str, APIClient]:
         "tax-rates",
         "tax-treatments",
         "minimum-charges",
+        "price-calendars",
         "tier-schedules",
         "write-offs",
     )

@@ -18,6 +18,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from billing.domain.pricing.price_book import ANY_TIME
 from billing.domain.pricing.price_draft import DraftedPrice
 from billing.models import PriceDraft, PriceDraftState
 from billing.selectors.pricing.price_drafts import clusters_by_slug, clusters_named
@@ -25,16 +26,17 @@ from billing.services.pricing.price_drafts import draft_prices, publish_draft, r
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.admin.notes import NOTE_LENGTH_MAX, NoteActionForm, note_of
 from tenants.domain.actors import Actor
+from tenants.models import Cluster
 
 COLORS = {
     PriceDraftState.PROPOSED.value: "warning",
     PriceDraftState.PUBLISHED.value: "success",
     PriceDraftState.REJECTED.value: "info",
 }
-PARTS_OF_A_LINE = (3, 4, 5)
-"""Size, group and price; behind them a cluster, and the id of a price to replace."""
+PARTS_OF_A_LINE = (3, 4, 5, 6)
+"""Size, group and price; behind them a cluster, a band, and the id of a price to replace."""
 ON_CLUSTER = "cluster="
-KEY_AND_PRICE = ("size", "price_group", "unit_price", "cluster")
+IN_BAND = "band="
 
 
 class PriceDraftForm(ServiceForm):
@@ -47,14 +49,15 @@ class PriceDraftForm(ServiceForm):
         label="prices",
         widget=UnfoldAdminTextareaWidget(),
         help_text="A line each: size, group and price, such as: large H100/whole 4.125. "
-        "For one cluster add it, such as cluster=hopper; to replace a wrong price, add its id.",
+        "For one cluster or band add it, such as cluster=hopper band=peak; to replace a wrong "
+        "price, add its id.",
     )
     reason = forms.CharField(max_length=NOTE_LENGTH_MAX, widget=UnfoldAdminTextInputWidget())
 
     def clean_lines(self) -> list[DraftedPrice]:
         """Return the prices of the lines."""
         lines = [line.split() for line in self.cleaned_data["lines"].splitlines() if line.strip()]
-        slugs = [word.removeprefix(ON_CLUSTER) for words in lines for word in words[3:]]
+        slugs = [slug for words in lines for slug in _marked(words[3:], ON_CLUSTER)]
         clusters = clusters_by_slug(slugs)
         return [_price(words, clusters) for words in lines]
 
@@ -112,14 +115,7 @@ class PriceDraftAdmin(ServiceAdmin):
     def prices_text(self, row: PriceDraft) -> str:
         """Return a line for each price, as the form takes it."""
         named = clusters_named(price.get("cluster") for price in row.prices)
-        return "\n".join(
-            " ".join(
-                f"{ON_CLUSTER}{named[price[part]].slug}" if part == "cluster" else price[part]
-                for part in KEY_AND_PRICE
-                if part in price
-            )
-            for price in row.prices
-        )
+        return "\n".join(_text(price, named) for price in row.prices)
 
     @admin.display(description="effects")
     def effects_text(self, row: PriceDraft) -> str:
@@ -167,14 +163,22 @@ class PriceDraftAdmin(ServiceAdmin):
         )
 
 
+def _text(price: Mapping[str, str], named: Mapping[str | None, Cluster]) -> str:
+    cluster = f"{ON_CLUSTER}{named[price['cluster']].slug}" if "cluster" in price else ""
+    band = f"{IN_BAND}{price['band']}" if "band" in price else ""
+    parts = (price["size"], price["price_group"], price["unit_price"], cluster, band)
+    return " ".join(part for part in parts if part)
+
+
 def _price(words: list[str], clusters: Mapping[str, UUID]) -> DraftedPrice:
     if len(words) not in PARTS_OF_A_LINE:
         raise forms.ValidationError(f'Not size, group and price: "{" ".join(words)}"')
     size, group, price, *more = words
-    named = [word.removeprefix(ON_CLUSTER) for word in more if word.startswith(ON_CLUSTER)]
-    replaced = [word for word in more if not word.startswith(ON_CLUSTER)]
-    if len(named) > 1 or len(replaced) > 1:
-        raise forms.ValidationError(f'More than one cluster or id: "{" ".join(words)}"')
+    named = _marked(more, ON_CLUSTER)
+    bands = _marked(more, IN_BAND)
+    replaced = [word for word in more if not word.startswith((ON_CLUSTER, IN_BAND))]
+    if max(len(named), len(bands), len(replaced)) > 1:
+        raise forms.ValidationError(f'More than one cluster, band or id: "{" ".join(words)}"')
     if unknown := [slug for slug in named if slug not in clusters]:
         raise forms.ValidationError(f'Not a cluster: "{unknown[0]}"')
     try:
@@ -184,4 +188,16 @@ def _price(words: list[str], clusters: Mapping[str, UUID]) -> DraftedPrice:
         raise forms.ValidationError(f'Not a price: "{price}"') from error
     except ValueError as error:
         raise forms.ValidationError(f'Not the id of a price: "{replaced[0]}"') from error
-    return DraftedPrice(size, group, unit_price, replaces, clusters[named[0]] if named else None)
+    return DraftedPrice(
+        size,
+        group,
+        unit_price,
+        replaces,
+        cluster=clusters[named[0]] if named else None,
+        band=bands[0] if bands else ANY_TIME,
+    )
+
+
+def _marked(words: list[str], mark: str) -> list[str]:
+    """Return what follows a mark in the words that have it."""
+    return [word.removeprefix(mark) for word in words if word.startswith(mark)]

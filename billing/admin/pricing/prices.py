@@ -79,7 +79,8 @@ class PriceAdmin(ServiceAdmin):
     hint = (
         "A price is never edited: add the next one, and the one before it ends there. A wrong one "
         "is replaced: add it and name the price it replaces; what is not in force yet can be "
-        "withdrawn. One for a cluster goes before one for any cluster of the same group."
+        "withdrawn. One for a cluster goes before one for any cluster of the same group, and one "
+        "for a time-of-use band before one for any time."
     )
     action_form = NoteActionForm
     actions = ("withdraw_prices",)
@@ -88,6 +89,7 @@ class PriceAdmin(ServiceAdmin):
         "size",
         "price_group",
         "cluster",
+        "band",
         "unit_price",
         "valid_from",
         "replaces",
@@ -98,6 +100,7 @@ class PriceAdmin(ServiceAdmin):
         "size",
         "price_group",
         "cluster",
+        "band",
         "price_with_currency",
         "valid_hours",
         "superseded_at",
@@ -108,6 +111,7 @@ class PriceAdmin(ServiceAdmin):
         "size",
         "price_group",
         "cluster",
+        "band",
     )
     list_select_related = ("price_book", "cluster")
     search_fields = ("price_book__name", "size", "price_group", "cluster__slug")

@@ -27,7 +27,7 @@ from billing.access import (
     prices_visible_to,
 )
 from billing.api.money import UnitPriceField, unit_price_input
-from billing.domain.pricing.price_book import ANY_GROUP
+from billing.domain.pricing.price_book import ANY_GROUP, BAND_LENGTH_MAX
 from billing.models import Price, PriceBook, PriceBookAssignment
 from billing.services.pricing.assignments import assign_price_book
 from billing.services.pricing.price_history import withdraw_assignment, withdraw_price
@@ -123,7 +123,7 @@ class PriceSerializer(serializers.ModelSerializer[Price]):
     price_book = serializers.UUIDField(source="price_book_id", read_only=True)
     sku_price_id = serializers.UUIDField(
         read_only=True,
-        help_text="Of the key: book, size, group and cluster. The same for each price of it.",
+        help_text="Of the key: book, size, group, cluster and band. The same for each price of it.",
     )
     cluster = serializers.UUIDField(
         source="cluster_id", read_only=True, allow_null=True, help_text="Null for any cluster."
@@ -142,6 +142,7 @@ class PriceSerializer(serializers.ModelSerializer[Price]):
             "size",
             "price_group",
             "cluster",
+            "band",
             "unit_price",
             "valid_from",
             "valid_until",
@@ -184,6 +185,12 @@ class PriceInputSerializer(RepairSerializer):
     )
     cluster = serializers.UUIDField(
         default=None, allow_null=True, help_text="The only cluster it prices; null for any."
+    )
+    band = serializers.CharField(
+        max_length=BAND_LENGTH_MAX,
+        default="",
+        allow_blank=True,
+        help_text="The only time-of-use band it prices, of a calendar of the book; empty for any.",
     )
     unit_price = unit_price_input()
     valid_from = serializers.DateTimeField(help_text="The start of a UTC hour.")

@@ -18,7 +18,7 @@ from billing.access import (
     drafts_visible_to,
 )
 from billing.api.money import unit_price_input
-from billing.domain.pricing.price_book import ANY_GROUP
+from billing.domain.pricing.price_book import ANY_GROUP, BAND_LENGTH_MAX
 from billing.domain.pricing.price_draft import DraftedPrice
 from billing.models import PriceDraft, PriceDraftState
 from billing.services.pricing.price_drafts import draft_prices, publish_draft, reject_draft
@@ -37,6 +37,11 @@ class DraftedPriceSerializer(StrictSerializer):
     price_group = serializers.CharField(max_length=96, default=ANY_GROUP)
     cluster = serializers.UUIDField(
         required=False, help_text="The only cluster it prices; any without it."
+    )
+    band = serializers.CharField(
+        max_length=BAND_LENGTH_MAX,
+        required=False,
+        help_text="The only time-of-use band it prices; any without it.",
     )
     unit_price = unit_price_input()
     replaces = serializers.UUIDField(

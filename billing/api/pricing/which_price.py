@@ -1,7 +1,6 @@
 """/api/v1/which-price/: what a device share costs an organization in an hour, and why."""
 
 from decimal import Decimal
-from typing import Final
 
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -15,13 +14,12 @@ from billing.domain.documents.document import price_text
 from billing.domain.period import floor_hour
 from billing.domain.pricing.price_book import GROUP_LENGTH_MAX, require_key
 from billing.domain.pricing.price_candidate import PriceOutcome
+from billing.domain.pricing.rating import Missing
 from billing.selectors.pricing.price_candidates import BookCandidate, PriceCandidate
 from billing.selectors.pricing.price_lookup import AppliedPrice, which_price
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
 from tenants.domain.currencies import MINOR_DIGITS
-
-MISSING: Final = {True: "no_price", False: "no_price_book"}
 
 
 class WhichPriceQuestionSerializer(StrictSerializer):
@@ -60,6 +58,7 @@ class PriceCandidateSerializer(serializers.Serializer[PriceCandidate]):
     price = serializers.UUIDField(source="price.pk")
     price_group = serializers.CharField(source="price.price_group")
     cluster = serializers.UUIDField(source="price.cluster_id", allow_null=True)
+    band = serializers.CharField(source="price.band")
     unit_price = serializers.DecimalField(
         source="price.unit_price", max_digits=20, decimal_places=10, normalize_output=True
     )
@@ -85,13 +84,17 @@ class WhichPriceSerializer(serializers.Serializer[AppliedPrice]):
     )
     assignment = serializers.UUIDField(source="billed.pk", allow_null=True, default=None)
     price_book = serializers.UUIDField(source="billed.price_book_id", allow_null=True, default=None)
+    band = serializers.CharField(
+        allow_null=True,
+        help_text="Of the hour; empty for none, null where the last calendar has ended.",
+    )
     considered = serializers.ListField(source="groups", child=serializers.CharField())
     books = BookCandidateSerializer(many=True, help_text="Who else's book was considered.")
     candidates = PriceCandidateSerializer(
         many=True, help_text="Prices of these keys, and why each but one does not apply."
     )
     missing = serializers.SerializerMethodField(
-        help_text="no_price_book or no_price; null when there is a price."
+        help_text="no_price_book, no_price_calendar or no_price; null when there is a price."
     )
 
     @extend_schema_field(MoneySerializer(allow_null=True))
@@ -106,7 +109,11 @@ class WhichPriceSerializer(serializers.Serializer[AppliedPrice]):
 
     def get_missing(self, answer: AppliedPrice) -> str | None:
         """Return what is missing."""
-        return None if answer.price is not None else MISSING[answer.billed is not None]
+        if answer.price is not None:
+            return None
+        if answer.billed is None:
+            return Missing.PRICE_BOOK.value
+        return (Missing.CALENDAR if answer.band is None else Missing.PRICE).value
 
 
 class WhichPriceViewSet(LedgerViewSet):

@@ -20,6 +20,9 @@ from metering.domain.catalogue.units import BURST_ENDING, GPUSize, is_burst, wit
 ANY_GROUP: Final = "*"
 ANY_BURST_GROUP: Final = f"{ANY_GROUP}{BURST_ENDING}"
 """Any device share, held by preemptible pods. `ANY_GROUP` alone never prices those."""
+ANY_TIME: Final = ""
+"""The band of prices that are for any time."""
+BAND_LENGTH_MAX: Final = 32
 PRICE_DECIMALS: Final = 10
 PRICE_MAX: Final = 10**10
 GROUP_LENGTH_MAX: Final = 96
@@ -42,6 +45,7 @@ class PriceSpan:
             it, as preemptible pods hold it.
         end_at: None for "until further notice".
         cluster: The only one it prices; None for any.
+        band: The only time-of-use band it prices; "" for any time.
     """
 
     id: str
@@ -52,11 +56,12 @@ class PriceSpan:
     begin_at: datetime
     end_at: datetime | None
     cluster: str | None = None
+    band: str = ANY_TIME
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
+    def key(self) -> tuple[str, str, str, str, str]:
         """What prices follow each other by."""
-        return (self.book, self.size, self.price_group, self.cluster or "")
+        return (self.book, self.size, self.price_group, self.cluster or "", self.band)
 
     def covers(self, at: datetime) -> bool:
         """Whether it is in force at a moment."""
@@ -101,30 +106,42 @@ def find_price(  # noqa: PLR0913 - As many as a key has parts; all but one are k
     at: datetime,
     base_book: str | None = None,
     cluster: str | None = None,
+    band: str | None = ANY_TIME,
 ) -> PriceSpan | None:
     """Return the price in force whose key is the most specific of those that apply.
 
     Of one key, the book's own price goes before that of its base. Without any there is no price,
-    and a person decides.
+    and a person decides; nor is there where the band is not known and the price depends on it.
     """
     known = [span for span in spans if span.size == size and span.covers(at)]
     in_force = {
-        (span.price_group, span.cluster): span
+        (span.price_group, span.cluster, span.band): span
         for owner in (base_book, book)
         for span in known
         if span.book == owner
     }
-    keys = keys_for(price_group, cluster=cluster)
-    return next((in_force[key] for key in keys if key in in_force), None)
+    bands = {span.band for span in known} - {ANY_TIME} if band is None else {band} - {ANY_TIME}
+    keys = keys_for(price_group, cluster=cluster, bands=sorted(bands))
+    found = next((in_force[key] for key in keys if key in in_force), None)
+    return None if found is not None and band is None and found.band != ANY_TIME else found
 
 
-def keys_for(price_group: str, *, cluster: str | None) -> tuple[tuple[str, str | None], ...]:
-    """Return group and cluster of the prices that apply, the most specific first (ADR 0059).
+def keys_for(
+    price_group: str, *, cluster: str | None, bands: Iterable[str] = ()
+) -> tuple[tuple[str, str | None, str], ...]:
+    """Return group, cluster and band of the prices that apply, the most specific first.
 
-    The group decides; of one group, the price of the cluster goes before that of any cluster.
+    The group decides; of one group, the price of the cluster goes before that of any cluster
+    (ADR 0059), and of one of these that of the band before that of any time (ADR 0064).
     """
     clusters = (None,) if cluster is None else (cluster, None)
-    return tuple((group, one) for group in groups_for(price_group) for one in clusters)
+    times = (*bands, ANY_TIME)
+    return tuple(
+        (group, one, band)
+        for group in groups_for(price_group)
+        for one in clusters
+        for band in times
+    )
 
 
 def groups_for(price_group: str) -> tuple[str, ...]:
@@ -140,15 +157,22 @@ def groups_for(price_group: str) -> tuple[str, ...]:
 
 
 def key_id(
-    *, price_book_id: UUID, size: str, price_group: str, cluster_id: UUID | None = None
+    *,
+    price_book_id: UUID,
+    size: str,
+    price_group: str,
+    cluster_id: UUID | None = None,
+    band: str = ANY_TIME,
 ) -> UUID:
     """Return the id of what prices follow each other by: the same for each price of the key.
 
     FOCUS calls it SkuPriceId. It is computed, so that it is the same in every export. That of a
-    cluster's price is made from the one for any cluster, which stays as it was before clusters.
+    cluster's price is made from the one for any cluster, and that of a band from the one for any
+    time, which stay as they were before clusters and bands.
     """
     of_any_cluster = uuid5(KEYS, f"{price_book_id}/{size}/{price_group}")
-    return of_any_cluster if cluster_id is None else uuid5(of_any_cluster, str(cluster_id))
+    of_any_time = of_any_cluster if cluster_id is None else uuid5(of_any_cluster, str(cluster_id))
+    return of_any_time if band == ANY_TIME else uuid5(of_any_time, f"band/{band}")
 
 
 def require_unit_price(unit_price: Decimal) -> Decimal:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from billing.domain.pricing.price_book import ANY_TIME
+
 
 class PriceOutcome(StrEnum):
     """What became of a price that was considered."""
@@ -14,6 +16,8 @@ class PriceOutcome(StrEnum):
     NOT_IN_FORCE = "not_in_force"
     SUPERSEDED = "superseded"
     OTHER_CLUSTER = "other_cluster"
+    OTHER_BAND = "other_band"
+    BAND_UNKNOWN = "band_unknown"
 
 
 @dataclass(frozen=True)
@@ -21,24 +25,25 @@ class ConsideredPrice:
     """A price of the book or of its base, of a key that may apply.
 
     Attributes:
-        key: Its group, and its cluster; None for any cluster.
+        key: Its group, its cluster and its band; None for any cluster, "" for any time.
         is_own: Whether it is of the book itself, not of its base.
     """
 
-    key: tuple[str, str | None]
+    key: tuple[str, str | None, str]
     is_own: bool
     is_superseded: bool
     is_in_force: bool
 
 
 def judge_candidates(
-    candidates: Sequence[ConsideredPrice], *, cluster: str | None
+    candidates: Sequence[ConsideredPrice], *, cluster: str | None, band: str | None = ANY_TIME
 ) -> list[PriceOutcome]:
     """Return what became of each candidate; at most one applies.
 
     Args:
         candidates: The most specific key first, and of one key the book's own before its base's.
         cluster: Where it is used; None for clusters without a price of their own.
+        band: In which it is used; None where the calendar has ended.
     """
     outcomes: list[PriceOutcome] = []
     winner: ConsideredPrice | None = None
@@ -48,6 +53,8 @@ def judge_candidates(
             outcomes.append(PriceOutcome.SUPERSEDED)
         elif candidate.key[1] not in {None, cluster}:
             outcomes.append(PriceOutcome.OTHER_CLUSTER)
+        elif band is not None and candidate.key[2] not in {ANY_TIME, band}:
+            outcomes.append(PriceOutcome.OTHER_BAND)
         elif not candidate.is_in_force:
             outcomes.append(PriceOutcome.NOT_IN_FORCE)
         elif not candidate.is_own and candidate.key in own_keys:
@@ -56,5 +63,6 @@ def judge_candidates(
             outcomes.append(PriceOutcome.LESS_SPECIFIC)
         else:
             winner = candidate
-            outcomes.append(PriceOutcome.APPLIES)
+            is_sure = band is not None or candidate.key[2] == ANY_TIME
+            outcomes.append(PriceOutcome.APPLIES if is_sure else PriceOutcome.BAND_UNKNOWN)
     return outcomes

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from billing.domain.errors import PriceDraftInvalidError
 from billing.domain.money import Money, price_of
-from billing.domain.pricing.price_book import keys_for, require_key, require_unit_price
+from billing.domain.pricing.price_book import ANY_TIME, keys_for, require_key, require_unit_price
 
 PRICES_MAX = 500
 """More than all sizes and device shares of a book; a list that is longer is a mistake."""
-PriceKey = tuple[str, str, str | None]
-"""Size, group and cluster; None for any cluster."""
+PriceKey = tuple[str, str, str | None, str]
+"""Size, group, cluster and band; None for any cluster, "" for any time."""
 PriceTable = Mapping[PriceKey, Decimal]
 """Prices in force by key."""
 
@@ -24,6 +24,7 @@ class DraftedPrice:
     Attributes:
         replaces: The wrong price in force at the draft's hour whose hours it takes over.
         cluster: The id of the only cluster it prices; None for any.
+        band: The only time-of-use band it prices; "" for any time.
     """
 
     size: str
@@ -31,22 +32,26 @@ class DraftedPrice:
     unit_price: Decimal
     replaces: UUID | None = None
     cluster: UUID | None = None
+    band: str = ANY_TIME
 
     @property
     def key(self) -> PriceKey:
         """What prices of a book follow each other by."""
-        return (self.size, self.price_group, None if self.cluster is None else str(self.cluster))
+        cluster = None if self.cluster is None else str(self.cluster)
+        return (self.size, self.price_group, cluster, self.band)
 
 
 @dataclass(frozen=True)
 class UseOfMonth:
-    """Unit-seconds of an organization in a month, by size, device share and cluster."""
+    """Unit-seconds of an organization in a month, by size, device share, cluster and band."""
 
     organization: str
     size: str
     price_group: str
     unit_seconds: int
     cluster: str | None = None
+    band: str | None = ANY_TIME
+    """None where it is not known: the calendar has ended."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def require_prices(prices: Sequence[DraftedPrice]) -> None:
         require_unit_price(price.unit_price)
         if price.key in keys:
             raise PriceDraftInvalidError(
-                "Two prices of the draft have the same size, group and cluster.",
+                "Two prices of the draft have the same size, group, cluster and band.",
                 field="prices",
                 facts={"size": price.size, "price_group": price.price_group},
             )
@@ -92,7 +97,7 @@ def effects_of(
 ) -> tuple[Effect, ...]:
     """Return what the use of each organization costs at both tables, by organization.
 
-    Each size, device share and cluster is rounded once, as a line is.
+    Each size, device share, cluster and band is rounded once, as a line is.
     """
     rows: dict[str, list[UseOfMonth]] = {}
     for one in use:
@@ -123,5 +128,6 @@ def _cost(rows: Iterable[UseOfMonth], prices: PriceTable, *, currency: str) -> M
 
 
 def _price(one: UseOfMonth, prices: PriceTable) -> Decimal | None:
-    keys = ((one.size, *key) for key in keys_for(one.price_group, cluster=one.cluster))
+    bands = (one.band,) if one.band else ()
+    keys = ((one.size, *key) for key in keys_for(one.price_group, cluster=one.cluster, bands=bands))
     return next((prices[key] for key in keys if key in prices), None)

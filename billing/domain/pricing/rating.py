@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import chain
 
 from billing.domain.pricing.price_book import PriceSpan, find_price
+from billing.domain.pricing.price_calendar import CalendarSpan, band_of
 
 
 class Missing(StrEnum):
@@ -18,6 +19,7 @@ class Missing(StrEnum):
 
     PRICE_BOOK = "no_price_book"
     PRICE = "no_price"
+    CALENDAR = "no_price_calendar"
 
 
 @dataclass(frozen=True)
@@ -104,14 +106,16 @@ def rate_usage(
     books: Iterable[BookSpan],
     prices: Iterable[PriceSpan],
     classes: Iterable[ClassSpan] = (),
+    calendars: Iterable[CalendarSpan] = (),
 ) -> Rating:
-    """Return what each fact is charged by, and what lacks a book or a price."""
-    assigned, priced, joined = tuple(books), tuple(prices), tuple(classes)
+    """Return what each fact is charged by, and what lacks a book, a price or a calendar."""
+    assigned, joined = tuple(books), tuple(classes)
+    priced = (tuple(prices), tuple(calendars))
     charged: Counter[ChargeKey] = Counter()
     unpriced: Counter[MissingKey] = Counter()
     for fact in usage:
         book = find_book(assigned, joined, organization=fact.organization, at=fact.window_start)
-        price = Missing.PRICE_BOOK if book is None else _price_of(fact, book, priced)
+        price = Missing.PRICE_BOOK if book is None else _price_of(fact, book, *priced)
         if isinstance(price, PriceSpan):
             key = ChargeKey(
                 fact.window_id, fact.project, fact.owner, fact.size, fact.price_group, price.id
@@ -143,8 +147,12 @@ def find_book(
 
 
 def _price_of(
-    fact: UsageFact, book: BookSpan, prices: tuple[PriceSpan, ...]
+    fact: UsageFact,
+    book: BookSpan,
+    prices: tuple[PriceSpan, ...],
+    calendars: tuple[CalendarSpan, ...],
 ) -> PriceSpan | Missing:
+    band = band_of(calendars, book=book.book or "", base_book=book.base_book, at=fact.window_start)
     found = find_price(
         prices,
         book=book.book or "",
@@ -152,6 +160,7 @@ def _price_of(
         size=fact.size,
         price_group=fact.price_group,
         cluster=fact.cluster,
+        band=band,
         at=fact.window_start,
     )
-    return found or Missing.PRICE
+    return found or (Missing.PRICE if band is not None else Missing.CALENDAR)

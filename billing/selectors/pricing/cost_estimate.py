@@ -82,7 +82,7 @@ def _dearest(
     """Return the dearest price in force of what may serve; None when none is known.
 
     The price for any group counts too: it serves every share that has no price of its own. So does
-    that of any cluster, which the quota may be used on.
+    that of any cluster, and of any time-of-use band, which the quota may be used on and in.
     """
     prices = BookPrice.objects.filter(
         _BURST if is_burst else ~_BURST,
@@ -97,10 +97,10 @@ def _dearest(
             Q(price_group__startswith=f"{model_group}/") | Q(price_group=any_group)
         )
     by_key = {
-        (price.price_group, price.cluster_id): price.unit_price
+        (price.price_group, price.cluster_id, price.band): price.unit_price
         for price in prices.order_by("is_own")
     }
-    ranked = sorted((-unit_price, group) for (group, _), unit_price in by_key.items())
+    ranked = sorted((-unit_price, group) for (group, *_), unit_price in by_key.items())
     return _Priced(-ranked[0][0], ranked[0][1]) if ranked else None
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from billing.domain.pricing.price_book import ANY_TIME
 from billing.domain.pricing.price_candidate import ConsideredPrice, PriceOutcome, judge_candidates
 from billing.models import (
     BookPrice,
@@ -70,6 +71,7 @@ def candidate_prices(
     size: str,
     groups: Iterable[str],
     cluster_id: UUID | None,
+    band: str | None,
     hour: datetime,
 ) -> list[PriceCandidate]:
     """Return the prices of a book whose keys may apply, the most specific first.
@@ -79,6 +81,7 @@ def candidate_prices(
         size: As used.
         groups: That apply to the share, the most specific first.
         cluster_id: Where it is used; None for clusters without a price of their own.
+        band: The time-of-use band of the hour; None where it is not known.
         hour: The begin of the hour.
     """
     ranks = list(groups)
@@ -86,12 +89,21 @@ def candidate_prices(
     newest = rows.order_by("-valid", "pk")[:PRICES_MAX]
     ordered = sorted(
         newest,
-        key=lambda row: (ranks.index(row.price_group), row.cluster_id is None, not row.is_own),
+        key=lambda row: (
+            ranks.index(row.price_group),
+            row.cluster_id is None,
+            row.band == ANY_TIME,
+            not row.is_own,
+        ),
     )
     outcomes = judge_candidates(
         [
             ConsideredPrice(
-                key=(row.price_group, None if row.cluster_id is None else str(row.cluster_id)),
+                key=(
+                    row.price_group,
+                    None if row.cluster_id is None else str(row.cluster_id),
+                    row.band,
+                ),
                 is_own=row.is_own,
                 is_superseded=row.superseded_at is not None,
                 is_in_force=row.valid.lower <= hour
@@ -100,5 +112,6 @@ def candidate_prices(
             for row in ordered
         ],
         cluster=None if cluster_id is None else str(cluster_id),
+        band=band,
     )
     return [PriceCandidate(row, outcome) for row, outcome in zip(ordered, outcomes, strict=True)]

@@ -12,9 +12,10 @@ from uuid import UUID
 
 from django.db import connection
 
-from billing.domain.pricing.price_book import groups_for
+from billing.domain.pricing.price_book import ANY_TIME, groups_for
 from billing.models import BookPrice, OrganizationBook, Price
 from billing.selectors.pricing.organization_books import book_in_force
+from billing.selectors.pricing.price_calendars import bands_at
 from billing.selectors.pricing.price_candidates import (
     BookCandidate,
     PriceCandidate,
@@ -23,12 +24,15 @@ from billing.selectors.pricing.price_candidates import (
 )
 
 
-def best_price(*, book: str, size: str, price_group: str, cluster: str, hour: str) -> str:
+def best_price(
+    *, book: str, size: str, price_group: str, cluster: str, hour: str, band: str
+) -> str:
     """Return SQL of the price in force: the most specific group first, at most one row.
 
-    Of one group the price of the cluster goes before that of any (ADR 0059), and of one key the
-    book's own before that of its base. `base_unit_price` is what the
-    base book has for the same use, before the discount; NULL where there is none.
+    Of one group the price of the cluster goes before that of any (ADR 0059), then that of the band
+    before that of any time (ADR 0064), and of one key the book's own before that of its base.
+    `base_unit_price` is what the base book has for the same use, before the discount; NULL where
+    there is none. `price_id` is NULL where the band is not known and the price depends on it.
 
     Args:
         book: SQL of the key of the price book.
@@ -36,21 +40,35 @@ def best_price(*, book: str, size: str, price_group: str, cluster: str, hour: st
         price_group: SQL of the device share, as used.
         cluster: SQL of the key of the cluster of the use.
         hour: SQL of the begin of the hour.
+        band: SQL of the band of the hour; see `band_at`.
     """
     ending = f"CASE WHEN right({price_group}, 6) = '/burst' THEN '/burst' ELSE '' END"
     of_model = f"split_part({price_group}, '/', 1) || '/*' || {ending}"
     applies = f"""p.price_book_id = {book} AND p.size = {size}
          AND p.price_group IN ({price_group}, {of_model}, '*' || {ending})
          AND (p.cluster_id IS NULL OR p.cluster_id = {cluster})
+         AND (p.band = '' OR coalesce(p.band = {band}, true))
          AND p.valid @> {hour} AND p.superseded_at IS NULL"""
-    order = f"left(p.price_group, 1) = '*', p.price_group <> {price_group}, p.cluster_id IS NULL"
+    order = f"""left(p.price_group, 1) = '*', p.price_group <> {price_group}, p.cluster_id IS NULL,
+         p.band = ''"""
     return f"""
-      SELECT p.id AS price_id, p.unit_price, coalesce(p.base_unit_price, (
+      SELECT CASE WHEN p.band = '' OR {band} IS NOT NULL THEN p.id END AS price_id,
+             p.unit_price, coalesce(p.base_unit_price, (
                SELECT p.base_unit_price FROM billing_book_price p
                 WHERE {applies} AND NOT p.is_own ORDER BY {order} LIMIT 1)) AS base_unit_price
         FROM billing_book_price p
        WHERE {applies}
        ORDER BY {order}, p.is_own DESC LIMIT 1"""  # noqa: S608 - Constants.
+
+
+def band_at(*, book: str, hour: str) -> str:
+    """Return SQL of the band of an hour in a book: '' for none, NULL where it is not known.
+
+    Args:
+        book: SQL of the key of the price book.
+        hour: SQL of the begin of the hour.
+    """
+    return f"billing_band({book}, {hour})"
 
 
 def base_prices(price: Price, hour: datetime) -> list[Decimal]:
@@ -60,6 +78,7 @@ def base_prices(price: Price, hour: datetime) -> list[Decimal]:
         size=price.size,
         price_group=price.price_group,
         cluster=price.cluster_id,
+        band=price.band,
         valid__contains=hour,
         superseded_at__isnull=True,
         is_own=False,
@@ -79,6 +98,7 @@ class AppliedPrice:
         groups: The groups of prices that apply, the most specific first.
         books: The assignments that concern the organization in the hour.
         candidates: The prices of the billed book and its base whose keys may apply.
+        band: The time-of-use band of the hour; "" for none, None where it is not known.
     """
 
     billed: OrganizationBook | None
@@ -88,6 +108,7 @@ class AppliedPrice:
     list_unit_price: Decimal | None = None
     books: Sequence[BookCandidate] = ()
     candidates: Sequence[PriceCandidate] = ()
+    band: str | None = ANY_TIME
 
 
 def which_price(
@@ -107,25 +128,27 @@ def which_price(
     books = candidate_books(organization_id, hour=hour, billed=billed)
     if billed is None:
         return AppliedPrice(None, None, groups, books=books)
+    band = bands_at(billed.price_book_id, hour)
     candidates = candidate_prices(
-        billed.price_book_id, size=size, groups=groups, cluster_id=cluster_id, hour=hour
+        billed.price_book_id, size=size, groups=groups, cluster_id=cluster_id, band=band, hour=hour
     )
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "book": billed.price_book_id,
         "size": size,
         "price_group": price_group,
         "cluster": cluster_id,
         "hour": hour,
+        "band": band,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_WHICH, given)
+        cursor.execute(_WHICH, values)
         row = cursor.fetchone()
-    if row is None:
-        return AppliedPrice(billed, None, groups, books=books, candidates=candidates)
+    if row is None or row[0] is None:
+        return AppliedPrice(billed, None, groups, books=books, candidates=candidates, band=band)
     price_id, unit_price, base_unit_price = row
     price = Price.objects.select_related("price_book").get(pk=price_id)
     listed = unit_price if base_unit_price is None else base_unit_price
-    return AppliedPrice(billed, price, groups, unit_price, listed, books, candidates)
+    return AppliedPrice(billed, price, groups, unit_price, listed, books, candidates, band)
 
 
 _WHICH = best_price(
@@ -134,4 +157,5 @@ _WHICH = best_price(
     price_group="%(price_group)s::text",
     cluster="%(cluster)s::uuid",
     hour="%(hour)s::timestamptz",
+    band="%(band)s::text",
 )

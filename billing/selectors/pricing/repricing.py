@@ -9,7 +9,7 @@ from django.db import connection
 
 from billing.domain.pricing.repricing import PriceChange
 from billing.models import BillingPeriod
-from billing.selectors.pricing.price_lookup import best_price
+from billing.selectors.pricing.price_lookup import band_at, best_price
 
 _BEST_PRICE: Final = best_price(
     book="a.price_book_id",
@@ -17,7 +17,9 @@ _BEST_PRICE: Final = best_price(
     price_group="q.price_group",
     cluster="q.cluster_id",
     hour="q.window_start",
+    band="d.band",
 )
+_BAND: Final = band_at(book="a.price_book_id", hour="h.window_start")
 MISPRICED: Final = f"""
 net AS MATERIALIZED (
   SELECT c.window_id, c.window_start, c.cluster_id, c.project_id, c.owner, c.size, c.price_group,
@@ -30,12 +32,19 @@ net AS MATERIALIZED (
   HAVING sum(c.unit_seconds) <> 0
 ),
 asked AS MATERIALIZED (SELECT DISTINCT window_start, cluster_id, size, price_group FROM net),
+banded AS MATERIALIZED (
+  SELECT h.window_start, {_BAND} AS band
+    FROM (SELECT DISTINCT window_start FROM asked) h
+    JOIN billing_organization_book a
+      ON a.organization_id = %(organization)s AND a.valid @> h.window_start
+),
 priced AS MATERIALIZED (
   SELECT q.window_start, q.cluster_id, q.size, q.price_group, published.price_id,
          published.unit_price, published.base_unit_price, b.currency
     FROM asked q
     LEFT JOIN billing_organization_book a
       ON a.organization_id = %(organization)s AND a.valid @> q.window_start
+    LEFT JOIN banded d USING (window_start)
     LEFT JOIN LATERAL ({_BEST_PRICE}) published ON true
     LEFT JOIN billing_pricebook b ON b.id = a.price_book_id AND published.price_id IS NOT NULL
 ),

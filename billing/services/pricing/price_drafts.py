@@ -14,11 +14,13 @@ from billing.domain.errors import (
     required_reason,
 )
 from billing.domain.period import Month, require_hour
-from billing.domain.pricing.price_book import discounted
+from billing.domain.pricing.price_book import ANY_TIME, discounted
+from billing.domain.pricing.price_calendar import require_band
 from billing.domain.pricing.price_draft import DraftedPrice, Effect, effects_of, require_prices
 from billing.models import PriceBook, PriceDraft
 from billing.models.price_draft import PriceDraftState
 from billing.selectors.locks import lock_price_book, lock_price_draft
+from billing.selectors.pricing.price_calendars import bands_of
 from billing.selectors.pricing.price_drafts import (
     books_priced_by,
     clusters_named,
@@ -56,12 +58,15 @@ def draft_prices(
         NotOnTheHourError: `valid_from` is not a whole UTC hour.
         PriceDraftInvalidError: There are no prices, too many, or two of one key.
         PriceInvalidError: A price cannot be kept.
-        PriceKeyInvalidError: A size, group or cluster is not known.
+        PriceKeyInvalidError: A size, group, cluster or band is not known.
     """
     why = required_reason(reason)
     begin_at = require_hour(valid_from, field="valid_from")
     require_prices(prices)
     clusters_named(price.key[2] for price in prices)
+    known = bands_of(price_book)
+    for price in prices:
+        require_band(price.band, known=known)
     with transaction.atomic():
         month = month_before(at)
         effects = _effects(price_book, prices, month=month, hour=begin_at)
@@ -115,6 +120,7 @@ def publish_draft(
                 size=price["size"],
                 price_group=price["price_group"],
                 cluster=clusters.get(price.get("cluster")),
+                band=price.get("band", ANY_TIME),
                 unit_price=Decimal(price["unit_price"]),
                 valid_from=draft.valid_from,
                 actor=actor,
@@ -215,6 +221,7 @@ def _to_json(price: DraftedPrice) -> dict[str, str]:
         "size": price.size,
         "price_group": price.price_group,
         **({} if price.cluster is None else {"cluster": str(price.cluster)}),
+        **({"band": price.band} if price.band else {}),
         "unit_price": f"{price.unit_price.normalize():f}",
         **({} if price.replaces is None else {"replaces": str(price.replaces)}),
     }

@@ -64,6 +64,7 @@ def withdraw_price(*, price_id: UUID, reason: str, actor: Actor, at: datetime) -
             size=price.size,
             price_group=price.price_group,
             cluster_id=price.cluster_id,
+            band=price.band,
         )
         before = row_before(price, rows)
         _mark(price, at=at)
@@ -256,6 +257,7 @@ def _copy_of_price(price: Price, *, hours: DateTimeTZRange, replaces: Price) -> 
         size=price.size,
         price_group=price.price_group,
         cluster_id=price.cluster_id,
+        band=price.band,
         unit_price=price.unit_price,
         valid=hours,
         replaces=replaces,
@@ -297,6 +299,7 @@ def _record_price(
             "size": price.size,
             "price_group": price.price_group,
             **({} if price.cluster_id is None else {"cluster_id": str(price.cluster_id)}),
+            **({"band": price.band} if price.band else {}),
             "unit_price": str(price.unit_price),
             **_links(price),
             **facts,

@@ -18,12 +18,14 @@ from billing.domain.money import minor_digits
 from billing.domain.period import require_hour
 from billing.domain.pricing.price_book import (
     ANY_GROUP,
+    ANY_TIME,
     groups_for,
     require_discount,
     require_key,
     require_small_change,
     require_unit_price,
 )
+from billing.domain.pricing.price_calendar import require_band
 from billing.models import (
     Charge,
     OrganizationBook,
@@ -35,6 +37,7 @@ from billing.selectors.locks import (
     published_prices,
 )
 from billing.selectors.pricing.organization_books import last_charged_in
+from billing.selectors.pricing.price_calendars import bands_of
 from billing.selectors.pricing.price_lookup import base_prices
 from billing.services.pricing.price_history import (
     end_row,
@@ -118,6 +121,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
     at: datetime,
     price_group: str = ANY_GROUP,
     cluster: Cluster | None = None,
+    band: str = ANY_TIME,
     replaces: UUID | None = None,
     reason: str = "",
     is_drafted: bool = False,
@@ -139,13 +143,14 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         price_group: A device share such as "H100/1g.10gb", or "*" for any; with "/burst" behind it
             for what preemptible pods hold, which the others never price.
         cluster: The only one whose use it prices; None for any.
+        band: The only time-of-use band it prices, of a calendar of the book; "" for any time.
         replaces: The price of the same key in force at `valid_from` that was wrong.
         reason: Why; needed to replace a price, or to price hours that are charged otherwise.
         is_drafted: Whether it comes from a draft of prices, which may change a price by any factor.
 
     Raises:
         PriceInvalidError: The price is negative, or finer than the ledger keeps.
-        PriceKeyInvalidError: The size or the group is not known.
+        PriceKeyInvalidError: The size, the group or the band is not known.
         NotOnTheHourError: `valid_from` is not a whole UTC hour.
         ReasonMissingError: A price is replaced without a reason.
         PriceOverlapError: The key has a price at that hour, and a later one or one as old.
@@ -160,11 +165,13 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
     why = required_reason(reason) if replaces else reason.strip()
     with transaction.atomic():
         book = lock_price_book(price_book.pk)
+        require_band(band, known=bands_of(book))
         rows = published_prices(
             price_book=book,
             size=size,
             price_group=price_group,
             cluster_id=None if cluster is None else cluster.pk,
+            band=band,
         )
         previous = in_force_at(rows, begin_at)
         hours = hours_from(begin_at, rows=rows, is_replacing=replaces is not None)
@@ -173,6 +180,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
             size=size,
             price_group=price_group,
             cluster=cluster,
+            band=band,
             unit_price=unit_price,
             valid=hours,
             replaces_id=replaces,
@@ -229,7 +237,7 @@ def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> N
         )
     if previous is None and is_repair:
         return
-    charged = _charges_by_book(price.price_book).filter(size=price.size)
+    charged = charges_by_book(price.price_book).filter(size=price.size)
     wider = groups_for(price.price_group)
     if without_burst(price.price_group).endswith(ANY_GROUP):
         charged = charged.filter(price__price_group__in=wider)
@@ -238,13 +246,9 @@ def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> N
     if len(wider) > 1:
         model = price.price_group.partition("/")[0]
         charged = charged.filter(price_group__startswith=f"{model}/")
-    if price.cluster_id is None:
-        charged = charged.exclude(
-            price__price_group=price.price_group, price__cluster__isnull=False
-        )
-    else:
+    if price.cluster_id is not None:
         charged = charged.filter(cluster=price.cluster_id)
-    last = last_charged_in(charged, price.valid)
+    last = last_charged_in(charged.exclude(_goes_before(price)), price.valid)
     if last is not None:
         raise PriceInUseError(
             "Hours the price would cover are charged already.",
@@ -253,7 +257,17 @@ def _refuse_price(price: Price, previous: Price | None, *, is_repair: bool) -> N
         )
 
 
-def _charges_by_book(book: PriceBook) -> QuerySet[Charge]:
+def _goes_before(price: Price) -> Q:
+    """Return which charges are at a price of the same group that goes before a price."""
+    more_specific = Q(pk__in=[])
+    if price.cluster_id is None:
+        more_specific |= Q(price__cluster__isnull=False)
+    if price.band == ANY_TIME:
+        more_specific |= Q(price__cluster=price.cluster_id) & ~Q(price__band=ANY_TIME)
+    return Q(price__price_group=price.price_group) & more_specific
+
+
+def charges_by_book(book: PriceBook) -> QuerySet[Charge]:
     """Return the charges that a new price of a book could price otherwise.
 
     They are at prices of the book or of a discount on it; and those at prices of its base, of the

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billing.domain.pricing.price_book import PriceSpan
+from billing.domain.pricing.price_calendar import DAYS
 from billing.domain.pricing.price_candidate import PriceOutcome
 from billing.domain.pricing.rating import (
     BookSpan,
@@ -30,7 +31,9 @@ from billing.models import (
     Price,
     PriceBook,
     PriceBookAssignment,
+    PriceCalendar,
 )
+from billing.selectors.pricing.price_calendars import span_of
 from billing.selectors.pricing.price_lookup import which_price
 from billing.services.accrual import accrue_windows
 from billing.services.pricing.assignments import assign_price_book
@@ -78,12 +81,21 @@ price_starts = st.dictionaries(
         st.sampled_from(["small", "large"]),
         st.sampled_from([*GROUPS, "*", "*/burst", "H100/*"]),
         st.sampled_from([None, None, "acme", "umbrella"]),
+        st.sampled_from(["", "", "peak"]),
     ),
     st.lists(hours, unique=True, min_size=1, max_size=3).map(sorted),
     max_size=6,
 )
-"""By size, group and cluster; None for any cluster."""
-Key = tuple[str, str, str | None]
+"""By size, group, cluster and band; None for any cluster, "" for any time."""
+Key = tuple[str, str, str | None, str]
+calendars = st.none() | st.tuples(
+    st.sampled_from(["UTC", "Asia/Kolkata", "Asia/Kathmandu", "America/St_Johns"]),
+    st.sampled_from(["02:00", "05:30", "07:46", "21:31"]),
+    hours,
+    st.none() | st.integers(HOURS // 2, HOURS),
+)
+"""Zone, local begin of the peak, first hour and last hour of the calendar of Acme's book."""
+Peak = tuple[str, str, int, int | None]
 
 
 def ledger_for(
@@ -104,7 +116,7 @@ def ledger_for(
             book = make_discount_book("umbrella-discount", ledgers["acme"].book, "12.5")
         own = None if book.base_book is None else discounted_keys
         assign(organization, book, begin_at=MONTH_START + begin * HOUR)
-        for (size, group, whose), starts in prices.items():
+        for (size, group, whose, band), starts in prices.items():
             if own is not None and (size, group) not in own:
                 continue
             for start, end in zip(starts, [*starts[1:], None], strict=True):
@@ -113,11 +125,28 @@ def ledger_for(
                     size=size,
                     price_group=group,
                     cluster=None if whose is None else clusters[whose],
+                    band=band,
                     begin_at=MONTH_START + start * HOUR,
                     end_at=None if end is None else MONTH_START + end * HOUR,
                 )
         ledgers[slug] = Ledger(organization, project, project, cluster, book)
     return ledgers
+
+
+def put_peak(ledger: Ledger, peak: Peak | None) -> None:
+    """Give a book a calendar whose peak lasts to the end of the local day, save holidays."""
+    if peak is None:
+        return
+    zone, begin, first, last = peak
+    PriceCalendar.objects.create(
+        price_book=ledger.book,
+        time_zone=zone,
+        bands=[{"band": "peak", "days": [*DAYS[:7]], "from": begin, "to": "24:00"}],
+        holidays={"2026-09-30": "Yesterday"},
+        begin_at=MONTH_START + first * HOUR,
+        end_at=None if last is None else MONTH_START + (first + last) * HOUR,
+        published_at=AT,
+    )
 
 
 def put_behind(
@@ -154,6 +183,7 @@ def expected(facts: list[UsageFact]) -> tuple[dict[Any, int], dict[Any, int]]:
             size=p.size,
             price_group=p.price_group,
             cluster=None if p.cluster_id is None else str(p.cluster_id),
+            band=p.band,
             unit_price=p.unit_price,
             begin_at=p.valid.lower,
             end_at=p.valid.upper,
@@ -177,8 +207,26 @@ def expected(facts: list[UsageFact]) -> tuple[dict[Any, int], dict[Any, int]]:
         for m in CustomerClassMembership.objects.select_related("organization")
         if m.customer_class is not None
     ]
-    rating = rate_usage(facts, books=books, prices=prices, classes=classes)
+    spans = [span_of(row) for row in PriceCalendar.objects.select_related("price_book")]
+    rating = rate_usage(facts, books=books, prices=prices, classes=classes, calendars=spans)
     return rating.charged, rating.unpriced
+
+
+def stored_rating() -> tuple[dict[ChargeKey, int], dict[MissingKey, int]]:
+    """Return what is charged, and what is noted to lack a price."""
+    charges = {
+        ChargeKey(
+            c.window_id, str(c.project_id), c.owner, c.size, c.price_group, str(c.price_id)
+        ): c.unit_seconds
+        for c in Charge.objects.all()
+    }
+    missing = {
+        MissingKey(
+            e.window_id, str(e.project_id), e.size, e.price_group, Missing(e.code)
+        ): e.unit_seconds
+        for e in AccrualException.objects.all()
+    }
+    return charges, missing
 
 
 def used_by(ledger: Ledger, use: tuple[int, str, str, str, str, int]) -> Use:
@@ -238,19 +286,23 @@ def sums_by_window(
     book_from=hours,
     class_from=st.none() | hours,
     default_from=st.none() | hours,
+    peak=calendars,
     own=st.none()
     | st.sets(st.tuples(st.sampled_from(["small", "large"]), st.sampled_from([*GROUPS, "*"]))),
 )
 def test_the_statement_charges_what_the_reference_charges(
+    *,
     used: list[tuple[int, str, str, str, str, int]],
     prices: dict[Key, list[int]],
     book_from: int,
     class_from: int | None,
     default_from: int | None,
+    peak: Peak | None,
     own: set[tuple[str, str]] | None,
 ) -> None:
     with transaction.atomic():
         ledgers = ledger_for(prices, book_from, own)
+        put_peak(ledgers["acme"], peak)
         put_behind(ledgers, class_from, default_from)
         windows: dict[tuple[str, int], MeteringWindow] = {}
         facts = []
@@ -279,18 +331,7 @@ def test_the_statement_charges_what_the_reference_charges(
 
         accrue_windows(window_ids=[w.pk for w in windows.values()], actor=TICK, at=AT)
 
-        charges = {
-            ChargeKey(
-                c.window_id, str(c.project_id), c.owner, c.size, c.price_group, str(c.price_id)
-            ): c.unit_seconds
-            for c in Charge.objects.all()
-        }
-        missing = {
-            MissingKey(
-                e.window_id, str(e.project_id), e.size, e.price_group, Missing(e.code)
-            ): e.unit_seconds
-            for e in AccrualException.objects.all()
-        }
+        charges, missing = stored_rating()
         assert (charges, missing) == expected(facts)
         assert_discounted()
         assert_answered()

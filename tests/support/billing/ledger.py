@@ -101,6 +101,7 @@ def make_price(
     size: str = "small",
     price_group: str = "*",
     cluster: Cluster | None = None,
+    band: str = "",
     begin_at: datetime = MONTH_START,
     end_at: datetime | None = None,
 ) -> Price:
@@ -110,6 +111,7 @@ def make_price(
         size=size,
         price_group=price_group,
         cluster=cluster,
+        band=band,
         unit_price=Decimal(unit_price),
         valid=DateTimeTZRange(begin_at, end_at),
         published_at=AT,

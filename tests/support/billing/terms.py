@@ -1,12 +1,13 @@
 """Tax rates, tax treatments and tier schedules for tests."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from billing.domain.documents.taxes import TaxTerms
 from billing.domain.pricing.minimum import MinimumRule
+from billing.domain.pricing.price_calendar import BandRule, CalendarRule
 from billing.domain.pricing.tier_schedule import (
     TierBand,
     TierBasis,
@@ -17,6 +18,7 @@ from billing.domain.pricing.tier_schedule import (
 )
 from billing.models import PriceBook
 from billing.services.pricing.minimums import publish_minimum
+from billing.services.pricing.price_calendars import publish_calendar
 from billing.services.pricing.tiers import publish_tiers
 from billing.services.routing import create_issuer, create_recipient, set_route
 from billing.services.taxes import set_tax_rate, set_tax_treatment
@@ -38,6 +40,13 @@ def make_terms(organization: Organization, book: PriceBook) -> dict[str, UUID]:
     minimum = publish_minimum(
         organization=organization, rule=MinimumRule(Decimal(5), "2031-01"), actor=SEED, at=AT
     )
+    calendar = publish_calendar(
+        price_book=book,
+        rule=make_calendar_rule(),
+        valid_from=datetime(2031, 1, 1, tzinfo=UTC),
+        actor=SEED,
+        at=AT,
+    )
     slug = organization.slug
     issuer = create_issuer(
         fields={"slug": slug, "name": slug, "series": country, "credit_series": f"{country}-CN"},
@@ -57,7 +66,20 @@ def make_terms(organization: Organization, book: PriceBook) -> dict[str, UUID]:
         "tax-treatments": treatment.pk,
         "tier-schedules": schedule.pk,
         "minimum-charges": minimum.pk,
+        "price-calendars": calendar.pk,
     }
+
+
+def make_calendar_rule(*rules: str, **changes: Any) -> CalendarRule:  # noqa: ANN401 - Any attribute.
+    """Return a calendar of Berlin with a peak from Monday to Friday, from 08:00 to 20:00.
+
+    Args:
+        rules: Instead of it, such as "peak mon,tue 08:00 20:00".
+        changes: Other attributes.
+    """
+    lines = [line.split() for line in rules or ("peak mon,tue,wed,thu,fri 08:00 20:00",)]
+    bands = tuple(BandRule(band, tuple(days.split(",")), *times) for band, days, *times in lines)
+    return CalendarRule(**{"time_zone": "Europe/Berlin", "bands": bands, **changes})
 
 
 def make_rule(*bands: tuple[Any, Any], **changes: Any) -> TierRule:  # noqa: ANN401 - Any attribute.

@@ -35,6 +35,13 @@ LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
         "last_month": "2029-12",
     },
     "POST minimum-charges/pk/withdraw/": {"reason": "Wrong."},
+    "POST price-calendars/": {
+        "price_book": "{price-books}",
+        "valid_from": "2033-01-01T00:00:00Z",
+        "time_zone": "Europe/Berlin",
+        "bands": [{"band": "peak", "days": ["mon"], "from": "08:00", "to": "20:00"}],
+    },
+    "POST price-calendars/pk/withdraw/": {"reason": "Wrong."},
     "POST opening-balances/": {
         "organization": "{organizations}",
         "reference": "new",

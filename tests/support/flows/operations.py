@@ -78,6 +78,7 @@ FILTERS: Final = {
     "enforcement-targets": "project={projects}",
     "price-drafts": "price_book={price-books}",
     "tier-schedules": "price_book={price-books}",
+    "price-calendars": "price_book={price-books}",
     **dict.fromkeys(
         ("project-routes", "recipients", "reports/ageing", "reports/ageing/csv", "tax-treatments"),
         "organization={organizations}",

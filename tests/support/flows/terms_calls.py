@@ -1,7 +1,7 @@
 """Every call of the services of taxes and tiers, and the entries it leaves."""
 
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -9,10 +9,16 @@ from billing.domain.documents.taxes import TaxTerms
 from billing.domain.pricing.minimum import MinimumRule
 from billing.models import CustomerClass, Issuer, PriceBook, Recipient
 from billing.services import routing, taxes
-from billing.services.pricing import customer_classes, minimums, price_history, tiers
+from billing.services.pricing import (
+    customer_classes,
+    minimums,
+    price_calendars,
+    price_history,
+    tiers,
+)
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
-from tests.support.billing.terms import make_rule
+from tests.support.billing.terms import make_calendar_rule, make_rule
 from tests.support.flows.estate import IN_FORCE_FROM, Estate
 
 
@@ -75,6 +81,23 @@ TERMS_DEEDS: dict[
             minimum_id=e.places["own"]["minimum-charges"], reason="Wrong.", **who
         ),
         [("billing:minimum_charge:withdraw", "acme")],
+    ),
+    "billing.pricing.price_calendars.publish_calendar": (
+        dora,
+        lambda _, who: price_calendars.publish_calendar(
+            price_book=PriceBook.objects.earliest("pk"),
+            rule=make_calendar_rule(),
+            valid_from=datetime(2032, 1, 1, tzinfo=UTC),
+            **who,
+        ),
+        [("billing:price_calendar:publish", None)],
+    ),
+    "billing.pricing.price_calendars.withdraw_calendar": (
+        dora,
+        lambda e, who: price_calendars.withdraw_calendar(
+            calendar_id=e.places["own"]["price-calendars"], reason="Wrong.", **who
+        ),
+        [("billing:price_calendar:withdraw", None)],
     ),
     "billing.taxes.set_tax_rate": (
         dora,
