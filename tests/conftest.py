@@ -6,6 +6,7 @@ the migrated database, for what must really commit: locks, workers, triggers at 
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 TEST_DATABASE = "gpu_ledger_test"
+MEMORY_MIN_BYTES = 8 * 1024**3
+"""Of a few processes, each with its log and the copies of the tests that it runs."""
 
 
 def pytest_collection_finish() -> None:
@@ -57,7 +60,7 @@ def postgres() -> Iterator[EmbeddedPostgres]:
     Its folder is none of pytest's: each session of pytest closes the parent of all of them to
     others, and a root caller's server runs as another account.
     """
-    with tempfile.TemporaryDirectory(prefix="gpu-ledger-tests-") as name:
+    with tempfile.TemporaryDirectory(prefix="gpu-ledger-tests-", dir=folder_in_memory()) as name:
         folder = Path(name)
         folder.chmod(0o755)
         server = EmbeddedPostgres(folder / "state", is_durable=False)
@@ -68,6 +71,19 @@ def postgres() -> Iterator[EmbeddedPostgres]:
             yield server
         finally:
             server.stop()
+
+
+def folder_in_memory() -> Path | None:
+    """Return a file system in memory with room for the servers of all processes, or None.
+
+    Hundreds of tests copy a database of 1,300 files, which takes a disk most of their time.
+    """
+    memory = Path("/dev/shm")  # noqa: S108 - Only its own account reads the folder made there.
+    try:
+        is_large = shutil.disk_usage(memory).free >= MEMORY_MIN_BYTES
+    except OSError:
+        return None
+    return memory if is_large and os.access(memory, os.W_OK) else None
 
 
 def migrate(server: EmbeddedPostgres, name: str) -> None:

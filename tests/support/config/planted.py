@@ -141,21 +141,25 @@ def unguarded(owner: psycopg.Connection) -> Iterator[None]:
         " WHERE p.pronamespace = 'public'::regnamespace AND p.prorettype = 'trigger'::regtype"
         "   AND pg_get_userbyid(p.proowner) = current_user"
     ).fetchall()
-    for name, _ in functions:
-        owner.execute(
-            f"CREATE OR REPLACE FUNCTION {name} RETURNS trigger LANGUAGE plpgsql AS"
-            " 'BEGIN RETURN CASE TG_OP WHEN ''DELETE'' THEN OLD ELSE NEW END; END'".encode()
-        )
-    changed = digests(owner)
+    emptied = (
+        f"CREATE OR REPLACE FUNCTION {name} RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN RETURN CASE TG_OP WHEN ''DELETE'' THEN OLD ELSE NEW END; END'"
+        for name, _ in functions
+    )
+    owner.execute(";".join(emptied).encode())
+    changed = bodies(owner)
     yield
-    for name, definition in functions:
-        if digests(owner)[name] == changed[name]:
-            owner.execute(definition.encode())
+    left = bodies(owner)
+    restored = (text for name, text in functions if left[name] == changed[name])
+    owner.execute(";".join(restored).encode())
 
 
-def digests(owner: psycopg.Connection) -> dict[str, str]:
-    """Return the body of each function."""
-    rows = owner.execute("SELECT oid::regprocedure::text, prosrc FROM pg_proc").fetchall()
+def bodies(owner: psycopg.Connection) -> dict[str, str]:
+    """Return the body of each of our functions."""
+    rows = owner.execute(
+        "SELECT oid::regprocedure::text, prosrc FROM pg_proc"
+        " WHERE pronamespace = 'public'::regnamespace"
+    ).fetchall()
     return dict(rows)
 
 
