@@ -3,15 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
-
-from django.db import connection
 
 from billing.domain.documents.hardware_credits import AcceptedCredit, CreditFacts, CreditKey
 from billing.domain.documents.tiers import ProjectNames
 from billing.models import BillingPeriod
-from billing.selectors.documents.membership import STANDING
+from billing.selectors.documents.membership import STANDING, read_standing
 
 
 def credit_facts_of(
@@ -24,15 +22,8 @@ def credit_facts_of(
         own_ids: Drafts of a run whose own lines are read, too.
         replaced_id: A final invoice that counts for nothing: it is credited in full.
     """
-    values: dict[str, Any] = {
-        "organizations": list(currencies),
-        "currencies": list(currencies.values()),
-        "own": list(own_ids),
-        "replaced": replaced_id,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_FACTS, values)
-        return {key: _facts(*parts) for key, *parts in cursor.fetchall()}
+    rows = read_standing(_FACTS, currencies, own_ids=own_ids, replaced_id=replaced_id)
+    return {key: _facts(*parts) for key, *parts in rows}
 
 
 def credit_facts(

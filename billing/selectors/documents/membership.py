@@ -5,9 +5,11 @@ to the line with its key on the last final invoice of its period, so that no cha
 again.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from billing.domain.documents.invoicing import InvoiceState, LineKind
@@ -105,6 +107,33 @@ documents AS MATERIALIZED (
 An invoice that was voided counts for nothing, and neither does the credit note in full; what credit
 notes in part give back is not taken off.
 """
+
+
+def read_standing(
+    statement: str,
+    currencies: Mapping[UUID, str],
+    *,
+    own_ids: Sequence[UUID] = (),
+    replaced_id: UUID | None = None,
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement that begins with `asked` and STANDING.
+
+    Args:
+        statement: With a row for each organization that it knows something of.
+        currencies: Of the documents, by organization.
+        own_ids: Drafts of a run that are read, too.
+        replaced_id: A final invoice that counts for nothing: it is credited in full.
+    """
+    values: dict[str, Any] = {
+        "organizations": list(currencies),
+        "currencies": list(currencies.values()),
+        "own": list(own_ids),
+        "replaced": replaced_id,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def with_line(charges: QuerySet[Charge]) -> QuerySet[Any]:

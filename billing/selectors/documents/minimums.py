@@ -12,7 +12,7 @@ from billing.domain.documents.minimums import MinimumFacts
 from billing.domain.documents.tiers import ProjectNames
 from billing.domain.pricing.minimum import MinimumRule
 from billing.models import BillingPeriod
-from billing.selectors.documents.membership import STANDING
+from billing.selectors.documents.membership import STANDING, read_standing
 
 
 def minimum_facts_of(
@@ -25,15 +25,8 @@ def minimum_facts_of(
         own_ids: Drafts of a run whose own lines are read, too.
         replaced_id: A final invoice that counts for nothing: it is credited in full.
     """
-    values: dict[str, Any] = {
-        "organizations": list(currencies),
-        "currencies": list(currencies.values()),
-        "own": list(own_ids),
-        "replaced": replaced_id,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_FACTS, values)
-        return {key: _facts(*parts) for key, *parts in cursor.fetchall()}
+    rows = read_standing(_FACTS, currencies, own_ids=own_ids, replaced_id=replaced_id)
+    return {key: _facts(*parts) for key, *parts in rows}
 
 
 def minimum_facts(
