@@ -181,13 +181,12 @@ def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Collectio
             at=at,
             policy=worker.policy,
         )
-        if collected.state is not WindowState.RECONCILED:
-            return CollectionSweep(retried=1)
-        seal_window(window_id=claimed.id, actor=worker.actor, at=at)
     except ClaimLostError:
         logger.warning("metering.window.lease_lost", window_id=claimed.id)
         return CollectionSweep()
-    return CollectionSweep(sealed=1)
+    if collected.state is not WindowState.RECONCILED:
+        return CollectionSweep(retried=1)
+    return CollectionSweep(sealed=_seal(claimed.id, worker=worker, at=at))
 
 
 def seal_settled(*, worker: Worker, at: datetime) -> CollectionSweep:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
@@ -18,6 +19,7 @@ from metering.models import (
 from metering.protocols import ClusterTarget, Observation
 from metering.selectors.collection.windows import sealable_window_ids
 from metering.services.collection import sweeping
+from metering.services.collection.collecting import Collection, collect_window
 from metering.services.collection.sealing import seal_window
 from metering.services.collection.sweeping import (
     CollectionSweep,
@@ -270,6 +272,25 @@ def test_a_window_somebody_else_sealed_meanwhile_is_passed_over(
     monkeypatch.setattr(sweeping, "sealable_window_ids", lambda **_: reported)
 
     assert seal_settled(worker=worker(), at=DUE) == CollectionSweep()
+
+
+def test_a_window_that_another_worker_seals_before_its_collector_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bind(make_cluster(metered_from=HOUR), "team-nlp", make_project(make_organization()))
+
+    def sealed_by_another(**fields: Any) -> Collection:  # noqa: ANN401 - As it takes them.
+        collected = collect_window(**fields)
+        seal_settled(worker=worker(observation()), at=DUE)
+        return collected
+
+    monkeypatch.setattr(sweeping, "collect_window", sealed_by_another)
+
+    sweep = meter_due(worker=worker(observation(pod(units=2))), at=DUE)
+
+    assert sweep == CollectionSweep(opened=1)
+    assert crashes_by_event() == {}
+    assert MeteringWindow.objects.get().state == "sealed"
 
 
 def test_idle_means_that_nothing_was_done() -> None:
