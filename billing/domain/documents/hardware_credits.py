@@ -58,6 +58,7 @@ class CreditFacts:
     Attributes:
         accepted: Less what corrections took back of the use.
         billed: Amounts of credit lines on standing documents.
+        billed_through: The last month whose document has such a line, by the same keys.
         own: Amounts of the document's own credit lines, where it is stored.
         projects: By key.
         periods: The keys of months, by label.
@@ -65,6 +66,7 @@ class CreditFacts:
 
     accepted: tuple[AcceptedCredit, ...] = ()
     billed: Mapping[CreditKey, Decimal] = field(default_factory=dict)
+    billed_through: Mapping[CreditKey, str] = field(default_factory=dict)
     own: Mapping[CreditKey, Decimal] = field(default_factory=dict)
     projects: Mapping[str, ProjectNames] = field(default_factory=dict)
     periods: Mapping[str, str] = field(default_factory=dict)
@@ -88,6 +90,9 @@ def credit_amounts(
 ) -> dict[CreditKey, CreditShare]:
     """Return the credit lines of a document: of use that is charged to its month or an earlier one.
 
+    Where a later month has credited a key already, what is charged to that month counts, too: an
+    invoice that replaces one of an earlier month takes nothing of it back.
+
     Args:
         facts: What is accepted, and what standing documents gave back.
         month: The billed month.
@@ -96,7 +101,7 @@ def credit_amounts(
     """
     spoiled: Counter[CreditKey] = Counter()
     for one in facts.accepted:
-        if one.charged_in <= month:
+        if one.charged_in <= max(month, facts.billed_through.get(one.key, "")):
             spoiled[one.key] += one.unit_seconds
     shares: dict[CreditKey, CreditShare] = {}
     for key in {*spoiled, *facts.billed}:

@@ -48,9 +48,12 @@ def _facts(*parts: str | None) -> CreditFacts:
             for *key, charged_in, unit_seconds in accepted or ()
         ),
         billed={
-            _key(*key): Decimal(amount) for is_own, amount, *key in amounts or () if not is_own
+            _key(*key): Decimal(amount) for is_own, amount, _, *key in amounts or () if not is_own
         },
-        own={_key(*key): Decimal(amount) for is_own, amount, *key in amounts or () if is_own},
+        billed_through={
+            _key(*key): through for is_own, _, through, *key in amounts or () if not is_own
+        },
+        own={_key(*key): Decimal(amount) for is_own, amount, _, *key in amounts or () if is_own},
         projects={key: ProjectNames(*names) for key, *names in projects or ()},
         periods=periods or {},
     )
@@ -72,8 +75,9 @@ WITH asked AS MATERIALIZED (
 {STANDING},
 amounts AS MATERIALIZED (
   SELECT d.organization_id, d.is_own, p.label AS month, l.project_id, l.size, l.price_group,
-         l.unit_price, sum(l.amount) AS amount
+         l.unit_price, sum(l.amount) AS amount, max(b.label) AS through
     FROM documents d
+    JOIN billing_billingperiod b ON b.id = d.period_id
     JOIN billing_invoiceline l ON l.invoice_id = d.id AND l.kind = 'credit'
     JOIN billing_billingperiod p ON p.id = coalesce(l.service_period_id, d.period_id)
    WHERE l.invoice_id = ANY (ARRAY(SELECT id FROM documents))
@@ -100,8 +104,9 @@ SELECT a.organization_id,
        (SELECT jsonb_agg(jsonb_build_array(x.month, x.project_id::text, x.size, x.price_group,
                                            x.unit_price::text, x.charged_in, x.unit_seconds))
           FROM accepted x WHERE x.organization_id = a.organization_id),
-       (SELECT jsonb_agg(jsonb_build_array(x.is_own, x.amount::text, x.month, x.project_id::text,
-                                           x.size, x.price_group, x.unit_price::text))
+       (SELECT jsonb_agg(jsonb_build_array(x.is_own, x.amount::text, x.through, x.month,
+                                           x.project_id::text, x.size, x.price_group,
+                                           x.unit_price::text))
           FROM amounts x WHERE x.organization_id = a.organization_id),
        (SELECT jsonb_agg(jsonb_build_array(p.id::text, p.slug, p.name, p.cost_center))
           FROM tenants_project p WHERE p.organization_id = a.organization_id),

@@ -105,6 +105,9 @@ def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, 
 def terms_to_date(label: str) -> dict[tuple[UUID, str], Decimal]:
     """Return what tiers, minimum charges and credits add to the use of months that are not closed.
 
+    Each month's document would have the credits of the months before, too, as long as none is
+    closed: those of the last month count.
+
     Args:
         label: The last month, such as "2026-10".
 
@@ -112,12 +115,18 @@ def terms_to_date(label: str) -> dict[tuple[UUID, str], Decimal]:
         Net amounts by organization and currency; below zero where discounts prevail.
     """
     amounts: defaultdict[tuple[UUID, str], Decimal] = defaultdict(Decimal)
+    credited: dict[tuple[UUID, str], Decimal] = {}
     waiting = BillingPeriod.objects.filter(label__lte=label).exclude(state=PeriodState.CLOSED)
     for period, lines in _previewed(waiting):
         currency = period.organization.billing_currency
-        terms = (line for line in lines if line.kind != LineKind.USAGE.value)
-        amounts[period.organization_id, currency] += total_of(terms, currency=currency).amount
-    return dict(amounts)
+        credits_due = [line for line in lines if line.kind == LineKind.CREDIT.value]
+        terms = [
+            line for line in lines if line.kind in {LineKind.TIER.value, LineKind.MINIMUM.value}
+        ]
+        payer = (period.organization_id, currency)
+        amounts[payer] += total_of(terms, currency=currency).amount
+        credited[payer] = total_of(credits_due, currency=currency).amount
+    return {payer: amount + credited[payer] for payer, amount in amounts.items()}
 
 
 def costs_to_date(label: str) -> dict[UUID, Decimal]:

@@ -11,11 +11,12 @@ from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.documents.document_text import invoice_text
 from billing.domain.errors import CreditTooLargeError, DraftStaleError
 from billing.domain.pricing.minimum import MinimumRule
-from billing.models import Charge, Invoice
+from billing.models import Charge, Invoice, Posting
 from billing.selectors.documents.membership import with_line
 from billing.selectors.ledger.reconciliation import check_journal
 from billing.selectors.verification import check_invoices, check_lines
 from billing.services.crediting import draft_credit, void_invoice
+from billing.services.ledger.journal import accrue_unbilled
 from billing.services.pricing.minimums import publish_minimum
 from metering.models import CreditProposal, CreditState, MeteringWindow
 from metering.services.devices.credits import decide_credit
@@ -56,7 +57,17 @@ def ledger() -> Ledger:
 
 def accept(project: Project, seconds: int = 1800, **changes: Any) -> CreditProposal:  # noqa: ANN401
     """Accept a credit of a pod's first hour."""
-    rows = make_derived_rows(MeteringWindow.objects.earliest("start_at"), project, owner="carol")
+    return accept_in(MeteringWindow.objects.earliest("start_at"), project, seconds, **changes)
+
+
+def accept_in(
+    window: MeteringWindow,
+    project: Project,
+    seconds: int = 1800,
+    **changes: Any,  # noqa: ANN401
+) -> CreditProposal:
+    """Accept a credit of a pod's hour."""
+    rows = make_derived_rows(window, project, owner="carol")
     CreditProposal.objects.filter(pk=rows.credit.pk).update(unit_seconds=seconds, **changes)
     return decide_credit(
         proposal_id=rows.credit.pk,
@@ -182,6 +193,36 @@ def test_a_void_invoice_takes_its_credits_along_and_the_replacement_has_them(
         [("llm", "", "-1.00")],
         Decimal("5.00"),
     )
+
+
+def test_the_replacement_of_an_earlier_month_takes_no_credit_of_a_later_one_back(
+    ledger: Ledger,
+) -> None:
+    first = finalize(draft(ledger.organization, "2026-10"))
+    sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_END)
+    accrue_everything(at=NOVEMBER_OVER)
+    accept_in(MeteringWindow.objects.latest("start_at"), ledger.llm)
+    second = finalize(draft(ledger.organization, "2026-11", at=NOVEMBER_OVER), at=NOVEMBER_OVER)
+
+    _, replacement = void_invoice(
+        invoice_id=first.pk, reason="Address.", actor=DORA, at=NOVEMBER_OVER
+    )
+    finalize(replacement, at=NOVEMBER_OVER)
+
+    replacement.refresh_from_db()
+    assert (credits_of(second), second.total) == ([("llm", "", "-1.00")], Decimal("1.00"))
+    assert (credits_of(replacement), replacement.total) == ([], Decimal("6.00"))
+
+
+def test_the_accrual_of_two_open_months_has_a_credit_once(ledger: Ledger) -> None:
+    accept(ledger.llm)
+    november(ledger).delete()
+
+    accrue_unbilled(label="2026-11", actor=DORA, at=NOVEMBER_OVER)
+
+    # October with 6.00 and November with 2.00, less half an hour at 2.00.
+    accrued = Posting.objects.get(entry__event="accrual", account="unbilled_receivables")
+    assert accrued.amount == Decimal("7.00")
 
 
 def test_a_credit_does_not_raise_the_minimum_and_cannot_be_credited(ledger: Ledger) -> None:
