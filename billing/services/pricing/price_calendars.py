@@ -36,7 +36,8 @@ def publish_calendar(
     Args:
         price_book: A book without a base, whose calendar its discount books have too.
         rule: Zone, bands, holidays and last year.
-        valid_from: A whole UTC hour after the newest calendar's, from which on nothing is charged.
+        valid_from: A whole UTC hour after the newest calendar's, from which on nothing is charged
+            until that one ends.
         actor: The account that publishes it.
         at: When.
 
@@ -44,7 +45,7 @@ def publish_calendar(
         CalendarInvalidError: The rule is wrong, ends before it begins, or the book has a base.
         NotOnTheHourError: `valid_from` is not a whole UTC hour.
         CalendarOrderError: The book has a calendar from that hour or a later one.
-        PriceInUseError: Hours from then on are charged already.
+        PriceInUseError: Hours from then on are charged already, in bands that are known.
     """
     require_calendar(rule)
     begin_at = require_hour(valid_from, field="valid_from")
@@ -111,7 +112,11 @@ def _require_free(book: PriceBook, begin_at: datetime) -> None:
             field="valid_from",
             facts={"begins_at": newest.begin_at.isoformat()},
         )
-    last = last_charged_in(charges_by_book(book), DateTimeTZRange(begin_at, None))
+    # What is charged after the newest one has ended has a price that depends on no band.
+    end_at = None if newest is None else newest.end_at
+    if end_at is not None and end_at <= begin_at:
+        return
+    last = last_charged_in(charges_by_book(book), DateTimeTZRange(begin_at, end_at))
     if last is not None:
         raise PriceInUseError(
             "Hours the calendar would cover are charged already.",

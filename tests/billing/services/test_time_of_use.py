@@ -229,9 +229,14 @@ def test_use_after_the_last_calendar_waits_for_the_next_one(ledger: Ledger) -> N
     assert (found.price, found.band) == (None, None)
     assert [c.outcome.value for c in found.candidates] == ["band_unknown", "less_specific"]
 
-    # The use of large is charged already, in a later hour.
+    # An hour whose band is known is charged; what is charged after the end depends on no band.
     with pytest.raises(PriceInUseError):
-        publish(ledger, NIGHT, begin_at=MONTH_START + 2 * HOUR)
+        publish(ledger, NIGHT, begin_at=MONTH_START + HOUR)
+    publish(ledger, NIGHT, time_zone="UTC", begin_at=MONTH_START + 2 * HOUR)
+    tick(at=AT, actor=TICK)
+    assert prices_used() == {"1.00": [*range(6)], "2.00": [*range(6, 24)], "5.00": [24]}
+    assert not AccrualException.objects.filter(resolved_at=None).exists()
+    assert check_charges({}).differences == ()
 
 
 def test_a_next_calendar_prices_what_waited(ledger: Ledger) -> None:
