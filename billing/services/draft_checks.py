@@ -155,7 +155,15 @@ def _require_credits(
     currency, own_ids = invoices[0].currency, [invoice.pk for invoice in invoices]
     facts = credit_facts(period, currency=currency, own_ids=own_ids)
     due = credit_amounts(facts, month=period.label, currency=currency, only=only)
-    if {key: share.amount.amount for key, share in due.items()} != facts.own:
+    is_same = {key: share.amount.amount for key, share in due.items()} == facts.own
+    printed = [
+        line["credit"]
+        for invoice in invoices
+        for line in invoice.document["lines"]
+        if "credit" in line
+    ]
+    shown = [{**share.shown} for share in due.values()]
+    if not is_same or sorted(map(str, printed)) != sorted(map(str, shown)):
         raise DraftStaleError(
             "Credits for broken hardware were accepted or corrected since the draft was made.",
             facts={"changed": "credits"},
