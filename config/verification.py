@@ -21,6 +21,7 @@ from billing.selectors.verification import (
 )
 from metering.selectors.collection.verification import (
     check_corrections,
+    check_credits,
     check_device_windows,
     check_postings,
     check_sealed_windows,
@@ -59,6 +60,7 @@ def checks() -> Mapping[str, Check]:
         "device figures": check_device_windows,
         "postings": check_postings,
         "corrections": check_corrections,
+        "credits": check_credits,
         "finalizations": check_finalizations,
         "invoices": check_invoices,
         "invoice numbers": check_numbers,

@@ -149,7 +149,9 @@ SELECT 'price calendar ' || r.id,
        IS NOT DISTINCT FROM
          (e.facts ->> 'price_book', e.facts ->> 'time_zone', e.facts -> 'bands',
           e.facts -> 'holidays', e.facts ->> 'country', e.facts ->> 'subdivision',
-          e.facts ->> 'last_year', e.facts ->> 'valid_from'),
+          e.facts ->> 'last_year', e.facts ->> 'valid_from')
+       AND r.end_at IS NOT DISTINCT FROM
+           make_timestamp(r.last_year + 1, 1, 1, 0, 0, 0) AT TIME ZONE r.time_zone,
        (r.superseded_at IS NOT NULL) = {_WAS.format(kind="price_calendar", action="withdraw")}
   FROM billing_pricecalendar r JOIN billing_pricebook b ON b.id = r.price_book_id
   {_SET.format(kind="price_calendar", action="publish")}

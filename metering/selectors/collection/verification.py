@@ -1,4 +1,4 @@
-"""Checks of what metering froze: records of sealed windows, and posted corrections."""
+"""Checks of what metering froze: records of sealed windows, corrections and accepted credits."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -144,6 +144,30 @@ SELECT c.id FROM metering_usagecorrection c
 """  # noqa: S608 - Constants.
 
 
+# Entries of credits that were accepted before billing put them on documents have fewer facts.
+_IS_ACCEPTED: Final = """EXISTS (
+  SELECT FROM metering_creditproposal r
+   WHERE r.state = 'accepted'
+     AND r.id = CASE WHEN e.object_id ~ '^[0-9]{1,18}$' THEN e.object_id::bigint END)"""
+_CREDITS: Final = """
+SELECT r.id, coalesce(e.organization_id = r.organization_id AND NOT EXISTS (
+         SELECT FROM jsonb_each(jsonb_build_object(
+                  'unit_seconds', r.unit_seconds, 'project', r.project_id::text, 'size', r.size,
+                  'price_group', r.price_group, 'is_credited_by_hand', r.is_credited_by_hand,
+                  'hour', to_char(r.window_start AT TIME ZONE 'UTC',
+                                  'YYYY-MM-DD"T"HH24:MI:SS"+00:00"'))) kept
+          WHERE e.facts ? kept.key AND e.facts -> kept.key <> kept.value), false)
+  FROM metering_creditproposal r
+  LEFT JOIN LATERAL (
+    SELECT organization_id, facts FROM tenants_auditentry
+     WHERE (object_kind, object_id, action)
+           = ('credit_proposal', r.id::text, 'metering:credit:accept')
+     ORDER BY id LIMIT 1) e ON true
+ WHERE r.state = 'accepted'
+ ORDER BY r.id
+"""
+
+
 def check_seals(cursor: Cursor) -> CheckedBatch:
     """Compare every seal of the audit trail with its window: there, sealed, of the same digest."""
     return check_frozen_by_entries(
@@ -205,6 +229,27 @@ def check_device_windows(cursor: Cursor) -> CheckedBatch:
     )
     cursor_after = {"id": rows[-1][0]} if rows else None
     return CheckedBatch(sum(row[3] for row in rows), found, cursor_after)
+
+
+def check_credits(cursor: Cursor) -> CheckedBatch:
+    """Compare accepted credits with the audit entries of their acceptance, and back."""
+    batch = check_frozen_by_entries(
+        cursor,
+        actions=["metering:credit:accept"],
+        is_kept=_IS_ACCEPTED,
+        sentence="The credit {} was accepted by the audit trail, and is not.",
+    )
+    if not batch.is_last:
+        return batch
+    with connection.cursor() as database:
+        database.execute(_CREDITS)
+        rows = database.fetchall()
+    found = tuple(
+        f"The credit {row_id} is not what was accepted by the audit trail."
+        for row_id, is_same in rows
+        if not is_same
+    )
+    return CheckedBatch(len(rows), found)
 
 
 def check_corrections(cursor: Cursor) -> CheckedBatch:

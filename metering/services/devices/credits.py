@@ -141,6 +141,11 @@ def decide_credit(
                 "unit_seconds": proposal.unit_seconds,
                 "is_certain": proposal.is_certain,
                 "event": proposal.event_id,
+                "project": str(proposal.project_id),
+                "size": proposal.size,
+                "price_group": proposal.price_group,
+                "hour": proposal.window_start.isoformat(),
+                "is_credited_by_hand": proposal.is_credited_by_hand,
                 "reason": text,
             },
         )

@@ -311,6 +311,10 @@ NAMED = {
         ["UPDATE billing_tierschedule SET withdrawn_at = now()"],
         "is withdrawn or replaced otherwise than by the audit trail.",
     ),
+    "a calendar of prices ends later": (
+        ["UPDATE billing_pricecalendar SET end_at = '2099-01-01'"],
+        "is not what was set by the audit trail.",
+    ),
     "a tax rate is gone": (
         ["DELETE FROM billing_taxrate"],
         "was set by the audit trail, and is missing.",
