@@ -162,7 +162,7 @@ def accept_dispute(
         dispute = lock_dispute(dispute_id)
         state = state_after(dispute.state, DisputeMove.ACCEPT)
         disputed = dict(dispute.lines.values_list("line", "amount"))
-        accepted = amounts or disputed or _left_above_zero(dispute.document)
+        accepted = amounts or disputed or _all_left(dispute.document, most=dispute.amount)
         require_within(accepted, disputed=disputed, total=dispute.amount)
         dispute.credit_note = draft_credit(
             invoice_id=dispute.document_id,
@@ -192,9 +192,25 @@ def _lock_disputable(document_id: UUID) -> Invoice:
     return document
 
 
-def _left_above_zero(document: Invoice) -> dict[UUID, Decimal]:
-    left = left_of_lines(document, {line.pk: line for line in document.lines.all()})
-    return {key: amount for key, amount in left.items() if amount > 0}
+def _all_left(document: Invoice, *, most: Decimal) -> dict[UUID, Decimal]:
+    """Return what is left of a document as amounts of its lines above zero, in printed order.
+
+    A line below zero lowers what is left of the document, so the last of the others may be
+    credited in part only.
+
+    Args:
+        document: What is disputed as a whole.
+        most: How much of it is disputed.
+    """
+    left = left_of_lines(document, {line.pk: line for line in document.lines.order_by("position")})
+    rest = min(most, document.total + corrected(document).net.amount)
+    amounts = {}
+    for key, of_line in left.items():
+        amount = min(of_line, rest)
+        if amount > 0:
+            amounts[key] = amount
+            rest -= amount
+    return amounts
 
 
 def _end(

@@ -1,5 +1,6 @@
 """Disputes: opened on what is left of a final document, discussed, and decided once."""
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -29,11 +30,15 @@ from billing.services.disputes import (
     write_message,
 )
 from billing.services.invoicing import discard_draft
+from metering.models import MeteringWindow
 from tenants.models import AuditEntry
-from tests.support.billing.late import draft, finalize
+from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import DORA, Ledger, month_of_use
 from tests.support.billing.payments import pay
-from tests.support.builders import AT
+from tests.support.builders import AT, MONTH_END
+
+LATER = MONTH_END + timedelta(days=31)
+"""November is over."""
 
 pytestmark = pytest.mark.django_db
 
@@ -197,6 +202,24 @@ def test_all_that_is_disputed_is_accepted_without_amounts(
 
     assert accepted.credit_note is not None
     assert accepted.credit_note.total == -opened.amount
+
+
+def test_a_whole_document_with_a_line_below_zero_is_accepted_without_amounts(
+    ledger: Ledger,
+    final: Invoice,  # noqa: ARG001 - October, which the corrections come after.
+) -> None:
+    window = MeteringWindow.objects.filter(cluster=ledger.cluster).earliest("start_at")
+    accrue_late(correct(window, ledger.llm, 3600), correct(window, ledger.vision, -1800))
+    november = finalize(draft(ledger.organization, "2026-11", at=LATER), at=LATER)
+    opened = dispute(november)
+
+    accepted = accept_dispute(dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=LATER)
+
+    note = accepted.credit_note
+    assert [line.amount for line in november.lines.order_by("position")] == [2, -1]
+    assert note is not None
+    assert (opened.amount, note.total) == (Decimal(1), Decimal(-1))
+    assert finalize(note, at=LATER).lines.get().amount == -1
 
 
 @pytest.mark.parametrize(
