@@ -36,19 +36,20 @@ from billing.services.ledger.settling import (
 )
 from metering.selectors.corrections.ledger import ledger_of_window
 from tenants.domain.errors import DomainError
-from tests.support.billing.balance import LedgerMachine
+from tests.support.billing.balance_rules import DisputeMachine
 from tests.support.billing.late import accrue_late, correct
 from tests.support.billing.ledger import DORA, ERIC
 from tests.support.billing.owed import Money
 from tests.support.billing.payments import ACCOUNT
 
 slugs = st.sampled_from(["acme", "globex"])
+projects = st.sampled_from(["llm", "llm", "vision"])
 numbers = st.integers(0, 5)
 cents = st.integers(1, 3000)
 ages = st.integers(0, 70)
 
 
-class BalanceMachine(LedgerMachine):
+class BalanceMachine(DisputeMachine):
     """Whatever finance does with documents, payments and accounting months."""
 
     @initialize()
@@ -79,21 +80,23 @@ class BalanceMachine(LedgerMachine):
             finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=self.at)
         self.note_documents()
 
-    @rule(slug=slugs, pods=st.integers(1, 12))
-    def add_use(self, slug: str, pods: int) -> None:
+    @rule(slug=slugs, project=projects, pods=st.integers(1, 12))
+    def add_use(self, slug: str, project: str, pods: int) -> None:
         """Post a correction with an hour of more pods."""
         ledger = self.ledgers[slug]
-        accrue_late(correct(self.window(ledger), ledger.llm, *[3600] * pods), at=self.at)
+        used = getattr(ledger, project)
+        accrue_late(correct(self.window(ledger), used, *[3600] * pods), at=self.at)
 
-    @rule(slug=slugs, pods=st.integers(1, 12))
-    def take_use(self, slug: str, pods: int) -> None:
-        """Post a correction that takes the hour of pods back, as far as there are any."""
+    @rule(slug=slugs, project=projects, pods=st.integers(1, 12))
+    def take_use(self, slug: str, project: str, pods: int) -> None:
+        """Post a correction that takes the use of pods back, as far as there are any."""
         ledger = self.ledgers[slug]
-        window, project = self.window(ledger), str(ledger.llm.pk)
+        window, used = self.window(ledger), getattr(ledger, project)
         facts = ledger_of_window(window.pk, start_at=window.start_at).values()
-        used = [row for row in facts if row.line["project_id"] == project and row.unit_seconds > 0]
-        if taken := [-3600] * min(pods, len(used)):
-            accrue_late(correct(window, ledger.llm, *taken), at=self.at)
+        of_project = [row for row in facts if row.line["project_id"] == str(used.pk)]
+        taken = [-row.unit_seconds for row in of_project if row.unit_seconds > 0]
+        if taken:
+            accrue_late(correct(window, used, *taken[:pods]), at=self.at)
 
     @rule(number=numbers, amount=cents, position=st.integers(0, 1))
     def credit(self, number: int, amount: int, position: int) -> None:
@@ -129,7 +132,7 @@ class BalanceMachine(LedgerMachine):
         named: int | None,
     ) -> None:
         """Record a payment; a reference may be known, and the text name an invoice."""
-        bill = None if named is None else self.pick(self.owed.bills, named)
+        bill = None if named is None else self.pick(self.owed.documents(), named)
         text = "" if bill is None else Invoice.objects.get(pk=bill).reference
         currency = currency or ("EUR" if bill is None else self.owed.bills[bill].currency)
         row = BankRow(
@@ -174,7 +177,7 @@ class BalanceMachine(LedgerMachine):
             allocate_payment,
             is_right=is_right,
             payment_id=payment,
-            document_id=document,
+            **{"document_id" if bill.month else "opening_balance_id": document},
             amount=None if amount is None else wanted,
             actor=DORA,
         )
@@ -289,16 +292,26 @@ class BalanceMachine(LedgerMachine):
         position: int = 0,
     ) -> None:
         """Draft a correction of a document, and finalize it unless it is refused."""
-        if (key := self.pick(self.owed.bills, number)) is None:
+        if (key := self.pick(self.owed.documents(), number)) is None:
             return
+        bill = self.owed.bills[key]
         given: dict[str, Any] = {"invoice_id": key, "reason": "Wrong.", "actor": DORA}
-        if amount is not None:
-            lines = list(Invoice.objects.get(pk=key).lines.order_by("position"))
-            given["amounts"] = {lines[position % len(lines)].pk: self.money(amount)}
-        made = self.attempt(call, **given)
-        if made is not None:
-            draft = made[0] if isinstance(made, tuple) else made
-            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=self.at)
+        is_right: bool | None = self.owed.is_correctable(key)
+        is_right = is_right and (bill.is_invoice or call is draft_credit)
+        if amount is None:
+            # Whether the month can be billed anew is not predicted.
+            is_right = None if is_right and not bill.is_corrected else False
+            amounts = dict(bill.left)
+        else:
+            amounts = given["amounts"] = self.lines_of(key, {position: amount})
+            is_right = is_right and (call is draft_debit or self.owed.fits(key, amounts))
+        made = self.attempt(call, is_right=is_right, **given)
+        if made is None:
+            return
+        self.owed.take(key, {} if call is draft_debit else amounts)
+        bill.is_replaced = isinstance(made, tuple)
+        draft = made[0] if isinstance(made, tuple) else made
+        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=self.at)
         self.note_documents()
 
 

@@ -6,7 +6,7 @@ are sums over them.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 from uuid import UUID
 
@@ -16,12 +16,24 @@ PAYMENT_DAYS = 30
 
 @dataclass
 class Bill:
-    """An invoice or debit note that is final."""
+    """An invoice or debit note that is final, or an opening balance above zero.
+
+    Attributes:
+        month: Whose month it bills; empty of an opening balance.
+        left: By line, what credit notes left of it, net of tax; drafts count.
+        is_corrected: Whether a credit or debit note of it was drafted.
+        is_replaced: Whether another invoice stands in its place.
+    """
 
     payer: str
     currency: str
     due_on: date
     changes: list[tuple[date, Decimal]] = field(default_factory=list)
+    month: str = ""
+    left: dict[UUID, Decimal] = field(default_factory=dict)
+    is_invoice: bool = False
+    is_corrected: bool = False
+    is_replaced: bool = False
 
     @property
     def open_amount(self) -> Decimal:
@@ -47,6 +59,33 @@ class Money:
 
 
 @dataclass
+class WriteOff:
+    """An amount that is given up: proposed, rejected, posted or reversed."""
+
+    bill: UUID
+    amount: Decimal
+    proposer: str
+    state: str = "proposed"
+
+
+@dataclass
+class Dispute:
+    """What a customer does not accept: some lines, or all of a bill."""
+
+    bill: UUID
+    amount: Decimal
+    lines: dict[UUID, Decimal]
+    is_open: bool = True
+
+    def covers(self, accepted: dict[UUID, Decimal]) -> bool:
+        """Return whether no more is accepted than is disputed, of a line and in all."""
+        of_other_lines = ZERO if self.lines else self.amount
+        return sum(accepted.values()) <= self.amount and all(
+            amount <= self.lines.get(line, of_other_lines) for line, amount in accepted.items()
+        )
+
+
+@dataclass
 class Part:
     """Money that settles a bill."""
 
@@ -63,23 +102,30 @@ class Owed:
         self.bills: dict[UUID, Bill] = {}
         self.money: dict[UUID, Money] = {}
         self.parts: list[Part] = []
+        self.write_offs: dict[UUID, WriteOff] = {}
+        self.disputes: dict[UUID, Dispute] = {}
+        self.drafts: dict[UUID, UUID] = {}
+        """Credit notes in the making, and of which bill they are."""
         self.credit: list[tuple[str, str, date, Decimal]] = []
         """Payer, currency, day and change of what they have left; below zero."""
         self.events: list[tuple[str, str, date, Decimal]] = []
         """Alike: what changes what is owed, which settling does not."""
 
-    def add_bill(self, key: UUID, payer: str, currency: str, amount: Decimal, on: date) -> None:
-        """Add an invoice or debit note."""
-        due_on = on + timedelta(days=PAYMENT_DAYS)
-        self.bills[key] = Bill(payer, currency, due_on, [(on, amount)])
-        self.events.append((payer, currency, on, amount))
+    def add_bill(self, key: UUID, bill: Bill, amount: Decimal, on: date) -> None:
+        """Add what is owed from a day on."""
+        self.bills[key] = bill
+        self.change(key, amount, on)
+
+    def change(self, key: UUID, amount: Decimal, on: date) -> None:
+        """Add to what is open of a bill and to what its payer owes."""
+        bill = self.bills[key]
+        bill.changes.append((on, amount))
+        self.events.append((bill.payer, bill.currency, on, amount))
 
     def credit_bill(self, key: UUID, amount: Decimal, on: date, *, freed_on: date) -> None:
         """Take off a bill what a credit note gives back; what was paid above it is free again."""
-        bill = self.bills[key]
-        bill.changes.append((on, -amount))
-        self.events.append((bill.payer, bill.currency, on, -amount))
-        above = -bill.open_amount
+        self.change(key, -amount, on)
+        above = -self.bills[key].open_amount
         for part in [part for part in reversed(self.parts) if part.bill == key]:
             if above <= 0:
                 return
@@ -88,12 +134,62 @@ class Owed:
                 self.settle(part.money, key, part.amount - above, freed_on)
             above -= part.amount
 
-    def add_money(
-        self,
-        key: UUID,
-        money: Money,
-        on: date,
-    ) -> None:
+    def documents(self) -> dict[UUID, Bill]:
+        """Return the bills that are documents, which have lines."""
+        return {key: bill for key, bill in self.bills.items() if bill.month}
+
+    def is_correctable(self, key: UUID) -> bool:
+        """Return whether a document takes credit and debit notes."""
+        bill = self.bills[key]
+        drafted = [self.bills[other] for other in self.drafts.values()]
+        is_drafted = (bill.payer, bill.month) in [(row.payer, row.month) for row in drafted]
+        return not (bill.is_replaced or is_drafted or self.written_off(key))
+
+    def fits(self, key: UUID, amounts: dict[UUID, Decimal]) -> bool:
+        """Return whether lines, and all of a document together, have as much left."""
+        left = self.bills[key].left
+        return 0 < sum(amounts.values()) <= sum(left.values()) and all(
+            0 < amount <= left[line] for line, amount in amounts.items()
+        )
+
+    def take(self, key: UUID, amounts: dict[UUID, Decimal]) -> None:
+        """Write down that a credit note gives back these amounts of lines."""
+        bill = self.bills[key]
+        bill.is_corrected = True
+        for line, amount in amounts.items():
+            bill.left[line] -= amount
+
+    def all_left(self, key: UUID, *, most: Decimal) -> dict[UUID, Decimal]:
+        """Return lines above zero, in order, with what is left of the document or of `most`."""
+        found: dict[UUID, Decimal] = {}
+        rest = min(most, sum(self.bills[key].left.values(), ZERO))
+        for line, amount in self.bills[key].left.items():
+            if (part := min(amount, rest)) > 0:
+                found[line] = part
+                rest -= part
+        return found
+
+    def written_off(self, key: UUID) -> Decimal:
+        """Return what is given up of a bill."""
+        rows = [row for row in self.write_offs.values() if row.bill == key]
+        return sum((row.amount for row in rows if row.state == "posted"), ZERO)
+
+    def disputed(self, key: UUID) -> Decimal:
+        """Return what is disputed of a bill at present."""
+        rows = [row for row in self.disputes.values() if row.bill == key]
+        return sum((row.amount for row in rows if row.is_open), ZERO)
+
+    def is_writable_off(self, key: UUID, amount: Decimal) -> bool:
+        """Return whether so much is open, and no credit note is in the making."""
+        return key not in self.drafts.values() and 0 < amount <= self.bills[key].open_amount
+
+    def post_write_off(self, key: UUID, on: date, *, is_reversed: bool = False) -> None:
+        """Give an amount up, or take that back."""
+        row = self.write_offs[key]
+        row.state = "reversed" if is_reversed else "posted"
+        self.change(row.bill, row.amount if is_reversed else -row.amount, on)
+
+    def add_money(self, key: UUID, money: Money, on: date) -> None:
         """Add a payment."""
         self.money[key] = money
         self.own(money, money.amount, on)
