@@ -15,6 +15,7 @@ from billing.domain.documents.hardware_credits import CreditFacts, with_credits
 from billing.domain.documents.invoicing import Line, LineKind, compose_lines, total_of
 from billing.domain.documents.minimums import MinimumFacts, with_minimums
 from billing.domain.documents.tiers import with_tiers
+from billing.domain.money import price_of
 from billing.models import BillingPeriod, PeriodState
 from billing.selectors.closing import readiness_of_periods, reasons_against
 from billing.selectors.documents.hardware_credits import credit_facts_of
@@ -105,8 +106,8 @@ def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, 
 def terms_to_date(label: str) -> dict[tuple[UUID, str], Decimal]:
     """Return what tiers, minimum charges and credits add to the use of months that are not closed.
 
-    Each month's document would have the credits of the months before, too, as long as none is
-    closed: those of the last month count.
+    So do credit and debit notes that late use uses up. Each month's document would have the
+    credits of the months before, too, as long as none is closed: those of the last month count.
 
     Args:
         label: The last month, such as "2026-10".
@@ -125,8 +126,20 @@ def terms_to_date(label: str) -> dict[tuple[UUID, str], Decimal]:
         ]
         payer = (period.organization_id, currency)
         amounts[payer] += total_of(terms, currency=currency).amount
+        amounts[payer] += sum(_changed_by_notes(line) for line in lines)
         credited[payer] = total_of(credits_due, currency=currency).amount
     return {payer: amount + credited[payer] for payer, amount in amounts.items()}
+
+
+def _changed_by_notes(line: Line) -> Decimal:
+    """Return what a line of use has beside its price: notes that it uses up (ADR 0065)."""
+    if line.billed_amount is None or line.kind != LineKind.USAGE.value:
+        return Decimal()
+    before, whole = (
+        price_of(quantity, unit_price=line.unit_price, currency=line.amount.currency)
+        for quantity in (line.billed_unit_seconds, line.billed_unit_seconds + line.unit_seconds)
+    )
+    return (line.amount + before + -whole).amount
 
 
 def costs_to_date(label: str) -> dict[UUID, Decimal]:

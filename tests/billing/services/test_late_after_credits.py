@@ -7,13 +7,22 @@ from django.db import connection
 
 from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.errors import DraftStaleError
-from billing.models import Invoice
+from billing.models import Invoice, Posting
 from billing.selectors.ledger.reconciliation import check_journal
 from billing.selectors.verification import check_invoices, check_lines
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
+from billing.services.ledger.journal import accrue_unbilled
 from metering.models import MeteringWindow
 from tests.support.billing.late import accrue_late, correct, draft, finalize
-from tests.support.billing.ledger import DORA, HOUR, Ledger, month_of_use
+from tests.support.billing.ledger import (
+    DORA,
+    HOUR,
+    Ledger,
+    Use,
+    accrue_everything,
+    month_of_use,
+    sealed_window,
+)
 from tests.support.builders import AT, MONTH_END
 
 pytestmark = pytest.mark.django_db
@@ -181,3 +190,19 @@ def test_a_draft_is_stale_once_a_note_of_its_month_is_final(
     assert refused.value.facts == {"differences": 1}
     again = finalize(draft(ledger.organization, "2026-11", at=NOVEMBER_OVER), at=NOVEMBER_OVER)
     assert billed(again) == {1: "1.00", 2: "0.00"}[len(changes)]
+
+
+def test_the_accrual_has_what_late_use_uses_up_of_a_credit(
+    ledger: Ledger, october: Invoice
+) -> None:
+    note(october, "-4.00")
+    sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_END)
+    accrue_everything(at=NOVEMBER_OVER)
+    window = MeteringWindow.objects.earliest("start_at")
+    accrue_late(correct(window, ledger.llm, -UNIT), at=NOVEMBER_OVER)
+
+    accrue_unbilled(label="2026-11", actor=DORA, at=NOVEMBER_OVER)
+
+    # An hour of November; what October has less was given back by the credit.
+    posted = Posting.objects.filter(entry__event="accrual", account="unbilled_receivables")
+    assert [row.amount for row in posted] == [Decimal("2.00")]
