@@ -176,7 +176,7 @@ class CreditProposalAdmin(LedgerAdmin):
     hint = (
         "Each covers one pod's use of one hour after its device failed. Not certain means: "
         "only the node is known. Corrections of the hour reduce a pending proposal or "
-        "withdraw it. Accepting a proposal writes no credit note."
+        "withdraw it. What is accepted is a line of the next invoice."
     )
     action_form = NoteActionForm
     list_display = (

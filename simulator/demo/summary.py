@@ -14,7 +14,13 @@ from billing.models import BillingPeriod, Invoice
 from metering.models import CapacityRecord, MeteringException, MeteringWindow, UsageRecord
 from simulator.demo.comparison import InvoiceComparison
 from simulator.demo.oracle import Unknowable
-from simulator.demo.plan import FINANCE_ADMIN, PLATFORM_ADMIN, QUOTA_REQUEST
+from simulator.demo.plan import (
+    FINANCE_ADMIN,
+    FINANCE_REVIEWER,
+    PLATFORM_ADMIN,
+    PLATFORM_REVIEWER,
+    QUOTA_REQUEST,
+)
 
 SIZES = ("small", "medium", "large")
 SECONDS_PER_HOUR = 3600
@@ -194,7 +200,10 @@ def print_addresses(
     asker, approver = QUOTA_REQUEST.requested_by, QUOTA_REQUEST.approved_by
     console.rule("[bold]Look around")
     console.print(f"Admin      {url}/admin/")
-    console.print(f"           sign in as {FINANCE_ADMIN} (finance) or {PLATFORM_ADMIN} (platform)")
+    console.print(
+        f"           sign in as {FINANCE_ADMIN} (finance) or {PLATFORM_ADMIN} (platform);"
+    )
+    console.print(f"           {FINANCE_REVIEWER} and {PLATFORM_REVIEWER} are the second persons")
     console.print(f"           with the password {password}")
     console.print(f"Access     {url}/accounts/")
     console.print("           own tokens, sessions and password of each person")

@@ -200,11 +200,13 @@ class ServiceAdmin(LedgerAdmin):
     Attributes:
         add_fields: Fields of the form that adds; none when nothing is added here.
         change_fields: Fields of the form that changes; none when nothing is changed here.
+        help_texts: A sentence below a field of the form that adds, by its name.
     """
 
     form = ServiceForm
     add_fields: ClassVar[tuple[str, ...]] = ()
     change_fields: ClassVar[tuple[str, ...]] = ()
+    help_texts: ClassVar[Mapping[str, str]] = {}
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> Model:
         """Call the service that makes a row from the form's fields."""
@@ -254,6 +256,8 @@ class ServiceAdmin(LedgerAdmin):
         **kwargs: Any,  # noqa: ANN401 - As above.
     ) -> type[RowForm]:
         """Return a form that calls this page's service as the signed-in person."""
+        if obj is None:
+            kwargs = {"help_texts": self.help_texts, **kwargs}
         form: type[RowForm] = super().get_form(request, obj, change, **kwargs)
 
         def perform(filled: RowForm) -> Model:

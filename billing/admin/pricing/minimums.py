@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -45,6 +45,11 @@ class MinimumChargeAdmin(ServiceAdmin):
     action_form = NoteActionForm
     actions = ("withdraw_minimums",)
     add_fields = ("organization", "amount", "first_month", "last_month", "replaces", "reason")
+    help_texts: ClassVar = {
+        "amount": "A month, net, in the organization's billing currency.",
+        "first_month": "Such as 2026-12.",
+        "last_month": "Such as 2027-11. Empty: until further notice.",
+    }
     list_display = (
         "organization",
         "amount_text",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -89,6 +89,12 @@ class PriceCalendarAdmin(ServiceAdmin):
         "more_holidays",
         "left_out",
     )
+    help_texts: ClassVar = {
+        "time_zone": "Of the times in the rules, such as Europe/Berlin.",
+        "country": "Whose public holidays apply, such as DE. Empty: only those below.",
+        "subdivision": "A part of the country with holidays of its own, such as BY.",
+        "last_year": "The last year of the public holidays; the calendar ends with it.",
+    }
     list_display = (
         "price_book",
         "time_zone",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -27,7 +27,7 @@ class FromHourForm(ServiceForm):
 
     valid_from = forms.SplitDateTimeField(
         widget=UnfoldAdminSplitDateTimeWidget(),
-        help_text="The start of a UTC hour; the price before it ends there.",
+        help_text="The start of a UTC hour; what was in force before ends there.",
     )
     reason = forms.CharField(
         required=False,
@@ -95,6 +95,13 @@ class PriceAdmin(ServiceAdmin):
         "replaces",
         "reason",
     )
+    help_texts: ClassVar = {
+        "price_group": "* for any device, or such as H100/*, H100/whole, A100/1of4, */burst.",
+        "cluster": "Empty: a price on any cluster.",
+        "band": "As in the book's price calendar, such as night. Empty: a price for any time.",
+        "unit_price": "Of one unit for an hour, in the currency of the book.",
+        "replaces": "A wrong price of the same book, size, group, cluster and band.",
+    }
     list_display = (
         "price_book",
         "size",

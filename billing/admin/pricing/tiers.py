@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -32,15 +32,19 @@ class TierScheduleForm(ServiceForm):
     """A schedule whose bands are a line each."""
 
     lines = forms.CharField(
-        label="bands",
+        label="Bands",
         widget=UnfoldAdminTextareaWidget(),
         help_text="A line each: bound and discount in percent. The first bound is 0, such as: 0 5",
     )
     only_sizes = forms.CharField(
-        required=False, widget=UnfoldAdminTextInputWidget(), help_text="Such as: small large"
+        required=False,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Such as: small large. Empty: all.",
     )
     only_groups = forms.CharField(
-        required=False, widget=UnfoldAdminTextInputWidget(), help_text="Such as: H100/* A100/*"
+        required=False,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Such as: H100/* A100/*. Empty: all.",
     )
     reason = forms.CharField(
         required=False,
@@ -85,6 +89,14 @@ class TierScheduleAdmin(ServiceAdmin):
         "replaces",
         "reason",
     )
+    help_texts: ClassVar = {
+        "basis": "What the bounds of the bands count.",
+        "kind": "Graduated: each band for what lies in it. Volume: the band reached, for all.",
+        "scope": "Whether each project counts for itself, or the organization as a whole.",
+        "year_begins": "The first month of a fiscal year, 1 to 12.",
+        "first_month": "Such as 2026-12.",
+        "last_month": "Such as 2199-12.",
+    }
     list_display = (
         "name",
         "price_book",

@@ -85,3 +85,18 @@ def test_a_price_is_set_through_the_service(office: Office) -> None:
     assert again.status_code == 200
     assert "begins at that hour or later" in again.content.decode()
     assert Price.objects.filter(size="large").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("page", "help_text"),
+    [
+        ("price", "As in the book's price calendar, such as night."),
+        ("pricecalendar", "The last year of the public holidays; the calendar ends with it."),
+        ("minimumcharge", "Such as 2027-11. Empty: until further notice."),
+        ("tierschedule", "The first month of a fiscal year, 1 to 12."),
+    ],
+)
+def test_a_form_says_what_its_fields_take(office: Office, page: str, help_text: str) -> None:
+    shown = enter(office.cast.dora).get(f"/admin/billing/{page}/add/").content.decode()
+
+    assert help_text in shown
