@@ -243,7 +243,8 @@ def _others(mine: Iterable[MonthFacts]) -> int:
 
 def _totals(months: Iterable[MonthFacts]) -> list[str]:
     """Return the sum of what was drafted or finalized, by currency."""
-    return _sums((month.currency, month.total) for month in months)
+    known = (month for month in months if month.total is not None)
+    return _sums((month.currency, month.total) for month in known)
 
 
 def _sums(amounts: Iterable[tuple[str, Decimal | None]]) -> list[str]:
@@ -295,9 +296,11 @@ def _needed_first(row: MonthRow) -> tuple[int, str]:
 def _held(month: MonthFacts) -> Shortfall | None:
     if not month.held:
         return None
+    held = f"{month.held:,} exception{pluralize(month.held)}"
+    if month.held_unit_seconds:
+        held = f"{hours_text(month.held_unit_seconds)} unit-hours in {held}"
     return Shortfall(
-        f"{hours_text(month.held_unit_seconds)} unit-hours"
-        f" in {month.held} exception{pluralize(month.held)}",
+        held,
         _link("metering_meteringexception", state__exact="open", **_hours(month, "window_start")),
     )
 

@@ -210,7 +210,7 @@ class BillingPeriodAdmin(ServiceAdmin):
                 actor=actor,
                 at=at,
             ),
-            done="is repriced",
+            done="has a repricing, which another person approves under Repricings",
         )
 
     @admin.action(description="Send to review", permissions=["write"])

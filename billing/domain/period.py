@@ -40,15 +40,19 @@ class Month:
     month: int
 
     @classmethod
-    def parse(cls, label: str) -> Self:
+    def parse(cls, label: str, *, field: str = "label") -> Self:
         """Return the month a label such as "2026-10" names.
+
+        Args:
+            label: Year and month.
+            field: What a refusal names as wrong.
 
         Raises:
             PeriodLabelInvalidError: The label names no month.
         """
         if (found := _LABEL.fullmatch(label)) is None:
             raise PeriodLabelInvalidError(
-                "The label does not name a month.", field="label", facts={"label": label}
+                "The label does not name a month.", field=field, facts={"label": label}
             )
         return cls(int(found[1]), int(found[2]))
 

@@ -42,7 +42,7 @@ class JournalEntryAdmin(LedgerAdmin):
 
     view_capability = READ_JOURNAL
     write_capability = WRITE_JOURNAL
-    hint = "Entries are posted with what they are of, and corrected by another one."
+    hint = "An entry is posted with the document or payment it is about; another one corrects it."
     actions_list = ("ledger_months",)
     list_display = (
         "reason",

@@ -73,7 +73,9 @@ class WriteOffAdmin(InvoiceStepsAdmin):
 
     view_capability = READ_JOURNAL
     write_capability = WRITE_PAYMENT
-    first = InvoiceStep(WRITE_PAYMENT, _propose, "The write-off is recorded.")
+    first = InvoiceStep(
+        WRITE_PAYMENT, _propose, "The write-off is proposed; another person confirms it."
+    )
     steps: ClassVar = {
         "confirm": InvoiceStep(WRITE_PAYMENT, _confirm, "The write-off is posted."),
         "reject": InvoiceStep(WRITE_PAYMENT, _reject, "The write-off is rejected."),

@@ -8,6 +8,8 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
 from unfold.widgets import (
     UnfoldAdminSplitDateTimeWidget,
     UnfoldAdminTextareaWidget,
@@ -135,9 +137,11 @@ class PriceCalendarAdmin(ServiceAdmin):
     @admin.display(description="bands")
     def rules_text(self, row: PriceCalendar) -> str:
         """Return a line for each rule, as the form takes it."""
-        return "\n".join(
-            f"{one['band']} {','.join(one['days'])} {one['from']} {one['to']}" for one in row.bands
+        lines = (
+            (f"{one['band']} {','.join(one['days'])} {one['from']} {one['to']}",)
+            for one in row.bands
         )
+        return format_html_join(mark_safe("<br>"), "{}", lines)
 
     @admin.display(description="holidays")
     def holidays_text(self, row: PriceCalendar) -> str:

@@ -89,6 +89,6 @@ def require_minimum(rule: MinimumRule, *, currency: str) -> None:
         raise MinimumInvalidError(
             "The amount is negative, too large or finer than the currency.", field="amount"
         )
-    first = Month.parse(rule.first_month)
-    if rule.last_month and Month.parse(rule.last_month) < first:
+    first = Month.parse(rule.first_month, field="first_month")
+    if rule.last_month and Month.parse(rule.last_month, field="last_month") < first:
         raise MinimumInvalidError("The last month is before the first.", field="last_month")

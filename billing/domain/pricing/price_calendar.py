@@ -157,6 +157,7 @@ def require_band(band: str, *, known: Sequence[str]) -> None:
         raise PriceKeyInvalidError(
             "No calendar of the price book has this band.",
             field="band",
+            remedy="Name a band of a calendar of the book, or publish a calendar with it first.",
             facts={"band": band, "known": ", ".join(sorted(set(known)))},
         )
 

@@ -116,7 +116,8 @@ def require_rule(rule: TierRule) -> None:
     """
     if not 0 < len(rule.name.strip()) <= NAME_LENGTH_MAX:
         raise TierInvalidError("The name is missing or too long.", field="name")
-    if Month.parse(rule.first_month) > Month.parse(rule.last_month):
+    first = Month.parse(rule.first_month, field="first_month")
+    if first > Month.parse(rule.last_month, field="last_month"):
         raise TierInvalidError("The last month is before the first.", field="last_month")
     months = range(1, MONTHS_PER_YEAR + 1) if rule.span is TierSpan.FISCAL_YEAR else range(1, 2)
     if rule.year_begins not in months:

@@ -4,7 +4,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from billing.models import CustomerClass, CustomerClassMembership, Price, PriceBookAssignment
+from billing.models import (
+    CustomerClass,
+    CustomerClassMembership,
+    MinimumCharge,
+    Price,
+    PriceBookAssignment,
+)
 from tests.support.billing.office import Office
 from tests.support.builders import make_cluster
 
@@ -100,3 +106,16 @@ def test_a_form_says_what_its_fields_take(office: Office, page: str, help_text: 
     shown = enter(office.cast.dora).get(f"/admin/billing/{page}/add/").content.decode()
 
     assert help_text in shown
+
+
+def test_a_wrong_month_is_refused_beside_its_field(office: Office) -> None:
+    typed = {"organization": str(office.cast.acme.pk), "amount": "10", "first_month": "Dec 202"}
+
+    page = enter(office.cast.dora).post("/admin/billing/minimumcharge/add/", typed)
+
+    assert page.context["adminform"].form.errors == {
+        "first_month": [
+            'The label does not name a month. Name the month as year and month, such as "2026-10".'
+        ]
+    }
+    assert not MinimumCharge.objects.exists()
