@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -39,6 +39,12 @@ class OpeningBalanceAdmin(ServiceAdmin):
         "opposite one."
     )
     add_fields = ("organization", "reference", "amount", "currency", "dated_on", "due_on")
+    help_texts: ClassVar = {
+        "reference": "As the system before named it; once in an organization.",
+        "amount": "Above zero is owed by the organization; below zero is its credit.",
+        "dated_on": "The day as of which it is taken over.",
+        "due_on": "Empty for a credit.",
+    }
     list_display = (
         "reference",
         "organization",

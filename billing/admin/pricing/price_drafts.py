@@ -46,7 +46,7 @@ class PriceDraftForm(ServiceForm):
         widget=UnfoldAdminSplitDateTimeWidget(), help_text="The start of a UTC hour."
     )
     lines = forms.CharField(
-        label="prices",
+        label="Prices",
         widget=UnfoldAdminTextareaWidget(),
         help_text="A line each: size, group and price, such as: large H100/whole 4.125. "
         "For one cluster or band add it, such as cluster=hopper band=peak; to replace a wrong "
