@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 
 import holidays
 
 from billing.domain.pricing.price_calendar import CalendarInvalidError, CalendarRule
 
-YEARS_MAX = 10
+YEARS_MAX = 12
 LANGUAGE = "en_US"
 """Of the names, where the library has it; without one they are in that of the machine."""
 
@@ -50,13 +50,14 @@ def public_holidays(
 
 
 def with_public_holidays(
-    rule: CalendarRule, *, first_year: int, left_out: Collection[date] = ()
+    rule: CalendarRule, *, valid_from: datetime, left_out: Collection[date] = ()
 ) -> CalendarRule:
     """Return a calendar with the public holidays of its country beside its own.
 
     Args:
         rule: With a country, or without one; its own holidays keep their names.
-        first_year: The first year of holidays.
+        valid_from: Its first hour; holidays are those from the year before on, which west of UTC
+            its first hours are in.
         left_out: Dates that are no holidays here.
     """
     found = dict(rule.holidays)
@@ -66,7 +67,7 @@ def with_public_holidays(
             for day, name in public_holidays(
                 rule.country,
                 subdivision=rule.subdivision,
-                first_year=first_year,
+                first_year=valid_from.year - 1,
                 last_year=rule.last_year,
             ).items()
             if day not in found

@@ -161,7 +161,7 @@ class PriceCalendarAdmin(ServiceAdmin):
         return publish_calendar(
             price_book=fields["price_book"],
             rule=with_public_holidays(
-                rule, first_year=fields["valid_from"].year, left_out=fields["left_out"]
+                rule, valid_from=fields["valid_from"], left_out=fields["left_out"]
             ),
             valid_from=fields["valid_from"],
             actor=actor,

@@ -164,7 +164,7 @@ class PriceCalendarViewSet(ReadingViewSet):
             price_book=book,
             rule=with_public_holidays(
                 rule,
-                first_year=fields["valid_from"].year,
+                valid_from=fields["valid_from"],
                 left_out=fields.get("holidays_left_out", ()),
             ),
             valid_from=fields["valid_from"],

@@ -7,7 +7,12 @@ from uuid import UUID
 
 from billing.domain.errors import PriceDraftInvalidError
 from billing.domain.money import Money, price_of
-from billing.domain.pricing.price_book import ANY_TIME, keys_for, require_key, require_unit_price
+from billing.domain.pricing.price_book import (
+    ANY_TIME,
+    keys_for,
+    require_key,
+    require_unit_price,
+)
 
 PRICES_MAX = 500
 """More than all sizes and device shares of a book; a list that is longer is a mistake."""
@@ -128,6 +133,9 @@ def _cost(rows: Iterable[UseOfMonth], prices: PriceTable, *, currency: str) -> M
 
 
 def _price(one: UseOfMonth, prices: PriceTable) -> Decimal | None:
-    bands = (one.band,) if one.band else ()
-    keys = ((one.size, *key) for key in keys_for(one.price_group, cluster=one.cluster, bands=bands))
-    return next((prices[key] for key in keys if key in prices), None)
+    """Return the price of a use; None without one, or where it depends on a band not known."""
+    known = {key[3] for key in prices} if one.band is None else {one.band}
+    keys = keys_for(one.price_group, cluster=one.cluster, bands=sorted(known - {ANY_TIME}))
+    found = next((key for key in ((one.size, *key) for key in keys) if key in prices), None)
+    is_unknown = found is not None and one.band is None and found[3] != ANY_TIME
+    return None if found is None or is_unknown else prices[found]

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+from django.db.models import Q
 
 from billing.domain.errors import (
     PriceInForceError,
@@ -13,13 +14,14 @@ from billing.domain.errors import (
     required_reason,
 )
 from billing.domain.period import require_hour
+from billing.domain.pricing.price_book import ANY_TIME
 from billing.domain.pricing.price_calendar import (
     CalendarInvalidError,
     CalendarOrderError,
     CalendarRule,
     require_calendar,
 )
-from billing.models import PriceBook, PriceCalendar
+from billing.models import Price, PriceBook, PriceCalendar
 from billing.selectors.locks import lock_price_book
 from billing.selectors.pricing.organization_books import last_charged_in
 from billing.selectors.pricing.price_calendars import published_calendars
@@ -42,7 +44,8 @@ def publish_calendar(
         at: When.
 
     Raises:
-        CalendarInvalidError: The rule is wrong, ends before it begins, or the book has a base.
+        CalendarInvalidError: The rule is wrong, ends before it begins, or lacks a band that a
+            price is for; or the book has a base.
         NotOnTheHourError: `valid_from` is not a whole UTC hour.
         CalendarOrderError: The book has a calendar from that hour or a later one.
         PriceInUseError: Hours from then on are charged already, in bands that are known.
@@ -58,6 +61,7 @@ def publish_calendar(
                 "A discount on a price book has the calendar of its base.", field="price_book"
             )
         _require_free(book, begin_at)
+        _require_bands(book, rule, begin_at)
         calendar = PriceCalendar.objects.create(
             price_book=book,
             time_zone=rule.time_zone,
@@ -122,6 +126,22 @@ def _require_free(book: PriceBook, begin_at: datetime) -> None:
             "Hours the calendar would cover are charged already.",
             field="valid_from",
             facts={"last_charged_hour": last.isoformat()},
+        )
+
+
+def _require_bands(book: PriceBook, rule: CalendarRule, begin_at: datetime) -> None:
+    """Refuse a calendar without a band that a price from then on is for: it would never apply."""
+    priced = Price.objects.filter(
+        Q(price_book=book) | Q(price_book__base_book=book),
+        Q(valid__endswith__isnull=True) | Q(valid__endswith__gt=begin_at),
+        superseded_at__isnull=True,
+    ).exclude(band=ANY_TIME)
+    lacking = set(priced.values_list("band", flat=True)) - {one.band for one in rule.bands}
+    if lacking:
+        raise CalendarInvalidError(
+            "Prices are for a band that the calendar does not have.",
+            field="bands",
+            facts={"lacking": ", ".join(sorted(lacking))},
         )
 
 

@@ -1,19 +1,21 @@
 """Calendars of price books: what is refused, how they follow each other, and withdrawals."""
 
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, transaction
 
-from billing.adapters.public_holidays import public_holidays
+from billing.adapters.public_holidays import public_holidays, with_public_holidays
 from billing.domain.errors import PriceInForceError, PriceSupersededError
 from billing.domain.pricing.price_calendar import CalendarInvalidError, CalendarOrderError
+from billing.domain.pricing.price_draft import UseOfMonth, effects_of
 from billing.models import PriceCalendar
 from billing.selectors.pricing.price_calendars import bands_at
 from billing.selectors.terms_verification import check_terms
 from billing.services.pricing.price_calendars import publish_calendar, withdraw_calendar
-from tests.support.billing.ledger import DORA, HOUR, Ledger, make_ledger
+from tests.support.billing.ledger import DORA, HOUR, Ledger, make_ledger, make_price
 from tests.support.billing.terms import make_calendar_rule
 from tests.support.builders import AT
 
@@ -90,10 +92,45 @@ def test_calendars_follow_each_other_and_are_withdrawn_before_they_begin(ledger:
 
 @pytest.mark.parametrize(
     ("country", "subdivision", "last_year"),
-    [("XX", "", 2026), ("DE", "ZZ", 2026), ("DE", "", 2036)],
+    [("XX", "", 2026), ("DE", "ZZ", 2026), ("DE", "", 2038)],
 )
 def test_holidays_that_are_not_known_are_refused(
     country: str, subdivision: str, last_year: int
 ) -> None:
     with pytest.raises(CalendarInvalidError):
         public_holidays(country, subdivision=subdivision, first_year=2026, last_year=last_year)
+
+
+def test_a_calendar_without_a_band_of_a_price_is_refused(ledger: Ledger) -> None:
+    publish(ledger, NIGHT)
+    make_price(ledger.book, "1.00", band="night")
+
+    with pytest.raises(CalendarInvalidError) as refused:
+        publish(ledger, begin_at=LATER)
+
+    assert refused.value.facts == {"lacking": "night"}
+    assert PriceCalendar.objects.count() == 1
+
+
+def test_holidays_west_of_utc_are_those_of_the_local_year() -> None:
+    rule = make_calendar_rule(time_zone="America/New_York", country="US", last_year=2028)
+
+    filled = with_public_holidays(rule, valid_from=datetime(2028, 1, 1, tzinfo=UTC))
+
+    # Until 05:00 UTC it is the last day of 2027 in New York, where New Year's Day is observed.
+    assert date(2027, 12, 31) in filled.holidays
+
+
+@pytest.mark.parametrize(("group", "after"), [("H100/whole", "3.00"), ("A100/whole", "0.00")])
+def test_a_draft_prices_no_use_whose_band_is_not_known(group: str, after: str) -> None:
+    prices = {
+        ("large", "*", None, ""): Decimal(2),
+        ("large", "*", None, "night"): Decimal(1),
+        ("large", "H100/*", None, ""): Decimal(3),
+    }
+    use = [UseOfMonth("acme", "large", group, 3600, band=None)]
+
+    (effect,) = effects_of(use, before={}, after=prices, currency="EUR")
+
+    assert f"{effect.after.amount:.2f}" == after
+    assert effect.unpriced_unit_seconds == (3600 if after == "0.00" else 0)

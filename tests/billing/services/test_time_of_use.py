@@ -170,7 +170,7 @@ def test_public_holidays_are_written_down_and_are_days_of_their_own(ledger: Ledg
         last_year=2027,
         holidays={date(2026, 12, 24): "Christmas Eve"},
     )
-    filled = with_public_holidays(rule, first_year=2026, left_out=[date(2026, 11, 1)])
+    filled = with_public_holidays(rule, valid_from=BEFORE, left_out=[date(2026, 11, 1)])
     made = publish_calendar(
         price_book=ledger.book, rule=filled, valid_from=BEFORE, actor=DORA, at=AT
     )
