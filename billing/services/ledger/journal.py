@@ -15,7 +15,7 @@ from billing.domain.ledger.errors import AccountingMonthError
 from billing.domain.period import Month, month_hours
 from billing.models import AccountingMonth
 from billing.selectors.documents.previews import terms_to_date
-from billing.selectors.locks import lock_accounting_months, share_accounting_months
+from billing.selectors.locks import lock_accounting_months
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
 from tenants.services.audit import record
@@ -43,9 +43,8 @@ def accrue_unbilled(*, label: str, actor: Actor, at: datetime) -> int:
     month = Month.parse(label)
     span = month_hours(month, UTC)
     with transaction.atomic():
-        share_accounting_months()
-        last = AccountingMonth.objects.order_by("label").values_list("label", flat=True).last()
-        _require_month(month, last=str(last), at=at)
+        # No document becomes final between the two statements: each has its terms once.
+        _require_month(month, last=lock_accounting_months(), at=at)
         terms = terms_to_date(label)
         values = {
             "label": label,

@@ -10,7 +10,7 @@ from django.db import DatabaseError, transaction
 from billing.adapters.public_holidays import public_holidays, with_public_holidays
 from billing.domain.errors import PriceInForceError, PriceSupersededError
 from billing.domain.pricing.price_calendar import CalendarInvalidError, CalendarOrderError
-from billing.domain.pricing.price_draft import UseOfMonth, effects_of
+from billing.domain.pricing.price_draft import PriceTable, UseOfMonth, effects_of
 from billing.models import PriceCalendar
 from billing.selectors.pricing.price_calendars import bands_at
 from billing.selectors.terms_verification import check_terms
@@ -123,7 +123,7 @@ def test_holidays_west_of_utc_are_those_of_the_local_year() -> None:
 
 @pytest.mark.parametrize(("group", "after"), [("H100/whole", "3.00"), ("A100/whole", "0.00")])
 def test_a_draft_prices_no_use_whose_band_is_not_known(group: str, after: str) -> None:
-    prices = {
+    prices: PriceTable = {
         ("large", "*", None, ""): Decimal(2),
         ("large", "*", None, "night"): Decimal(1),
         ("large", "H100/*", None, ""): Decimal(3),
