@@ -51,10 +51,12 @@ def ageing_page(admin: LedgerAdmin, request: HttpRequest) -> TemplateResponse:
     form = AgeingForm(request.GET or {"on": today})
     on: date = form.cleaned_data["on"] if form.is_valid() else today
     rows = ageing(on=on, organization_ids=None)
+    slugs = {row.organization for row in rows}
+    names = dict(Organization.objects.filter(slug__in=slugs).values_list("slug", "name"))
     context = {
         **admin.page_context(request, title="Open items"),
         "form": form,
-        "rows": [_ageing_cells(row, on=on) for row in rows],
+        "rows": [_ageing_cells(row, name=names[row.organization], on=on) for row in rows],
     }
     return TemplateResponse(request, "admin/billing/payment/ageing.html", context)
 
@@ -94,7 +96,7 @@ def _statement(
     return _statement_texts(made)
 
 
-def _ageing_cells(row: AgeingRow, *, on: date) -> dict[str, Any]:
+def _ageing_cells(row: AgeingRow, *, name: str, on: date) -> dict[str, Any]:
     page = reverse("admin:billing_payment_statement")
     chosen = {
         "organization": row.organization,
@@ -103,11 +105,11 @@ def _ageing_cells(row: AgeingRow, *, on: date) -> dict[str, Any]:
         "end": on + timedelta(days=1),
     }
     return {
-        "organization": row.organization,
+        "organization": name,
         "url": f"{page}?{urlencode(chosen)}",
         "amounts": [
-            money_text(amount, row.currency) if (amount := getattr(row, name)) else ""
-            for name in AGEING_COLUMNS[2:]
+            money_text(amount, row.currency) if (amount := getattr(row, column)) else ""
+            for column in AGEING_COLUMNS[2:]
         ],
     }
 

@@ -78,8 +78,9 @@ def test_open_items_lead_to_the_statement_of_their_organization(
 
     answer = client.get(f"{page}ageing/").content.decode()
 
-    link = re.search(r'href="([^"]*statement/\?[^"]*)"', answer)
+    link = re.search(r'href="([^"]*statement/\?[^"]*)">([^<]*)<', answer)
     assert link is not None
+    assert link[2] == final.organization.name
     shown = text_of(client, unescape(link[1]))
     assert f"{final.reference} 3.00 EUR 3.00 EUR" in shown
     assert "Closing balance 3.00 EUR" in shown
