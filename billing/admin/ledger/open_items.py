@@ -51,8 +51,8 @@ def ageing_page(admin: LedgerAdmin, request: HttpRequest) -> TemplateResponse:
     form = AgeingForm(request.GET or {"on": today})
     on: date = form.cleaned_data["on"] if form.is_valid() else today
     rows = ageing(on=on, organization_ids=None)
-    slugs = {row.organization for row in rows}
-    names = dict(Organization.objects.filter(slug__in=slugs).values_list("slug", "name"))
+    visible = organizations_visible_to(actor_of_request(request), READ_INVOICE)
+    names = {organization.slug: organization.name for organization in visible}
     context = {
         **admin.page_context(request, title="Open items"),
         "form": form,
