@@ -34,7 +34,7 @@ from billing.selectors.documents.invoices import others_of_run
 from billing.selectors.ledger.carried import releasable_balance
 from billing.selectors.ledger.settlement import settled_document
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
-from billing.services.finalizing import finalize_invoice
+from billing.services.finalizing import finalize_invoice, four_eyes_problem
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -138,6 +138,8 @@ class InvoiceAdmin(LedgerAdmin):
             "document": invoice.document if invoice else None,
             "words": invoice_text(invoice.document) if invoice else None,
             "is_draft": invoice is not None and invoice.state == InvoiceState.DRAFT.value,
+            "finalize_problem": invoice
+            and four_eyes_problem(invoice, actor=actor_of_request(request), terms=invoice_terms()),
             "may_write": self.has_write_permission(request),
             **(_corrections(invoice) if invoice else {}),
             **(dispute_context(invoice, actor_of_request(request)) if invoice else {}),

@@ -307,7 +307,7 @@ class FourEyesError(ForbiddenError):
     """Two people draft and finalize an invoice; the service is neither of them."""
 
     code = "invoice_needs_four_eyes"
-    remedy = "Let one person draft it again and check it, and another one with the role finalize."
+    remedy = "Let one person draft and check it, and another finance administrator finalize it."
 
 
 class TaxInvalidError(InvalidInputError):

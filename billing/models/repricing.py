@@ -56,5 +56,5 @@ class Repricing(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return which month is repriced, and how far it has come."""
-        return f"{self.period}: {self.state}"
+        """Return which month is repriced."""
+        return f"Repricing of {self.period}"

@@ -103,6 +103,18 @@ def finalize_invoice(
         return next(document for document in run if document.pk == invoice_id)
 
 
+def four_eyes_problem(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> str:
+    """Return why an account may not finalize a draft under four eyes; "" where it may."""
+    try:
+        if invoice.run > 1 or invoice.period.state == PeriodState.OPEN:
+            _require_four_eyes([invoice], actor=actor, terms=terms)
+        elif invoice.period.state == PeriodState.REVIEW:
+            require_another_person(invoice.period, actor=actor, terms=terms)
+    except FourEyesError as refusal:
+        return f"{refusal} {refusal.remedy}"
+    return ""
+
+
 def _in_order_of_series(run: Sequence[Invoice]) -> list[Invoice]:
     """Return documents in the order in which all runs take numbers."""
     return sorted(run, key=lambda row: numbering_order(row.kind, row.series, route_of(row)))

@@ -114,11 +114,14 @@ def test_a_month_walks_from_period_to_final_invoice_by_buttons(office: Office) -
     )
     invoice = Invoice.objects.get()
     page = other.get(page_of(invoice, "change/")).content.decode()
+    drafters = dora.get(page_of(invoice, "change/")).content.decode()
     own = dora.post(page_of(invoice, "finalize/"), {"version": "1"}, follow=True)
     assert Invoice.objects.get().state == "draft"
     done = other.post(page_of(invoice, "finalize/"), {"version": "1"}, follow=True)
 
-    assert "Finalize" in page
+    assert page_of(invoice, "finalize/") in page
+    assert page_of(invoice, "finalize/") not in drafters
+    assert "another finance administrator finalize it" in drafters
     assert "Small unit, H100 1g.10gb" in page
     assert page_of(invoice, "pdf/") in page
     assert "may not finalize" in own.content.decode()
