@@ -335,5 +335,6 @@ def test_a_few_orders_of_events_balance() -> None:
 
 @pytest.mark.soak
 @pytest.mark.django_db
-def test_many_orders_of_events_balance() -> None:
-    run(examples=100, steps=50)
+@pytest.mark.parametrize("part", range(3))
+def test_many_orders_of_events_balance(part: int) -> None:  # noqa: ARG001 - For as many processes.
+    run(examples=20, steps=50)

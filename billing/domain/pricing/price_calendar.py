@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from itertools import combinations
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, available_timezones
 
 from billing.domain.errors import PriceKeyInvalidError
 from billing.domain.pricing.price_book import ANY_TIME, BAND_LENGTH_MAX
@@ -33,10 +33,13 @@ class CalendarInvalidError(InvalidInputError):
 
 
 class CalendarOrderError(ConflictError):
-    """A calendar does not begin after the newest one of its book."""
+    """A calendar does not follow the newest one of its book."""
 
     code = "price_calendar_order"
-    remedy = "Let it begin after the newest calendar of the book, or withdraw that first."
+    remedy = (
+        "Let it begin after the newest calendar of the book begins, and not after that ends; or "
+        "withdraw that first."
+    )
 
 
 @dataclass(frozen=True)
@@ -163,12 +166,17 @@ def require_band(band: str, *, known: Sequence[str]) -> None:
 
 
 def _require_zone(time_zone: str) -> None:
-    try:
-        ZoneInfo(time_zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    """Refuse zones that are not of a place, nor UTC.
+
+    The database reads others, such as CET, as an abbreviation without summer time, or knows none.
+    """
+    is_place = "/" in time_zone and not time_zone.startswith(("posix/", "right/"))
+    if time_zone != "UTC" and not (is_place and time_zone in available_timezones()):
         raise CalendarInvalidError(
-            "The time zone is not known.", field="time_zone", facts={"time_zone": time_zone}
-        ) from error
+            "The time zone is not that of a place.",
+            field="time_zone",
+            facts={"time_zone": time_zone},
+        )
 
 
 def _require_rule(rule: BandRule) -> None:

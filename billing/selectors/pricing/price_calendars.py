@@ -6,10 +6,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from billing.domain.pricing.price_book import ANY_TIME
 from billing.domain.pricing.price_calendar import BandRule, CalendarRule, CalendarSpan
-from billing.models import PriceBook, PriceCalendar
+from billing.models import Price, PriceBook, PriceCalendar
 
 ENDS_SOON: Final = timedelta(days=60)
 
@@ -21,10 +22,23 @@ def published_calendars(book: PriceBook) -> QuerySet[PriceCalendar]:
     return rows.order_by("begin_at")
 
 
-def bands_of(book: PriceBook) -> list[str]:
-    """Return the bands that calendars of a book, or of its base, have."""
-    rules = published_calendars(book).values_list("bands", flat=True)
-    return sorted({rule["band"] for bands in rules for rule in bands})
+def bands_of(book: PriceBook, *, hour: datetime) -> list[str]:
+    """Return the bands that calendars of a book, or of its base, have in an hour or later."""
+    rows = list(published_calendars(book).values_list("begin_at", "bands"))
+    followed = max(
+        (number for number, (begin_at, _) in enumerate(rows) if begin_at <= hour), default=0
+    )
+    return sorted({rule["band"] for _, bands in rows[followed:] for rule in bands})
+
+
+def bands_priced(book: PriceBook, *, hour: datetime) -> set[str]:
+    """Return the bands that prices of a book and its discount books are for in an hour or later."""
+    priced = Price.objects.filter(
+        Q(price_book=book) | Q(price_book__base_book=book),
+        Q(valid__endswith__isnull=True) | Q(valid__endswith__gt=hour),
+        superseded_at__isnull=True,
+    ).exclude(band=ANY_TIME)
+    return set(priced.values_list("band", flat=True))
 
 
 def bands_at(price_book_id: UUID, hour: datetime) -> str | None:

@@ -1,11 +1,11 @@
 """Calendars of price books: published from an hour on, and withdrawn before it."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
-from django.db.models import Q
 
 from billing.domain.errors import (
     PriceInForceError,
@@ -13,18 +13,17 @@ from billing.domain.errors import (
     PriceSupersededError,
     required_reason,
 )
-from billing.domain.period import require_hour
-from billing.domain.pricing.price_book import ANY_TIME
+from billing.domain.period import HOUR, require_hour
 from billing.domain.pricing.price_calendar import (
     CalendarInvalidError,
     CalendarOrderError,
     CalendarRule,
     require_calendar,
 )
-from billing.models import Price, PriceBook, PriceCalendar
+from billing.models import PriceBook, PriceCalendar
 from billing.selectors.locks import lock_price_book
 from billing.selectors.pricing.organization_books import last_charged_in
-from billing.selectors.pricing.price_calendars import published_calendars
+from billing.selectors.pricing.price_calendars import bands_priced, published_calendars
 from billing.services.pricing.prices import charges_by_book
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
@@ -61,7 +60,7 @@ def publish_calendar(
                 "A discount on a price book has the calendar of its base.", field="price_book"
             )
         _require_free(book, begin_at)
-        _require_bands(book, rule, begin_at)
+        _require_bands(book, (one.band for one in rule.bands), begin_at)
         calendar = PriceCalendar.objects.create(
             price_book=book,
             time_zone=rule.time_zone,
@@ -90,6 +89,7 @@ def withdraw_calendar(
         ReasonMissingError: There is no reason.
         PriceSupersededError: It was withdrawn already.
         PriceInForceError: Its first hour has begun.
+        CalendarInvalidError: A price is for a band that no calendar would have.
         PriceCalendar.DoesNotExist: There is none.
     """
     why = required_reason(reason)
@@ -102,6 +102,11 @@ def withdraw_calendar(
             raise PriceSupersededError("It was withdrawn already.", facts=facts)
         if calendar.begin_at <= at:
             raise PriceInForceError("Its first hour has begun.", field="valid_from", facts=facts)
+        before = (
+            published_calendars(calendar.price_book).filter(begin_at__lt=calendar.begin_at).last()
+        )
+        goes_on = [] if before is None else [rule["band"] for rule in before.bands]
+        _require_bands(calendar.price_book, goes_on, calendar.begin_at)
         calendar.superseded_at = at
         calendar.save(update_fields=["superseded_at"])
         _audit(calendar, action="withdraw", facts={"reason": why}, actor=actor, at=at)
@@ -116,8 +121,14 @@ def _require_free(book: PriceBook, begin_at: datetime) -> None:
             field="valid_from",
             facts={"begins_at": newest.begin_at.isoformat()},
         )
-    # What is charged after the newest one has ended has a price that depends on no band.
     end_at = None if newest is None else newest.end_at
+    if end_at is not None and end_at + HOUR <= begin_at:
+        raise CalendarOrderError(
+            "The newest calendar of the book ends before that hour.",
+            field="valid_from",
+            facts={"ends_at": end_at.isoformat()},
+        )
+    # What is charged after the newest one has ended has a price that depends on no band.
     if end_at is not None and end_at <= begin_at:
         return
     last = last_charged_in(charges_by_book(book), DateTimeTZRange(begin_at, end_at))
@@ -129,14 +140,9 @@ def _require_free(book: PriceBook, begin_at: datetime) -> None:
         )
 
 
-def _require_bands(book: PriceBook, rule: CalendarRule, begin_at: datetime) -> None:
-    """Refuse a calendar without a band that a price from then on is for: it would never apply."""
-    priced = Price.objects.filter(
-        Q(price_book=book) | Q(price_book__base_book=book),
-        Q(valid__endswith__isnull=True) | Q(valid__endswith__gt=begin_at),
-        superseded_at__isnull=True,
-    ).exclude(band=ANY_TIME)
-    lacking = set(priced.values_list("band", flat=True)) - {one.band for one in rule.bands}
+def _require_bands(book: PriceBook, bands: Iterable[str], begin_at: datetime) -> None:
+    """Refuse to leave prices from an hour on without their band: they would never apply."""
+    lacking = bands_priced(book, hour=begin_at) - {*bands}
     if lacking:
         raise CalendarInvalidError(
             "Prices are for a band that the calendar does not have.",

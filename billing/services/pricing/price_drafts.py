@@ -64,7 +64,7 @@ def draft_prices(
     begin_at = require_hour(valid_from, field="valid_from")
     require_prices(prices)
     clusters_named(price.key[2] for price in prices)
-    known = bands_of(price_book)
+    known = bands_of(price_book, hour=begin_at)
     for price in prices:
         require_band(price.band, known=known)
     with transaction.atomic():

@@ -165,7 +165,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
     why = required_reason(reason) if replaces else reason.strip()
     with transaction.atomic():
         book = lock_price_book(price_book.pk)
-        require_band(band, known=bands_of(book))
+        require_band(band, known=bands_of(book, hour=begin_at))
         rows = published_prices(
             price_book=book,
             size=size,

@@ -2,19 +2,21 @@
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, transaction
 
 from billing.adapters.public_holidays import public_holidays, with_public_holidays
-from billing.domain.errors import PriceInForceError, PriceSupersededError
+from billing.domain.errors import PriceInForceError, PriceKeyInvalidError, PriceSupersededError
 from billing.domain.pricing.price_calendar import CalendarInvalidError, CalendarOrderError
 from billing.domain.pricing.price_draft import PriceTable, UseOfMonth, effects_of
 from billing.models import PriceCalendar
 from billing.selectors.pricing.price_calendars import bands_at
 from billing.selectors.terms_verification import check_terms
 from billing.services.pricing.price_calendars import publish_calendar, withdraw_calendar
+from billing.services.pricing.prices import set_price
 from tests.support.billing.ledger import DORA, HOUR, Ledger, make_ledger, make_price
 from tests.support.billing.terms import make_calendar_rule
 from tests.support.builders import AT
@@ -55,6 +57,8 @@ def publish(
         ((), {"bands": ()}, "bands"),
         ((), {"time_zone": "Mars/Olympus"}, "time_zone"),
         ((), {"time_zone": "../etc"}, "time_zone"),
+        ((), {"time_zone": "CET"}, "time_zone"),
+        ((), {"time_zone": "posix/Europe/Berlin"}, "time_zone"),
         ((), {"country": "DE"}, "last_year"),
         ((), {"last_year": 2019}, "last_year"),
         ((), {"last_year": 2030, "holidays": {date(2031, 1, 1): "Late"}}, "holidays"),
@@ -134,3 +138,33 @@ def test_a_draft_prices_no_use_whose_band_is_not_known(group: str, after: str) -
 
     assert f"{effect.after.amount:.2f}" == after
     assert effect.unpriced_unit_seconds == (3600 if after == "0.00" else 0)
+
+
+def test_no_hours_are_left_between_two_calendars(ledger: Ledger) -> None:
+    publish(ledger, last_year=2027)
+    # 2027 ends at 23:00 UTC in Berlin.
+    end_at = datetime(2027, 12, 31, 23, tzinfo=UTC)
+
+    with pytest.raises(CalendarOrderError) as refused:
+        publish(ledger, begin_at=end_at + HOUR)
+
+    assert refused.value.facts == {"ends_at": end_at.isoformat()}
+    assert publish(ledger, begin_at=end_at).begin_at == end_at
+
+
+def test_a_price_and_a_withdrawal_look_at_the_calendars_from_then_on(ledger: Ledger) -> None:
+    publish(ledger)
+    second = publish(ledger, NIGHT, begin_at=LATER)
+    put = partial(
+        set_price, price_book=ledger.book, size="small", valid_from=LATER, actor=DORA, at=AT
+    )
+
+    with pytest.raises(PriceKeyInvalidError):
+        put(unit_price=Decimal(1), band="peak")
+    put(unit_price=Decimal(1), band="night")
+    with pytest.raises(CalendarInvalidError) as refused:
+        withdraw_calendar(calendar_id=second.pk, reason="Not agreed.", actor=DORA, at=AT)
+
+    assert refused.value.facts == {"lacking": "night"}
+    second.refresh_from_db()
+    assert second.superseded_at is None
