@@ -1,4 +1,4 @@
-"""Credits for broken hardware that nobody accepted, or not so: their check names them."""
+"""Accepted credits that differ from the audit entry of their acceptance: the check names them."""
 
 import psycopg
 import pytest
