@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import wait
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -45,6 +46,39 @@ ROOT = Path(__file__).resolve().parent.parent
 TEST_DATABASE = "gpu_ledger_test"
 MEMORY_MIN_BYTES = 8 * 1024**3
 """Of a few processes, each with its log and the copies of the tests that it runs."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import test files in another order in each process, so that all share the rewriting.
+
+    pytest rewrites the asserts of a file when it is imported first, and keeps the bytecode; in one
+    order for all, each process would rewrite each file at the same moment as the others.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or sys.dont_write_bytecode:
+        return
+    files = sorted(list_test_files(session.config))
+    first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for file in files[first:] + files[:first]:
+        name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        # What cannot be imported is reported when it is collected.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(name)
+
+
+def list_test_files(config: pytest.Config) -> set[Path]:
+    """Return the files of tests below the arguments, without what is ignored."""
+    folders = [
+        config.invocation_params.dir / argument.partition("::")[0] for argument in config.args
+    ]
+    ignored = [config.invocation_params.dir / path for path in config.getoption("ignore") or ()]
+    return {
+        file
+        for folder in folders
+        for file in ([folder] if folder.is_file() else folder.rglob("test_*.py"))
+        if file.is_relative_to(ROOT) and not any(file.is_relative_to(path) for path in ignored)
+    }
 
 
 def pytest_collection_finish() -> None:
