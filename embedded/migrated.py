@@ -1,10 +1,12 @@
 """Data of a server with a migrated template, kept for later sessions: migrating takes seconds."""
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -31,11 +33,22 @@ def start_migrated(
         migrate: Migrates TEMPLATE on the started server, where no data of this schema is kept.
     """
     kept = checkout / ".tools" / "migrated" / _schema_digest(checkout)
-    if kept.exists():
+    if not kept.exists():
+        with _lock(kept.parent.with_suffix(".lock")):
+            if not kept.exists():
+                _make(server, kept, migrate)
+    if not server.data.exists():
         _copy(kept, server.folder)
-    else:
-        _make(server, kept, migrate)
     server.start()
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Let one process at a time migrate: processes that start together would all do the same."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def superuser_url(server: EmbeddedPostgres) -> str:
@@ -51,10 +64,7 @@ def _schema_digest(checkout: Path) -> str:
 
 
 def _make(server: EmbeddedPostgres, kept: Path, migrate: Callable[[], None]) -> None:
-    """Migrate a template in a new server, end it, and keep a copy of its data.
-
-    Two sessions at once both migrate, and the first one's copy stays.
-    """
+    """Migrate a template in a new server, end it, and keep a copy of its data."""
     server.start()
     try:
         with psycopg.connect(superuser_url(server), autocommit=True) as connection:
@@ -66,10 +76,7 @@ def _make(server: EmbeddedPostgres, kept: Path, migrate: Callable[[], None]) -> 
     folder.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder))
     _copy(server.folder, partial)
-    try:
-        partial.rename(kept)
-    except OSError:
-        shutil.rmtree(partial)
+    partial.rename(kept)
     newest = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for old in newest[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
