@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.decorators import action
@@ -121,7 +122,8 @@ def _done(step: str, label: str, layout: str, *, actor: Actor) -> str:
     if layout not in known:
         raise NotFoundError("There is no such layout.", field="layout")
     batch = export_batch(month=label, layout=known[layout], actor=actor, at=at)
-    return f"Batch {batch.number} has {batch.entries} entries of {label}."
+    count = f"{batch.entries} entr{pluralize(batch.entries, 'y,ies')}"
+    return f"Batch {batch.number} has {count} of {label}."
 
 
 def _batch_file(request: HttpRequest, batch_id: str) -> HttpResponse:

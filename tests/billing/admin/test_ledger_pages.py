@@ -47,7 +47,7 @@ def test_a_month_is_accrued_exported_and_closed_on_one_page(client: Client, fina
     year, number = month.split("-")
     entries = f"/admin/billing/journalentry/?posting_on__year={year}&posting_on__month={number}"
     assert final.reference in text_of(client, entries)
-    assert "Batch 1 has 1 entries" in text_of(
+    assert "Batch 1 has 1 entry of" in text_of(
         client, MONTHS, step="export", month=month, layout="sap"
     )
     assert "Every entry of the month is in a batch." in text_of(
