@@ -79,6 +79,20 @@ SELECT r.window_id, coalesce(r.correction_id, {_NO_CORRECTION}) AS correction_id
        r.organization_id, r.project_id, r.owner, r.size, r.price_group,
        sum(r.unit_seconds) AS unit_seconds"""
 # Use that is not charged yet is nothing wrong; a charge of no use is, and one that is not the use.
+# Prices of the same book that were known when the hour was charged, with a more specific key.
+_ORDER: Final = """left({0}.price_group, 1) = '*', {0}.price_group <> c.price_group,
+                      {0}.cluster_id IS NULL, {0}.band = '', NOT {0}.is_own"""
+_BETTER: Final = f"""
+               SELECT FROM billing_book_price o JOIN billing_price t ON t.id = o.id
+                CROSS JOIN coalesce(substring(c.price_group FROM '/burst$'), '') AS ending
+                WHERE (o.price_book_id, o.size) = (k.price_book_id, c.size)
+                  AND o.valid @> c.window_start AND t.published_at < c.created_at
+                  AND coalesce(t.superseded_at > c.created_at, true)
+                  AND o.price_group IN (c.price_group,
+                    split_part(c.price_group, '/', 1) || '/*' || ending, '*' || ending)
+                  AND coalesce(o.cluster_id = c.cluster_id, true)
+                  AND (o.band = '' OR o.band = billing_band(k.price_book_id, c.window_start))
+                  AND ({_ORDER.format("o")}) < ({_ORDER.format("k")})"""  # noqa: S608 - Constants.
 _CHARGES: Final = f"""
 WITH used AS ({_GROUPED} FROM metering_sealed_usage r
   WHERE r.window_id = ANY(%(windows)s) AND r.window_start = ANY(ARRAY(
@@ -124,7 +138,9 @@ SELECT DISTINCT c.window_id, 'at the prices of its hour'
             JOIN billing_book_price k ON k.price_book_id = a.price_book_id
            WHERE a.valid @> c.window_start
              AND (k.id, k.unit_price) = (p.id, c.unit_price)
-             AND (k.is_own OR k.base_unit_price = c.base_unit_price)))
+             AND (k.is_own OR k.base_unit_price = c.base_unit_price)
+             AND (c.correction_id IS NOT NULL OR c.repricing_id IS NOT NULL
+               OR NOT EXISTS ({_BETTER}))))
  ORDER BY 1, 2
 """  # noqa: S608 - Constants.
 _PRICES: Final = """

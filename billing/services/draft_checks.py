@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from billing.domain.documents.composing import TermFacts
 from billing.domain.documents.document import InvoiceTerms
 from billing.domain.documents.hardware_credits import credit_amounts
 from billing.domain.documents.invoicing import compose_lines
@@ -13,12 +14,10 @@ from billing.domain.documents.minimums import minimum_amounts
 from billing.domain.documents.tiers import TierKey, tier_amounts
 from billing.domain.errors import DraftStaleError
 from billing.models import BillingPeriod, Invoice, InvoiceLine
-from billing.selectors.documents.hardware_credits import credit_facts
 from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.documents.membership import BILLED, KEYED
-from billing.selectors.documents.minimums import minimum_facts
 from billing.selectors.documents.routing import route_of
-from billing.selectors.documents.tiers import tier_facts
+from billing.selectors.documents.terms import term_facts_of
 from billing.services.carrying import require_carried
 from billing.services.composing import billing_of, require_parties, require_tax
 from tenants.models import Organization
@@ -51,8 +50,10 @@ def require_same(
         projects = set(of_voided.values_list("project_id", flat=True))
     _require_fresh(invoices, period, projects=projects)
     only = None if projects is None else {str(project) for project in projects}
+    payer, own_ids = period.organization_id, [invoice.pk for invoice in invoices]
+    facts = term_facts_of({payer: invoices[0].currency}, own_ids=own_ids)[payer]
     for require in (_require_tiers, _require_minimums, _require_credits):
-        require(invoices, period, only=only)
+        require(invoices, period, facts, only=only)
     require_carried(invoices, period, terms=terms)
     for invoice in invoices:
         billing = billing_of(route_of(invoice), period, organization, terms=terms)
@@ -112,19 +113,23 @@ def _other_amounts(invoices: Sequence[Invoice], period: BillingPeriod) -> int:
 
 
 def _require_tiers(
-    invoices: Sequence[Invoice], period: BillingPeriod, *, only: AbstractSet[str] | None
+    invoices: Sequence[Invoice],
+    period: BillingPeriod,
+    facts: TermFacts,
+    *,
+    only: AbstractSet[str] | None,
 ) -> None:
     """Refuse drafts whose tier lines are not what schedules and final documents make them now."""
     by_id, currency = {invoice.pk: invoice for invoice in invoices}, invoices[0].currency
-    facts = tier_facts(period, currency=currency, own_ids=list(by_id))
-    due = tier_amounts(facts, facts.own_use, month=period.label, currency=currency, only=only)
+    tiers = facts.tiers
+    due = tier_amounts(tiers, tiers.own_use, month=period.label, currency=currency, only=only)
     lines = {
         TierKey(
             str(line.tier_schedule_id), line.tier_span, line.tier_band, str(line.project_id)
         ): by_id[line.invoice_id].document["lines"][line.position - 1]["tier"]
         for line in InvoiceLine.objects.filter(invoice__in=list(by_id), kind="tier")
     }
-    is_same = {key: share.amount.amount for key, share in due.items()} == facts.own
+    is_same = {key: share.amount.amount for key, share in due.items()} == tiers.own
     if not is_same or {key: {**share.shown} for key, share in due.items()} != lines:
         raise DraftStaleError(
             "Tier schedules, or what is billed of them, have changed since the draft was made.",
@@ -133,15 +138,18 @@ def _require_tiers(
 
 
 def _require_minimums(
-    invoices: Sequence[Invoice], period: BillingPeriod, *, only: AbstractSet[str] | None
+    invoices: Sequence[Invoice],
+    period: BillingPeriod,
+    facts: TermFacts,
+    *,
+    only: AbstractSet[str] | None,
 ) -> None:
     """Refuse drafts whose minimum lines are not what minimum charges make them now."""
-    currency, own_ids = invoices[0].currency, [invoice.pk for invoice in invoices]
-    facts = minimum_facts(period, currency=currency, own_ids=own_ids)
+    currency, minimums = invoices[0].currency, facts.minimums
     due = minimum_amounts(
-        facts, facts.own_net or {}, month=period.label, currency=currency, only=only
+        minimums, minimums.own_net or {}, month=period.label, currency=currency, only=only
     )
-    if {key: share.amount.amount for key, share in due.items()} != (facts.own or {}):
+    if {key: share.amount.amount for key, share in due.items()} != (minimums.own or {}):
         raise DraftStaleError(
             "Minimum charges, or what is billed of them, have changed since the draft was made.",
             facts={"changed": "minimums"},
@@ -149,13 +157,16 @@ def _require_minimums(
 
 
 def _require_credits(
-    invoices: Sequence[Invoice], period: BillingPeriod, *, only: AbstractSet[str] | None
+    invoices: Sequence[Invoice],
+    period: BillingPeriod,
+    facts: TermFacts,
+    *,
+    only: AbstractSet[str] | None,
 ) -> None:
     """Refuse drafts whose credit lines are not what accepted credits make them now."""
-    currency, own_ids = invoices[0].currency, [invoice.pk for invoice in invoices]
-    facts = credit_facts(period, currency=currency, own_ids=own_ids)
-    due = credit_amounts(facts, month=period.label, currency=currency, only=only)
-    is_same = {key: share.amount.amount for key, share in due.items()} == facts.own
+    currency, credited = invoices[0].currency, facts.credited
+    due = credit_amounts(credited, month=period.label, currency=currency, only=only)
+    is_same = {key: share.amount.amount for key, share in due.items()} == credited.own
     printed = [
         line["credit"]
         for invoice in invoices

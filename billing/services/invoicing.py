@@ -14,12 +14,12 @@ from uuid import UUID
 from django.db import transaction
 
 from billing.domain.closing import PeriodMove, require_period_move
+from billing.domain.documents.composing import with_terms
 from billing.domain.documents.document import (
     STANDARD_TERMS,
     Document,
     InvoiceTerms,
 )
-from billing.domain.documents.hardware_credits import with_credits
 from billing.domain.documents.invoicing import (
     InvoiceKind,
     InvoiceMove,
@@ -30,18 +30,14 @@ from billing.domain.documents.invoicing import (
     require_amounts,
     require_move,
 )
-from billing.domain.documents.minimums import with_minimums
 from billing.domain.documents.routing import Route
-from billing.domain.documents.tiers import with_tiers
 from billing.domain.errors import NothingToInvoiceError, PeriodNotReadyError
 from billing.domain.money import Money
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.closing import readiness_of, reasons_against
-from billing.selectors.documents.hardware_credits import credit_facts
-from billing.selectors.documents.minimums import minimum_facts
 from billing.selectors.documents.previews import MonthReading, read_month
 from billing.selectors.documents.routing import route_of
-from billing.selectors.documents.tiers import tier_facts
+from billing.selectors.documents.terms import term_facts_of
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period, lock_run
 from billing.services.composing import ComposedDocument, compose_run
 from billing.services.routing import drop_routes
@@ -181,12 +177,9 @@ def add_terms(
         replaced_id: A final invoice that counts for nothing: it is credited in full.
         only: Projects that the run is about; None for all.
     """
-    tiers = tier_facts(period, currency=currency, replaced_id=replaced_id)
-    minimums = minimum_facts(period, currency=currency, replaced_id=replaced_id)
-    credited = credit_facts(period, currency=currency, replaced_id=replaced_id)
-    discounted = with_tiers(lines, tiers, month=period.label, currency=currency, only=only)
-    charged = with_minimums(discounted, minimums, month=period.label, currency=currency, only=only)
-    return with_credits(charged, credited, month=period.label, currency=currency, only=only)
+    payer = period.organization_id
+    facts = term_facts_of({payer: currency}, replaced_id=replaced_id)[payer]
+    return with_terms(lines, facts, month=period.label, currency=currency, only=only)
 
 
 def _is_same(one: Document, other: Document) -> bool:

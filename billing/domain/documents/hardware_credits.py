@@ -5,7 +5,7 @@ credit lines gave back before, so that no accepted credit comes twice, and it is
 as corrections take back the use itself (ADR 0066).
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -145,6 +145,24 @@ def with_credits(
     ]
     ordered = sorted([*lines, *credit_lines], key=lambda line: (line.project, line.project_id))
     return tuple(replace(line, position=number) for number, line in enumerate(ordered, 1))
+
+
+def credits_after(facts: CreditFacts, lines: Sequence[Line], *, month: str) -> CreditFacts:
+    """Return the facts as they are once a document with such lines stands."""
+    billed: defaultdict[CreditKey, Decimal] = defaultdict(Decimal, facts.billed)
+    through = {**facts.billed_through}
+    for line in lines:
+        if line.kind == LineKind.CREDIT.value:
+            key = CreditKey(
+                line.service_month or month,
+                line.project_id,
+                line.size,
+                line.price_group,
+                line.unit_price,
+            )
+            billed[key] += line.amount.amount
+            through[key] = max(month, through.get(key, ""))
+    return replace(facts, billed=billed, billed_through=through)
 
 
 def _line(key: CreditKey, share: CreditShare, *, facts: CreditFacts, month: str) -> Line:

@@ -136,6 +136,17 @@ def with_minimums(
     return tuple(replace(line, position=number) for number, line in enumerate(ordered, 1))
 
 
+def minimums_after(facts: MinimumFacts, lines: Sequence[Line], *, month: str) -> MinimumFacts:
+    """Return the facts as they are once a document with such lines stands."""
+    net: defaultdict[MonthOfProject, Decimal] = defaultdict(Decimal, facts.net or {})
+    billed: defaultdict[MonthOfProject, Decimal] = defaultdict(Decimal, facts.billed or {})
+    for line in lines:
+        if line.kind != LineKind.CREDIT.value:
+            sums = billed if line.kind == LineKind.MINIMUM.value else net
+            sums[line.service_month or month, line.project_id] += line.amount.amount
+    return replace(facts, net=net, billed=billed)
+
+
 def _minimum(rules: Sequence[MinimumRule], label: str, *, currency: str) -> Money:
     in_force = (rule.amount for rule in rules if rule.is_in_force(label))
     return Money(next(in_force, Decimal()), currency)

@@ -190,17 +190,7 @@ def with_tiers(
         currency: Of the document.
         only: Projects of which alone tier lines are added; None for all.
     """
-    own_use = [
-        TierUse(
-            project_id=line.project_id,
-            size=line.size,
-            price_group=line.price_group,
-            unit_price=line.unit_price,
-            month=line.service_month or month,
-            unit_seconds=line.unit_seconds,
-        )
-        for line in lines
-    ]
+    own_use = _use_of(lines, month=month)
     shares = tier_amounts(facts, own_use, month=month, currency=currency, only=only)
     names = {**facts.projects} | {
         line.project_id: ProjectNames(line.project, line.project_name, line.cost_center)
@@ -212,6 +202,32 @@ def with_tiers(
     ]
     ordered = sorted([*lines, *tiers], key=lambda line: (line.project, line.project_id))
     return tuple(replace(line, position=number) for number, line in enumerate(ordered, 1))
+
+
+def tiers_after(facts: TierFacts, lines: Sequence[Line], *, month: str) -> TierFacts:
+    """Return the facts as they are once a document with such lines is final."""
+    billed: defaultdict[TierKey, Decimal] = defaultdict(Decimal, facts.billed)
+    for line in lines:
+        if line.tier is not None:
+            share = line.tier
+            key = TierKey(share.schedule_id, share.span, share.band, line.project_id)
+            billed[key] += share.amount.amount
+    use = _use_of([line for line in lines if line.kind == LineKind.USAGE.value], month=month)
+    return replace(facts, use=(*facts.use, *use), billed=billed)
+
+
+def _use_of(lines: Iterable[Line], *, month: str) -> list[TierUse]:
+    return [
+        TierUse(
+            project_id=line.project_id,
+            size=line.size,
+            price_group=line.price_group,
+            unit_price=line.unit_price,
+            month=line.service_month or month,
+            unit_seconds=line.unit_seconds,
+        )
+        for line in lines
+    ]
 
 
 def _filled(rule: TierRule, total: Fraction) -> Iterator[tuple[int, Fraction, Fraction]]:

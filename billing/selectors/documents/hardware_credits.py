@@ -8,7 +8,6 @@ from uuid import UUID
 
 from billing.domain.documents.hardware_credits import AcceptedCredit, CreditFacts, CreditKey
 from billing.domain.documents.tiers import ProjectNames
-from billing.models import BillingPeriod
 from billing.selectors.documents.membership import STANDING, read_standing
 
 
@@ -24,20 +23,6 @@ def credit_facts_of(
     """
     rows = read_standing(_FACTS, currencies, own_ids=own_ids, replaced_id=replaced_id)
     return {key: _facts(*parts) for key, *parts in rows}
-
-
-def credit_facts(
-    period: BillingPeriod,
-    *,
-    currency: str,
-    own_ids: Sequence[UUID] = (),
-    replaced_id: UUID | None = None,
-) -> CreditFacts:
-    """Return the facts of a period's organization; see above."""
-    found = credit_facts_of(
-        {period.organization_id: currency}, own_ids=own_ids, replaced_id=replaced_id
-    )
-    return found.get(period.organization_id, CreditFacts())
 
 
 def _facts(*parts: str | None) -> CreditFacts:

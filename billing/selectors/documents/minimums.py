@@ -29,20 +29,6 @@ def minimum_facts_of(
     return {key: _facts(*parts) for key, *parts in rows}
 
 
-def minimum_facts(
-    period: BillingPeriod,
-    *,
-    currency: str,
-    own_ids: Sequence[UUID] = (),
-    replaced_id: UUID | None = None,
-) -> MinimumFacts:
-    """Return the facts of a period's organization; see above."""
-    found = minimum_facts_of(
-        {period.organization_id: currency}, own_ids=own_ids, replaced_id=replaced_id
-    )
-    return found.get(period.organization_id, MinimumFacts())
-
-
 def _facts(*parts: str | None) -> MinimumFacts:
     rules, amounts, projects, periods = (json.loads(part or "null") for part in parts)
     sums: dict[tuple[bool, bool], dict[tuple[str, str], Decimal]] = {

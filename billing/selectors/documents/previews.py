@@ -11,18 +11,21 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from billing.domain.documents.hardware_credits import CreditFacts, with_credits
-from billing.domain.documents.invoicing import Line, LineKind, compose_lines, total_of
-from billing.domain.documents.minimums import MinimumFacts, with_minimums
-from billing.domain.documents.tiers import with_tiers
+from billing.domain.documents.composing import compose_in_turn, with_terms
+from billing.domain.documents.invoicing import (
+    ChargeSum,
+    Line,
+    LineKind,
+    compose_lines,
+    total_of,
+)
 from billing.domain.money import price_of
 from billing.models import BillingPeriod, PeriodState
 from billing.selectors.closing import readiness_of_periods, reasons_against
-from billing.selectors.documents.hardware_credits import credit_facts_of
 from billing.selectors.documents.invoices import sums_of_periods
-from billing.selectors.documents.minimums import minimum_facts_of
-from billing.selectors.documents.tiers import tier_facts_of
+from billing.selectors.documents.terms import term_facts_of
 from tenants.domain.errors import FieldProblem
+from tenants.models import Organization
 
 PERIODS_MAX: Final = 1_000
 """Months of one statement, whose lines are in memory together: one for each project and price."""
@@ -83,22 +86,13 @@ def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, 
     currencies = {
         period.organization_id: period.organization.billing_currency for period in periods
     }
-    tiers, minimums = tier_facts_of(currencies), minimum_facts_of(currencies)
-    credited = credit_facts_of(currencies)
-    sums = sums_of_periods(periods)
+    facts, sums = term_facts_of(currencies), sums_of_periods(periods)
     lines: dict[UUID, tuple[Line, ...]] = {}
     for period in periods:
-        payer, currency = period.organization_id, currencies[period.organization_id]
+        currency = currencies[period.organization_id]
         usage = compose_lines(sums[period.pk], currency=currency)
-        discounted = with_tiers(usage, tiers[payer], month=period.label, currency=currency)
-        charged = with_minimums(
-            discounted,
-            minimums.get(payer, MinimumFacts()),
-            month=period.label,
-            currency=currency,
-        )
-        lines[period.pk] = with_credits(
-            charged, credited.get(payer, CreditFacts()), month=period.label, currency=currency
+        lines[period.pk] = with_terms(
+            usage, facts[period.organization_id], month=period.label, currency=currency
         )
     return lines
 
@@ -106,8 +100,8 @@ def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, 
 def terms_to_date(label: str) -> dict[tuple[UUID, str], Decimal]:
     """Return what tiers, minimum charges and credits add to the use of months that are not closed.
 
-    So do credit and debit notes that late use uses up. Each month's document would have the
-    credits of the months before, too, as long as none is closed: those of the last month count.
+    So do credit and debit notes that late use uses up. Each month has what its document would have
+    if the months before were closed first.
 
     Args:
         label: The last month, such as "2026-10".
@@ -115,26 +109,40 @@ def terms_to_date(label: str) -> dict[tuple[UUID, str], Decimal]:
     Returns:
         Net amounts by organization and currency; below zero where discounts prevail.
     """
-    amounts: defaultdict[tuple[UUID, str], Decimal] = defaultdict(Decimal)
-    credited: dict[tuple[UUID, str], Decimal] = {}
     waiting = BillingPeriod.objects.filter(label__lte=label).exclude(state=PeriodState.CLOSED)
-    for period, lines in _previewed(waiting):
-        currency = period.organization.billing_currency
-        credits_due = [line for line in lines if line.kind == LineKind.CREDIT.value]
-        terms = [
-            line for line in lines if line.kind in {LineKind.TIER.value, LineKind.MINIMUM.value}
-        ]
-        payer = (period.organization_id, currency)
-        amounts[payer] += total_of(terms, currency=currency).amount
-        amounts[payer] += sum(_changed_by_notes(line) for line in lines)
-        credited[payer] = total_of(credits_due, currency=currency).amount
-    return {payer: amount + credited[payer] for payer, amount in amounts.items()}
+    payers = sorted(set(waiting.values_list("organization_id", flat=True)))
+    amounts: dict[tuple[UUID, str], Decimal] = {}
+    for first in range(0, len(payers), PERIODS_MAX):
+        amounts |= _terms_of(waiting.filter(organization__in=payers[first : first + PERIODS_MAX]))
+    return amounts
 
 
-def _changed_by_notes(line: Line) -> Decimal:
-    """Return what a line of use has beside its price: notes that it uses up (ADR 0065)."""
-    if line.billed_amount is None or line.kind != LineKind.USAGE.value:
-        return Decimal()
+def _terms_of(periods: QuerySet[BillingPeriod]) -> dict[tuple[UUID, str], Decimal]:
+    """Return what months have beside the price of their use, by organization and currency."""
+    months: defaultdict[Organization, list[tuple[str, tuple[ChargeSum, ...]]]] = defaultdict(list)
+    for alike in _by_label(periods):
+        sums = sums_of_periods(alike)
+        for period in alike:
+            months[period.organization].append((period.label, sums[period.pk]))
+    currencies = {payer.pk: payer.billing_currency for payer in months}
+    facts = term_facts_of(currencies)
+    return {
+        (payer.pk, currencies[payer.pk]): sum(
+            (
+                _beside_use(line)
+                for lines in compose_in_turn(found, facts[payer.pk], currency=currencies[payer.pk])
+                for line in lines
+            ),
+            start=Decimal(),
+        )
+        for payer, found in months.items()
+    }
+
+
+def _beside_use(line: Line) -> Decimal:
+    """Return what a line has beside the price of its use: all of it, or notes that it uses up."""
+    if line.kind != LineKind.USAGE.value:
+        return line.amount.amount
     before, whole = (
         price_of(quantity, unit_price=line.unit_price, currency=line.amount.currency)
         for quantity in (line.billed_unit_seconds, line.billed_unit_seconds + line.unit_seconds)
@@ -145,20 +153,19 @@ def _changed_by_notes(line: Line) -> Decimal:
 def costs_to_date(label: str) -> dict[UUID, Decimal]:
     """Return the net cost to date of the open months with a label that have no document yet."""
     running = BillingPeriod.objects.filter(label=label, state=PeriodState.OPEN, invoices=None)
-    return {
-        period.pk: total_of(lines, currency=period.organization.billing_currency).amount
-        for period, lines in _previewed(running)
-    }
+    costs: dict[UUID, Decimal] = {}
+    for alike in _by_label(running):
+        lines = preview_lines(alike)
+        for period in alike:
+            currency = period.organization.billing_currency
+            costs[period.pk] = total_of(lines[period.pk], currency=currency).amount
+    return costs
 
 
-def _previewed(
-    periods: QuerySet[BillingPeriod],
-) -> Iterator[tuple[BillingPeriod, tuple[Line, ...]]]:
-    """Yield months with their lines; a few statements for PERIODS_MAX months of a label."""
-    ordered = list(periods.select_related("organization").order_by("label", "pk"))
+def _by_label(periods: QuerySet[BillingPeriod]) -> Iterator[list[BillingPeriod]]:
+    """Yield months of one label, in the order of labels, at most PERIODS_MAX at once."""
+    ordered = periods.select_related("organization").order_by("label", "pk")
     for _, group in groupby(ordered, key=lambda period: period.label):
         alike = list(group)
         for first in range(0, len(alike), PERIODS_MAX):
-            batch = alike[first : first + PERIODS_MAX]
-            lines = preview_lines(batch)
-            yield from ((period, lines[period.pk]) for period in batch)
+            yield alike[first : first + PERIODS_MAX]

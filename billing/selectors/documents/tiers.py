@@ -17,26 +17,6 @@ from billing.domain.pricing.tier_schedule import (
     TierScope,
     TierSpan,
 )
-from billing.models import BillingPeriod
-
-
-def tier_facts(
-    period: BillingPeriod,
-    *,
-    currency: str,
-    own_ids: Sequence[UUID] = (),
-    replaced_id: UUID | None = None,
-) -> TierFacts:
-    """Return what the tier lines of a period's document are computed from; see below.
-
-    Args:
-        period: The period.
-        currency: Documents in another one, from before the organization changed it, count apart.
-        own_ids: Drafts of a run whose own lines are read, too.
-        replaced_id: A final invoice that counts for nothing: it is credited in full.
-    """
-    payer = period.organization_id
-    return tier_facts_of({payer: currency}, own_ids=own_ids, replaced_id=replaced_id)[payer]
 
 
 def tier_facts_of(

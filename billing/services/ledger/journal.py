@@ -160,10 +160,15 @@ SELECT d.event, d.event || ':' || %(label)s || ':' || s.organization_id || ':' |
                 SELECT (t ->> 0)::uuid, t ->> 1, (t ->> 2)::numeric
                   FROM jsonb_array_elements(%(terms)s::jsonb) t
                  UNION ALL
-                SELECT i.organization_id, i.currency, l.amount
+                SELECT i.organization_id, i.currency,
+                       l.amount
+                         + round(l.billed_unit_seconds * l.unit_price / 3600, i.digits)
+                         - round((l.billed_unit_seconds + l.unit_seconds) * l.unit_price / 3600,
+                                 i.digits)
                   FROM billing_billingperiod b
-                  JOIN billing_invoice i ON i.period_id = b.id AND i.run = 1
-                  JOIN billing_invoiceline l ON l.invoice_id = i.id AND l.kind <> 'usage'
+                  JOIN (SELECT *, (%(digits)s::jsonb ->> currency)::int AS digits
+                          FROM billing_invoice) i ON i.period_id = b.id AND i.run = 1
+                  JOIN billing_invoiceline l ON l.invoice_id = i.id
                  WHERE b.closed_at >= %(end)s AND b.label <= %(label)s) l
          GROUP BY l.organization_id, l.currency) s
  CROSS JOIN (VALUES

@@ -167,6 +167,23 @@ SELECT r.id, coalesce(e.organization_id = r.organization_id AND NOT EXISTS (
  ORDER BY r.id
 """
 
+# Until a correction has been looked at, a credit does not know of it yet.
+_RETRACTED: Final = """
+SELECT q.id
+  FROM metering_creditproposal q
+  JOIN metering_clusterhealth h ON h.window_id = q.window_id
+   AND h.corrections_seen = (
+         SELECT count(*) FROM metering_posted_correction c WHERE c.window_id = q.window_id)
+ CROSS JOIN LATERAL (
+   SELECT coalesce(sum(r.unit_seconds), 0) AS unit_seconds
+     FROM metering_usagerecord r
+    WHERE (r.window_id, r.window_start, r.pod_uid, r.resource)
+          = (q.window_id, q.window_start, q.pod_uid, q.resource)) net
+ WHERE q.state = 'accepted'
+   AND q.retracted_unit_seconds <> q.unit_seconds - least(q.unit_seconds, net.unit_seconds)
+ ORDER BY q.id
+"""
+
 
 def check_seals(cursor: Cursor) -> CheckedBatch:
     """Compare every seal of the audit trail with its window: there, sealed, of the same digest."""
@@ -232,7 +249,10 @@ def check_device_windows(cursor: Cursor) -> CheckedBatch:
 
 
 def check_credits(cursor: Cursor) -> CheckedBatch:
-    """Compare accepted credits with the audit entries of their acceptance, and back."""
+    """Compare accepted credits with the audit entries of their acceptance, and back.
+
+    What corrections took back of their usage is compared with the records.
+    """
     batch = check_frozen_by_entries(
         cursor,
         actions=["metering:credit:accept"],
@@ -244,12 +264,16 @@ def check_credits(cursor: Cursor) -> CheckedBatch:
     with connection.cursor() as database:
         database.execute(_CREDITS)
         rows = database.fetchall()
-    found = tuple(
+        database.execute(_RETRACTED)
+        otherwise = {row_id for (row_id,) in database.fetchall()}
+    found = [
         f"The credit {row_id} is not what was accepted by the audit trail."
-        for row_id, is_same in rows
         if not is_same
-    )
-    return CheckedBatch(len(rows), found)
+        else f"The credit {row_id} has more or less usage taken back than its records."
+        for row_id, is_same in rows
+        if not is_same or row_id in otherwise
+    ]
+    return CheckedBatch(len(rows), tuple(found))
 
 
 def check_corrections(cursor: Cursor) -> CheckedBatch:

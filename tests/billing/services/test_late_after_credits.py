@@ -7,11 +7,14 @@ from django.db import connection
 
 from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.errors import DraftStaleError
+from billing.domain.pricing.minimum import MinimumRule
 from billing.models import Invoice, Posting
 from billing.selectors.ledger.reconciliation import check_journal
 from billing.selectors.verification import check_invoices, check_lines
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.ledger.journal import accrue_unbilled
+from billing.services.pricing.minimums import publish_minimum
+from billing.services.pricing.tiers import publish_tiers
 from metering.models import MeteringWindow
 from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import (
@@ -20,10 +23,21 @@ from tests.support.billing.ledger import (
     Ledger,
     Use,
     accrue_everything,
+    assign,
+    make_book,
+    make_price,
     month_of_use,
     sealed_window,
 )
-from tests.support.builders import AT, MONTH_END
+from tests.support.billing.terms import make_rule
+from tests.support.builders import (
+    AT,
+    MONTH_END,
+    MONTH_START,
+    make_cluster,
+    make_organization,
+    make_project,
+)
 
 pytestmark = pytest.mark.django_db
 UNIT = 1800
@@ -71,6 +85,12 @@ def billed(document: Invoice) -> str:
     )
     assert Decimal(line["amount"]) == whole + left - before - notes
     return str(line["amount"])
+
+
+def accrued(label: str) -> list[Decimal]:
+    accrue_unbilled(label=label, actor=DORA, at=DECEMBER_OVER)
+    posted = Posting.objects.filter(entry__event="accrual", account="unbilled_receivables")
+    return [row.amount for row in posted]
 
 
 def expect_verified() -> None:
@@ -201,8 +221,58 @@ def test_the_accrual_has_what_late_use_uses_up_of_a_credit(
     window = MeteringWindow.objects.earliest("start_at")
     accrue_late(correct(window, ledger.llm, -UNIT), at=NOVEMBER_OVER)
 
-    accrue_unbilled(label="2026-11", actor=DORA, at=NOVEMBER_OVER)
-
     # An hour of November; what October has less was given back by the credit.
-    posted = Posting.objects.filter(entry__event="accrual", account="unbilled_receivables")
-    assert [row.amount for row in posted] == [Decimal("2.00")]
+    assert accrued("2026-11") == [Decimal("2.00")]
+
+
+def late_in_two_months(ledger: Ledger, deltas: tuple[int, int]) -> None:
+    """Charge late use of October to November, and more of it to December; both stay open."""
+    window = MeteringWindow.objects.earliest("start_at")
+    for at, delta in zip((NOVEMBER_OVER, DECEMBER_OVER), deltas, strict=True):
+        accrue_late(correct(window, ledger.llm, *[delta] * 2), at=at - HOUR)
+
+
+def test_two_open_months_use_up_a_credit_once(ledger: Ledger, october: Invoice) -> None:
+    note(october, "-3.00")
+    late_in_two_months(ledger, (-UNIT, -UNIT))
+
+    # Of the four pods that are taken back, three were given back by the credit.
+    assert accrued("2026-12") == [Decimal("-1.00")]
+
+
+def test_two_open_months_take_back_a_minimum_charge_once(ledger: Ledger) -> None:
+    rule = MinimumRule(Decimal("12.00"), "2026-10", "2026-10")
+    publish_minimum(organization=ledger.organization, rule=rule, actor=DORA, at=AT)
+    october = finalize(draft(ledger.organization, "2026-10"))
+    late_in_two_months(ledger, (UNIT // 2, UNIT))
+
+    # October has 13.00 now, of which 12.00 are billed: 3.00 more use, and no minimum of 2.00.
+    assert october.total == Decimal("12.00")
+    assert accrued("2026-12") == [Decimal("1.00")]
+
+
+def test_two_open_months_take_back_a_discount_once(ledger: Ledger) -> None:
+    publish_tiers(price_book=ledger.book, rule=make_rule((0, 0), (4, 50)), actor=DORA, at=AT)
+    october = finalize(draft(ledger.organization, "2026-10"))
+    late_in_two_months(ledger, (-UNIT, -UNIT))
+
+    # Five hours had 1.00 off; three have nothing off.
+    assert october.total == Decimal("9.00")
+    assert accrued("2026-12") == [Decimal("-3.00")]
+
+
+def test_the_accrual_has_what_a_month_closed_after_its_end_used_up() -> None:
+    # The database's own clock says when a month was closed: it is over since.
+    begin_at, end_at = MONTH_START - 30 * 24 * HOUR, MONTH_START + 24 * HOUR
+    payer, cluster, book = make_organization(), make_cluster(), make_book()
+    project = make_project(payer, "llm")
+    assign(payer, book, begin_at=begin_at)
+    make_price(book, begin_at=begin_at)
+    window = sealed_window(cluster, [Use(project, UNIT)] * 10, start_at=begin_at)
+    accrue_everything(at=end_at)
+    note(finalize(draft(payer, "2026-09", at=end_at)), "-3.00")
+    accrue_late(correct(window, project, *[-UNIT] * 4), at=end_at)
+    finalize(draft(payer, "2026-10"))
+
+    # Ten pods of September, and one that is taken back beyond the credit.
+    assert accrued("2026-10") == [Decimal("9.00")]

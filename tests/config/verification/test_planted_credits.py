@@ -14,6 +14,7 @@ from tests.support.config.planted import unguarded
 from tests.support.metering.derived_rows import make_derived_rows
 
 OTHERWISE = "is not what was accepted by the audit trail."
+TAKEN_BACK = "has more or less usage taken back than its records."
 PLANTED = {
     "UPDATE metering_creditproposal SET unit_seconds = 360000": OTHERWISE,
     "UPDATE metering_creditproposal SET is_credited_by_hand = true": OTHERWISE,
@@ -54,7 +55,11 @@ def test_a_credit_that_was_not_accepted_so_is_named(owner: psycopg.Connection) -
             credit.save()
     assert differences() == []
 
-    # The service's role itself may write a decision, and leaves no entry of it.
+    # The service's role itself may write what corrections took back, and a decision; it leaves no
+    # entry of either.
+    CreditProposal.objects.filter(pk=credit.pk).update(retracted_unit_seconds=60)
+    assert differences() == [f"The credit {credit.pk} {TAKEN_BACK}"]
+    credit.save()
     following = MeteringWindow.objects.latest("start_at")
     second = make_derived_rows(following, project, owner="dave").credit
     CreditProposal.objects.filter(pk=second.pk).update(state="accepted")

@@ -49,6 +49,7 @@ def stage(cluster: Cluster, api: KubernetesAPI, tmp_path: Path) -> Stage:
             "hopper", credential_reference=reference_to(kubeconfig), user_label=USER_LABEL
         ),
         pace=WatchPace(batch_seconds=0, quiet_seconds=0, drain_seconds=1),
+        is_live=True,
     )
     made.watch = KubernetesClusterWatch(clock=lambda: made.at)
     api.load(CLUSTER, made.at)

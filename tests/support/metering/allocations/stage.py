@@ -1,5 +1,6 @@
 """A stage for the loop: a simulated cluster, a clock and a pulse that are put forward by hand."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -48,6 +49,9 @@ class Stage:
     history_seconds: int = 0
     watch: ClusterWatchSource | None = None
     ahead_seconds: int = 0
+    is_live: bool = False
+    """Whether the pulse goes on by itself, so that streams that failed are tried again."""
+    started: float = field(default_factory=time.monotonic)
 
     def watcher(self) -> Watcher:
         """Return a process with a watch of the scenario."""
@@ -60,9 +64,13 @@ class Stage:
             actor=ACTOR,
             clock=lambda: self.at,
             pace=self.pace,
-            pulse=lambda: self.pulse,
+            pulse=self._pulse,
             database_clock=lambda: self.at - timedelta(seconds=self.ahead_seconds),
         )
+
+    def _pulse(self) -> int:
+        passed = int(time.monotonic() - self.started) if self.is_live else 0
+        return self.pulse + passed
 
     def lead(self, name: str = "") -> Lease:
         """Return the lease."""
