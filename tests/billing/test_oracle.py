@@ -4,6 +4,7 @@ A world has a price book, perhaps a discount on it, tiers and a minimum charge, 
 months of use, late and moved use, repricings, credit and debit notes, and voids.
 """
 
+import os
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -53,8 +54,11 @@ CORRECTIONS: Final = {"more": (0, 1), "less": (1, 0), "move": (1, 1)}
 STEPS: Final = (*CORRECTIONS, "price", "credit", "credit", "debit", "void", "close", "close")
 SAMPLE: Final = (*range(9), 27)
 """Seeds; some have halves in tiers, remainders to share, and credits that use fell below."""
-MANY: Final = [range(first, first + 50) for first in (100, 150)]
-"""For as many processes; a world takes half a second."""
+WORLDS: Final = int(os.environ.get("ORACLE_WORLDS", "100"))
+"""A world takes half a second, so that thousands are for who changes what money depends on."""
+FIRST: Final = 100
+MANY: Final = [range(FIRST + start, FIRST + WORLDS, WORLDS // 50) for start in range(WORLDS // 50)]
+"""Seeds of fifty worlds each."""
 
 
 def begin_of(label: str) -> datetime:
