@@ -42,9 +42,10 @@ class UsageCorrectionAdmin(LedgerAdmin):
 
     view_capability = READ_USAGE
     write_capability = WRITE_CORRECTION
+    undecided = CorrectionState.PROPOSED.value
     hint = (
         "A sealed record never changes; it is corrected by signed records that point here. A "
-        "proposed correction needs a decision: choose it, give a reason, and approve or "
+        "proposed correction needs a decision: open it, give a reason, and approve or "
         "reject it."
     )
     action_form = NoteActionForm

@@ -173,6 +173,7 @@ class CreditProposalAdmin(LedgerAdmin):
 
     view_capability = "metering:credit:read"
     write_capability = "metering:credit:decide"
+    undecided = CreditState.PROPOSED.value
     hint = (
         "Each covers one pod's use of one hour after its device failed. Not certain means: "
         "only the node is known. Corrections of the hour reduce a pending proposal or "

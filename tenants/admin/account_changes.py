@@ -15,6 +15,7 @@ from tenants.domain.actors import Actor
 from tenants.domain.identity.account_changes import (
     PLATFORM_ROLES,
     ChangeKind,
+    ChangeState,
     may_ask_of_others,
     may_ask_some,
 )
@@ -62,6 +63,7 @@ class AccountChangeAdmin(ServiceAdmin):
 
     view_capability = "tenants:membership:read"
     write_capability = "tenants:membership:read"
+    undecided = ChangeState.OPEN.value
     hint = (
         "One person asks, another approves; neither the requester nor the person concerned "
         "may approve. A new address is confirmed by a link to the old one as well. Value: "

@@ -25,6 +25,7 @@ from django.contrib.auth.models import User
 from django.db.models import Field, Model, QuerySet, URLField
 from django.http import HttpRequest
 from django.http.response import HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 
@@ -61,11 +62,15 @@ class LedgerAdmin(ModelAdmin):
         view_capability: Required over the whole platform to view.
         write_capability: Required over the whole platform for buttons and forms.
         hint: One sentence above the list: what writes these rows and how they change.
+        undecided: The state in which a row's own page has the buttons of the list, too; "" for no
+            such state.
     """
 
     view_capability: ClassVar[str]
     write_capability: ClassVar[str] = ""
     hint: ClassVar[str] = ""
+    undecided: ClassVar[str] = ""
+    change_form_outer_after_template = "admin/decide.html"
     list_before_template = "admin/ledger_hint.html"
     compressed_fields = True
     show_full_result_count = False
@@ -115,6 +120,33 @@ class LedgerAdmin(ModelAdmin):
             request, {"hint": self.hint, **(extra_context or {})}
         )
         return answer
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Add the buttons of an undecided row to the context of its page."""
+        buttons = self._buttons(request) if self.undecided else {}
+        answer: HttpResponse = super().change_view(
+            request, object_id, form_url, {**buttons, **(extra_context or {})}
+        )
+        return answer
+
+    def _buttons(self, request: HttpRequest) -> dict[str, Any]:
+        """Return what the buttons post to the list, where the signed-in person has any."""
+        found = [(name, text) for _, name, text in self.get_actions(request).values()]
+        return {
+            "decisions": found
+            and {
+                "state": self.undecided,
+                "action": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
+                "has_note": "note" in self.action_form.base_fields,
+                "choices": found,
+            }
+        }
 
     def page_context(self, request: HttpRequest, *, title: str) -> dict[str, Any]:
         """Return the context of every page below this table's list.

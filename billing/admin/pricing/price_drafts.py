@@ -69,6 +69,7 @@ class PriceDraftAdmin(ServiceAdmin):
     form = PriceDraftForm
     view_capability = "billing:price:read"
     write_capability = "billing:price:write"
+    undecided = PriceDraftState.PROPOSED.value
     hint = (
         "A draft shows what its prices change on last month's use. Another person publishes it: "
         "then every price is set, or none."

@@ -42,9 +42,10 @@ class RepricingAdmin(ServiceAdmin):
     form = RepricingForm
     view_capability = "billing:period:read"
     write_capability = "billing:price:write"
+    undecided = RepricingState.PROPOSED.value
     hint = (
         "Replace the wrong price first; then add a repricing of the month, or choose months under "
-        "Billing periods. Another person checks the changes and approves it here. It cannot be "
+        "Billing periods. Another person opens it, checks the changes and approves it. It cannot be "
         "undone; prices can be repaired again."
     )
     action_form = NoteActionForm

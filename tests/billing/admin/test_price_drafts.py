@@ -78,9 +78,15 @@ def test_a_draft_is_published_and_its_price_withdrawn(office: Office, client: Cl
         at=AT,
     )
 
+    page = f"{LIST}{row.pk}/change/"
+    buttons = '<button type="submit" name="action" value="{}"'
+    shown = " ".join(client.get(page).content.decode().split())
+    assert all(buttons.format(name) in shown for name in ("publish_drafts", "reject_drafts"))
+
     client.post(LIST, {"action": "publish_drafts", "_selected_action": [str(row.pk)], "note": "Y"})
 
     row.refresh_from_db()
+    assert 'name="action"' not in client.get(page).content.decode()
     price = Price.objects.get(valid__startswith=hour)
     assert (row.state, price.unit_price) == ("published", Decimal(2000))
     client.post(
