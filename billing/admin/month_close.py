@@ -28,7 +28,7 @@ from billing.access import WRITE_INVOICE
 from billing.adapters.terms import invoice_terms
 from billing.domain.documents.document import amount_text, utc_text
 from billing.domain.documents.document_text import hours_text, number_text
-from billing.domain.errors import PeriodLabelInvalidError
+from billing.domain.errors import PeriodLabelInvalidError, UnusualCostError
 from billing.domain.money import round_money
 from billing.domain.month_board import MonthFacts, MonthStep, step_of, to_finalize, to_review
 from billing.domain.period import Month
@@ -36,6 +36,7 @@ from billing.selectors.documents.previews import costs_to_date
 from billing.selectors.months import month_board, month_labels
 from billing.services.closing import review_period
 from billing.services.finalizing import finalize_invoice
+from billing.services.invoicing import draft_invoice
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
@@ -172,13 +173,20 @@ def _perform(
 
 
 def _review(month: MonthFacts, *, actor: Actor, at: datetime, acknowledgement: str = "") -> None:
-    review_period(
-        period_id=month.period_id,
-        actor=actor,
-        at=at,
-        terms=invoice_terms(),
-        acknowledgement=acknowledgement,
-    )
+    """Send a month to review; one of unusual cost is drafted, so that its row asks for a reason."""
+    terms = invoice_terms()
+    try:
+        review_period(
+            period_id=month.period_id,
+            actor=actor,
+            at=at,
+            terms=terms,
+            acknowledgement=acknowledgement,
+        )
+    except UnusualCostError:
+        if month.invoice_id is None:
+            draft_invoice(period_id=month.period_id, actor=actor, at=at, terms=terms)
+        raise
 
 
 def _finalize(month: MonthFacts, *, seen: Mapping[UUID, int], actor: Actor, at: datetime) -> None:

@@ -96,7 +96,7 @@ class ReplacedPriceError(ConflictError):
     """The price or assignment that is to be replaced is not the one in force at that hour."""
 
     code = "price_not_replaced"
-    remedy = "Name the one in force at that hour, which facts has."
+    remedy = "Name the one in force at that hour; `facts` has its id over REST."
 
 
 class PriceInForceError(ConflictError):

@@ -22,8 +22,10 @@ from rich.progress import Progress
 from billing.adapters.documents import render_csv, render_pdf
 from billing.adapters.terms import invoice_terms
 from billing.domain.documents.invoicing import InvoiceState
+from billing.domain.errors import UnusualCostError
 from billing.models import BillingPeriod, Invoice
 from billing.selectors.pending import pending_window_ids
+from billing.services.closing import review_period
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
@@ -51,6 +53,7 @@ SLOW = (
 )
 SETTLED = (WindowState.SEALED, WindowState.GAP, WindowState.QUARANTINED)
 Result = TypeVar("Result")
+WHOLE_MONTH = "The first whole month: of the one before, some hours were metered."
 GAP_NOTE = "Prometheus was down; what the neighbouring scrapes show is accepted."
 
 
@@ -223,9 +226,21 @@ def _finalized(period: BillingPeriod) -> Invoice:
     draft = _patiently(
         lambda: draft_invoice(period_id=period.pk, actor=drafter, at=now(), terms=terms)
     )
-    return _patiently(
-        lambda: finalize_invoice(invoice_id=draft.pk, actor=reviewer, at=now(), terms=terms)
-    )
+    finalize = partial(finalize_invoice, actor=reviewer, at=now(), terms=terms)
+    try:
+        return _patiently(lambda: finalize(invoice_id=draft.pk))
+    except UnusualCostError:
+        # A person has closed September meanwhile, of which a few hours were metered.
+        review = partial(
+            review_period,
+            period_id=period.pk,
+            actor=drafter,
+            at=now(),
+            terms=terms,
+            acknowledgement=WHOLE_MONTH,
+        )
+        _patiently(review)
+        return _patiently(lambda: finalize(invoice_id=Invoice.objects.get(period=period).pk))
 
 
 def _patiently(step: Callable[[], Result]) -> Result:

@@ -89,13 +89,15 @@ class JournalEntryAdmin(LedgerAdmin):
                 closing = label
             else:
                 result = _perform(step, label, request.POST.get("layout", ""), request=request)
+        months = ledger_months()
         context = {
             **self.page_context(request, title="Accounting months"),
-            "months": ledger_months(),
+            "months": months,
             "running": f"{timezone.now():%Y-%m}",
             "layouts": LAYOUT_NAMES,
             "result": result,
             "closing": closing,
+            "unexported": sum(month.unexported for month in months if month.label <= closing),
             "may_write": may_write,
             "who_may": who_may(WRITE_JOURNAL, reach={RoleScope.PLATFORM}),
         }

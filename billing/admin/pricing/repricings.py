@@ -45,8 +45,8 @@ class RepricingAdmin(ServiceAdmin):
     undecided = RepricingState.PROPOSED.value
     hint = (
         "Replace the wrong price first; then add a repricing of the month, or choose months under "
-        "Billing periods. Another person opens it, checks the changes and approves it. It cannot be "
-        "undone; prices can be repaired again."
+        "Billing periods. Another person opens it, checks the changes and approves it. It cannot "
+        "be undone; prices can be repaired again."
     )
     action_form = NoteActionForm
     actions = ("approve_repricings", "reject_repricings")

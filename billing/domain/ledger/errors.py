@@ -7,7 +7,7 @@ class AccountingMonthError(ConflictError):
     """The accounting month is not over, or closed already."""
 
     code = "accounting_month"
-    remedy = "Name a month that is over and later than the last closed one, which facts has."
+    remedy = "Name a month that is over and later than the last closed one."
 
 
 class PaymentInvalidError(InvalidInputError):
@@ -35,7 +35,7 @@ class AllocationTooLargeError(ConflictError):
     """More would be allocated or paid back than is left."""
 
     code = "allocation_too_large"
-    remedy = "Name at most what is free of the payment and open of the document; facts has both."
+    remedy = "Name at most what is free of the payment and open of the document."
 
 
 class PaymentReturnedError(ConflictError):
@@ -152,7 +152,7 @@ class WriteOffTooLargeError(ConflictError):
     """The amount is not above zero, finer than the currency, or more than is open."""
 
     code = "write_off_too_large"
-    remedy = "Write off at most what is open of the document, which facts has."
+    remedy = "Write off at most what is open of the document."
 
 
 class WriteOffStateError(ConflictError):

@@ -4,6 +4,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
+from billing.domain.documents.document_text import money_text
 from billing.domain.ledger.errors import (
     WriteOffFourEyesError,
     WriteOffStateError,
@@ -63,7 +64,8 @@ def require_open_amount(amount: Decimal, *, left: Decimal, currency: str) -> Non
         is_above_zero = False
     if not is_above_zero or amount > left:
         raise WriteOffTooLargeError(
-            "The amount is not above zero, finer than the currency, or more than is open.",
+            "The amount is not above zero, finer than the currency, or more than the "
+            f"{money_text(left, currency)} that are open.",
             field="amount",
             facts={"open": str(left), "currency": currency},
         )

@@ -20,6 +20,9 @@ from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
 from tenants.services.audit import record
 
+BEFORE_ALL: Final = "0000-00"
+"""The label of a row that stands for no closed month."""
+
 
 def accrue_unbilled(*, label: str, actor: Actor, at: datetime) -> int:
     """Post use that no final document had billed by the end of a month, and its reversal.
@@ -102,7 +105,8 @@ def post_events(source: str, values: Mapping[str, Any], *, actor: Actor, at: dat
 def _require_month(month: Month, *, last: str, at: datetime) -> None:
     if month.label <= last or month_hours(month, UTC).end_at > at:
         raise AccountingMonthError(
-            "The accounting month is not over, or closed already.",
+            f"The accounting month {month.label} is not over, or closed already."
+            + (f" The last closed one is {last}." if last > BEFORE_ALL else ""),
             field="label",
             facts={"last_closed": last},
         )

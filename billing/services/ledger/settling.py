@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from billing.domain.documents.document_text import money_text
 from billing.domain.documents.invoicing import OWED_KINDS
 from billing.domain.errors import required_reason
 from billing.domain.ledger.bank_rows import BankRow, require_bank_row, require_payment_amount
@@ -203,7 +204,9 @@ def refund_payment(  # noqa: PLR0913 - What the bank says, and why; keyword only
         free = _free(payment)
         if amount > free:
             raise AllocationTooLargeError(
-                "More would be refunded than is free.", field="amount", facts={"free": str(free)}
+                f"More would be refunded than is free: {money_text(free, payment.currency)}.",
+                field="amount",
+                facts={"free": str(free)},
             )
         made = _pay_back(payment, kind=PaymentKind.REFUND, row=row, reason=why, actor=actor, at=at)
         facts = {"amount": str(amount), "reason": why}
@@ -246,7 +249,10 @@ def _require_left(payment: Payment, item: Invoice | OpeningBalance, amount: Deci
         require_payment_amount(amount, currency=payment.currency)
         if amount > min(free, open_amount):
             raise AllocationTooLargeError(
-                "More would be allocated than is left.", field="amount", facts=facts
+                f"More would be allocated than is left: {money_text(free, payment.currency)} of"
+                f" the payment, {money_text(open_amount, payment.currency)} of the document.",
+                field="amount",
+                facts=facts,
             )
 
 

@@ -65,6 +65,7 @@ def test_a_month_is_closed_after_a_question(client: Client, final: Invoice) -> N
     asked = text_of(client, MONTHS, step="close", month=month_of(final))
 
     assert "This cannot be undone." in asked
+    assert "1 entry of them is in no batch yet" in asked
     assert AccountingMonth.objects.count() == closed
     refused = text_of(client, MONTHS, step="close", month="2190-01", confirmed="1")
     assert "closed." not in refused

@@ -176,6 +176,7 @@ def test_an_unusual_month_is_sent_to_review_with_a_reason_only(office: Office) -
         accepted = client.post(url, {**form, "acknowledgement": "A launch."}).content.decode()
 
     assert "costs more than 3 times the usual" in refused
+    assert 'placeholder="Why it is right"' in refused
     assert "1 sent to review." in accepted
     entry = AuditEntry.objects.get(action="billing:period:review", object_id=str(november.pk))
     assert entry.facts["acknowledgement"] == "A launch."

@@ -2,15 +2,21 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+import time_machine
 from rich.console import Console
 from rich.progress import Progress
 
 from metering.models import MeteringWindow
-from simulator.demo.month import DemoClock, meter_month
+from simulator.demo.month import WHOLE_MONTH, DemoClock, invoice_month, meter_month
+from simulator.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER
 from simulator.demo.world import CLUSTERS
+from tests.billing.services.test_closing import NOVEMBER_END, costly_november
 from tests.simulator.demo.test_restarts import WORLD, make_hour
+from tests.support.billing.ledger import month_of_use
+from tests.support.builders import make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -77,3 +83,16 @@ def test_where_no_bar_can_be_shown_a_line_is_printed_every_ten_seconds() -> None
     lines = metered_lines(is_terminal=False)
 
     assert lines.count("Metering: 2 of 4 hours.") == HALF_AN_HOUR / 10
+
+
+def test_a_month_that_costs_much_more_than_the_one_before_is_invoiced_all_the_same() -> None:
+    november = costly_november(month_of_use([("llm", 3600)], slug="contoso"), times=4)
+    for name in (FINANCE_ADMIN, FINANCE_REVIEWER):
+        make_user(name)
+
+    with time_machine.travel(NOVEMBER_END, tick=False):
+        (invoice,) = invoice_month(replace(WORLD, month=11), Progress(disable=True))
+
+    november.refresh_from_db()
+    assert (november.state, november.acknowledgement) == ("closed", WHOLE_MONTH)
+    assert (invoice.state, invoice.drafted_by) == ("final", FINANCE_ADMIN)
