@@ -306,6 +306,7 @@ def _settlement(invoice: Invoice, actor: Actor) -> dict[str, Any]:
     shown = {
         "status": row.payment_status.replace("_", " "),
         "open": money_text(row.open_amount, row.currency),
+        "is_open": row.open_amount > 0,
         "due": row.due_on,
         "disputed": money_text(row.disputed_amount, row.currency) if row.disputed_amount else "",
         "written_off": money_text(row.written_off, row.currency) if row.written_off else "",

@@ -127,7 +127,8 @@ def _carried(carried: Mapping[str, str] | None) -> CarriedText | None:
         return None
     return CarriedText(
         brought_forward=number_text(carried["brought_forward"]),
-        carried_forward=number_text(carried["carried_forward"]),
+        # It is taken off, so that the column adds up to the amount due.
+        carried_forward=number_text(str(0 - Decimal(carried["carried_forward"]))),
         since=carried["since"],
         amount_due=number_text(carried["amount_due"]),
     )

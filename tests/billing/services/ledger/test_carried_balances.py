@@ -12,6 +12,7 @@ from django.test import override_settings
 from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.documents.carrying import CarryTerms
 from billing.domain.documents.document import STANDARD_TERMS
+from billing.domain.documents.document_text import invoice_text
 from billing.domain.errors import DraftStaleError
 from billing.domain.ledger.errors import NothingCarriedError
 from billing.models import BillingPeriod, Invoice, JournalEntry, Payment
@@ -380,10 +381,13 @@ def test_a_sweep_releases_what_no_document_took_over(
 
 def test_documents_print_the_balance(ledger: Ledger, october: MeteringWindow) -> None:
     retract(ledger, october)
-    close(ledger, "2026-11")
+    november = close(ledger, "2026-11")
     use(ledger, "2026-12", 72_000)
     december = close(ledger, "2026-12")
 
+    shown = invoice_text(november.document).carried
+    assert shown is not None
+    assert (shown.carried_forward, shown.amount_due) == ("18.00", "0.00")
     header, line = render_csv(december.document).decode().splitlines()
     assert header.endswith('"brought_forward","carried_forward","amount_due"')
     assert line.endswith(",-18.00,0.00,22.00")
