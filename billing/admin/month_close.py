@@ -309,7 +309,12 @@ def _held(month: MonthFacts) -> Shortfall | None:
         held = f"{hours_text(month.held_unit_seconds)} unit-hours in {held}"
     return Shortfall(
         held,
-        _link("metering_meteringexception", state__exact="open", **_hours(month, "window_start")),
+        _link(
+            "metering_meteringexception",
+            state__exact="open",
+            organization=month.slug,
+            **_hours(month, "window_start"),
+        ),
     )
 
 

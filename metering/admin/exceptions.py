@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponse
 from django.urls import reverse
@@ -33,6 +33,7 @@ from metering.selectors.corrections.exceptions import (
 from metering.services.corrections.exceptions import accept_side, resolve_exception
 from tenants.admin.base import LedgerAdmin
 from tenants.admin.notes import NoteActionForm, note_of
+from tenants.models import NamespaceBinding, Organization
 
 LIST = "admin:metering_meteringexception_changelist"
 REMEDY = "admin:metering_meteringexception_remedy"
@@ -107,6 +108,36 @@ def _filters(group: AlikeExceptions) -> dict[str, str]:
 STATE_COLORS = {ExceptionState.OPEN.value: "danger", ExceptionState.RESOLVED.value: "success"}
 
 
+class OrganizationFilter(admin.SimpleListFilter):
+    """Exceptions about namespaces that were bound to an organization in their hour."""
+
+    title = parameter_name = "organization"
+
+    def lookups(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature.
+        model_admin: object,  # noqa: ARG002
+    ) -> list[tuple[str, str]]:
+        """Return the organizations by name."""
+        return list(Organization.objects.order_by("name").values_list("slug", "name"))
+
+    def queryset(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature.
+        queryset: QuerySet[MeteringException],
+    ) -> QuerySet[MeteringException]:
+        """Return those of the chosen organization, or all."""
+        if not self.value():
+            return queryset
+        bound = NamespaceBinding.objects.filter(
+            cluster=OuterRef("cluster"),
+            namespace=OuterRef("namespace"),
+            valid__contains=OuterRef("window_start"),
+            project__organization__slug=self.value(),
+        )
+        return queryset.filter(Exists(bound))
+
+
 @admin.register(MeteringException)
 class MeteringExceptionAdmin(LedgerAdmin):
     """What could not be attributed, sized or trusted."""
@@ -129,7 +160,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
         "summary",
         "held",
     )
-    list_filter = ("state", "kind", "cluster", "window_start")
+    list_filter = ("state", "kind", OrganizationFilter, "cluster", "window_start")
     list_select_related = ("cluster",)
     search_fields = ("subject", "namespace", "summary")
     date_hierarchy = "window_start"

@@ -156,6 +156,13 @@ def test_usage_that_metering_holds_is_shown_as_not_on_the_bill(
     text = visit(office.cast.dora)
     assert shown in text
     assert ("unit-hours in" in text) == ("unit-hours in" in shown)
+    client = Client()
+    client.force_login(office.cast.dora)
+    page = client.get(f"{reverse(PAGE)}?month=2026-10").content.decode()
+    (address,) = re.findall(r'href="([^"]*organization=acme[^"]*)"', page)
+    for slug, count in (("acme", 1), ("umbrella", 0)):
+        rows = client.get(unescape(address).replace("acme", slug)).content.decode()
+        assert rows.count("field-namespace") == count
 
 
 def test_an_unusual_month_is_sent_to_review_with_a_reason_only(office: Office) -> None:
