@@ -26,6 +26,10 @@ class OrganizationAdmin(ServiceAdmin):
         "time_zone",
         *organizations.ORGANIZATION_EDITABLE[1:],
     )
+    help_texts = {
+        "billing_currency": "Three letters, such as EUR. It is kept for ever.",
+        "time_zone": "Months begin and end at its midnight. It is kept for ever.",
+    }
     change_fields = organizations.ORGANIZATION_EDITABLE
     list_display = ("name", "slug", "state", "billing_currency", "time_zone", "cost_center")
     list_filter = ("state", "billing_currency", "time_zone")
