@@ -64,6 +64,8 @@ app.conf.update(
     worker_hijack_root_logger=False,
     broker_connection_retry_on_startup=True,
     broker_transport_options={
+        # Also bounded by the wall clock, which would keep it trying where that is put back.
+        "max_retries": 2,
         "visibility_timeout": VISIBILITY_TIMEOUT_SECONDS,
         "unacked_restore_interval": 5,
         "unacked_restore_throttle": 1,

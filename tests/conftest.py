@@ -63,7 +63,7 @@ def pytest_collection(session: pytest.Session) -> None:
     for file in files[first:] + files[:first]:
         name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
         # What cannot be imported is reported when it is collected.
-        with suppress(Exception, pytest.skip.Exception):
+        with suppress(Exception, pytest.fail.Exception, pytest.skip.Exception):
             import_module(name)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+import time_machine
 from django.db import transaction
 from structlog.testing import capture_logs
 
@@ -16,6 +17,7 @@ from quotas.services.limits.changes import wake_enforcement
 from quotas.tasks import tick_enforcement
 from tenants.services import wakeups
 from tenants.services.wakeups import PUBLISHER, BackgroundPublisher
+from tests.support.builders import AT
 
 Capture = Callable[..., AbstractContextManager[list[Callable[[], object]]]]
 ROOT = Path(__file__).resolve().parents[3]
@@ -193,3 +195,15 @@ def test_a_process_that_ends_while_the_broker_is_away_says_so_and_nothing_else()
 
     assert ended.stdout == ""
     assert [line.split()[3] for line in ended.stderr.splitlines()] == ["wakeup.unsent"]
+
+
+def test_a_clock_that_stands_still_keeps_nobody_trying_to_reach_a_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("kombu.utils.functional.sleep", pauses.append)
+
+    with time_machine.travel(AT, tick=False):
+        assert not wakeups.wake(tick_enforcement.name)
+
+    assert 0 < len(pauses) < 10
