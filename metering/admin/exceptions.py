@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponse
 from django.urls import reverse
@@ -28,12 +28,13 @@ from metering.models.exception import KIND_CHOICES
 from metering.selectors.corrections.exceptions import (
     GROUPS_MAX,
     AlikeExceptions,
+    of_organization,
     open_exception_groups,
 )
 from metering.services.corrections.exceptions import accept_side, resolve_exception
 from tenants.admin.base import LedgerAdmin
 from tenants.admin.notes import NoteActionForm, note_of
-from tenants.models import NamespaceBinding, Organization
+from tenants.selectors.directory import organization_names
 
 LIST = "admin:metering_meteringexception_changelist"
 REMEDY = "admin:metering_meteringexception_remedy"
@@ -108,7 +109,7 @@ def _filters(group: AlikeExceptions) -> dict[str, str]:
 STATE_COLORS = {ExceptionState.OPEN.value: "danger", ExceptionState.RESOLVED.value: "success"}
 
 
-class OrganizationFilter(admin.SimpleListFilter):
+class ExceptionsOfOrganization(admin.SimpleListFilter):
     """Exceptions about namespaces that were bound to an organization in their hour."""
 
     title = parameter_name = "organization"
@@ -119,7 +120,7 @@ class OrganizationFilter(admin.SimpleListFilter):
         model_admin: object,  # noqa: ARG002
     ) -> list[tuple[str, str]]:
         """Return the organizations by name."""
-        return list(Organization.objects.order_by("name").values_list("slug", "name"))
+        return organization_names()
 
     def queryset(
         self,
@@ -127,15 +128,8 @@ class OrganizationFilter(admin.SimpleListFilter):
         queryset: QuerySet[MeteringException],
     ) -> QuerySet[MeteringException]:
         """Return those of the chosen organization, or all."""
-        if not self.value():
-            return queryset
-        bound = NamespaceBinding.objects.filter(
-            cluster=OuterRef("cluster"),
-            namespace=OuterRef("namespace"),
-            valid__contains=OuterRef("window_start"),
-            project__organization__slug=self.value(),
-        )
-        return queryset.filter(Exists(bound))
+        slug = self.value()
+        return of_organization(queryset, slug) if slug else queryset
 
 
 @admin.register(MeteringException)
@@ -160,7 +154,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
         "summary",
         "held",
     )
-    list_filter = ("state", "kind", OrganizationFilter, "cluster", "window_start")
+    list_filter = ("state", "kind", ExceptionsOfOrganization, "cluster", "window_start")
     list_select_related = ("cluster",)
     search_fields = ("subject", "namespace", "summary")
     date_hierarchy = "window_start"

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from tenants.domain.clusters import REFERENCE_FIELDS
-from tenants.models import Cluster, NamespaceBinding
+from tenants.models import Cluster, NamespaceBinding, Organization
 from tenants.models.organization import LifecycleState
 
 
@@ -80,6 +80,11 @@ def tenant_at(directory: Directory, *, namespace: str, moment: datetime) -> Name
         if binding.begin_at <= moment and (binding.end_at is None or moment < binding.end_at):
             return binding
     return None
+
+
+def organization_names() -> list[tuple[str, str]]:
+    """Return slug and name of every organization, by name."""
+    return list(Organization.objects.order_by("name").values_list("slug", "name"))
 
 
 def clusters_with_tokens() -> list[Cluster]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, Sum
+from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from metering.domain.catalogue.sizing import UnsizedCause
@@ -27,6 +27,7 @@ from metering.models import (
     MeteringWindow,
     ReconciliationDecision,
 )
+from tenants.models import NamespaceBinding
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,17 @@ def open_exceptions_of_organizations(
     with connection.cursor() as cursor:
         cursor.execute(_OF_ORGANIZATIONS, given)
         return {key: ExceptionTotal("", count, held) for key, count, held in cursor.fetchall()}
+
+
+def of_organization(rows: QuerySet[MeteringException], slug: str) -> QuerySet[MeteringException]:
+    """Return those about namespaces that were bound to an organization in their hour."""
+    bound = NamespaceBinding.objects.filter(
+        cluster=OuterRef("cluster"),
+        namespace=OuterRef("namespace"),
+        valid__contains=OuterRef("window_start"),
+        project__organization__slug=slug,
+    )
+    return rows.filter(Exists(bound))
 
 
 _OF_ORGANIZATIONS: Final = """
