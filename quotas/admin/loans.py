@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from unfold.decorators import display
 
 from metering.domain.efficiency.rules import thresholds_of
-from quotas.models import LoanPolicy, LoanState, QuotaLoan
+from quotas.models import LoanPolicy, QuotaLoan
 from quotas.selectors.lending import LendingTerms
 from quotas.services.lending.loans import approve_loan, decline_loan, recall_loan
 from quotas.services.lending.proposals import set_loan_policy
@@ -25,7 +25,6 @@ class QuotaLoanAdmin(LedgerAdmin):
 
     view_capability = "quotas:limit:read"
     write_capability = "quotas:limit:write"
-    undecided = LoanState.PROPOSED.value
     hint = (
         "Proposed every hour where one project waits for units that another leaves idle. "
         "Approving moves the units in one step until the date; recalling returns them at "

@@ -56,9 +56,9 @@ SAMPLE: Final = (*range(9), 27)
 """Seeds; some have halves in tiers, remainders to share, and credits that use fell below."""
 WORLDS: Final = int(os.environ.get("ORACLE_WORLDS", "100"))
 """A world takes half a second, so that thousands are for who changes what money depends on."""
-FIRST: Final = 100
-MANY: Final = [range(FIRST + start, FIRST + WORLDS, WORLDS // 50) for start in range(WORLDS // 50)]
-"""Seeds of fifty worlds each."""
+SEEDS: Final = range(100, 100 + WORLDS)
+MANY: Final = [SEEDS[first : first + 50] for first in range(0, WORLDS, 50)]
+"""For as many processes."""
 
 
 def begin_of(label: str) -> datetime:

@@ -124,19 +124,15 @@ def _terms_of(periods: QuerySet[BillingPeriod]) -> dict[tuple[UUID, str], Decima
         sums = sums_of_periods(alike)
         for period in alike:
             months[period.organization].append((period.label, sums[period.pk]))
-    currencies = {payer.pk: payer.billing_currency for payer in months}
-    facts = term_facts_of(currencies)
-    return {
-        (payer.pk, currencies[payer.pk]): sum(
-            (
-                _beside_use(line)
-                for lines in compose_in_turn(found, facts[payer.pk], currency=currencies[payer.pk])
-                for line in lines
-            ),
-            start=Decimal(),
+    facts = term_facts_of({payer.pk: payer.billing_currency for payer in months})
+    amounts: dict[tuple[UUID, str], Decimal] = {}
+    for payer, found in months.items():
+        currency = payer.billing_currency
+        documents = compose_in_turn(found, facts[payer.pk], currency=currency)
+        amounts[payer.pk, currency] = sum(
+            (_beside_use(line) for lines in documents for line in lines), start=Decimal()
         )
-        for payer, found in months.items()
-    }
+    return amounts
 
 
 def _beside_use(line: Line) -> Decimal:
