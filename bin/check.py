@@ -89,6 +89,7 @@ STEPS: dict[str, Step] = {
     "djlint": lint_templates,
     "migrations": command("python", "manage.py", "makemigrations", "--check", "--dry-run"),
     "openapi": compare_openapi,
+    "openapi valid": command("openapi-spec-validator", str(OPENAPI)),
     "architecture": command("python", "-m", "pytest", "-q", "tests/architecture"),
     "mypy": command("mypy", *PACKAGES, "manage.py"),
 }

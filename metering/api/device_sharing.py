@@ -103,7 +103,7 @@ class DeviceSharingViewSet(LedgerViewSet):
     """Intervals in which projects shared a device or a node."""
 
     @extend_schema(
-        operation_id="device_sharing_report",
+        operation_id="get_device_sharing",
         parameters=[DeviceSharingQuerySerializer],
         responses=DeviceSharingSerializer,
     )
@@ -121,7 +121,7 @@ class DeviceSharingViewSet(LedgerViewSet):
         return Response(DeviceSharingSerializer(answer).data)
 
     @extend_schema(
-        operation_id="device_sharing_report_csv",
+        operation_id="download_device_sharing",
         parameters=[DeviceSharingQuerySerializer],
         responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)},
     )

@@ -184,7 +184,7 @@ class UnbilledDevicesViewSet(LedgerViewSet):
     """Devices in use that are on no bill, for people of the platform."""
 
     @extend_schema(
-        operation_id="unbilled_devices_report",
+        operation_id="get_unbilled_devices",
         parameters=[UnbilledQuerySerializer],
         responses=UnbilledReportSerializer,
     )
@@ -200,7 +200,7 @@ class UnbilledDevicesViewSet(LedgerViewSet):
         return Response(UnbilledReportSerializer(answer).data)  # type: ignore[arg-type]
 
     @extend_schema(
-        operation_id="unbilled_devices_report_csv",
+        operation_id="download_unbilled_devices",
         parameters=[UnbilledQuerySerializer],
         responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)},
     )

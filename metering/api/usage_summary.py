@@ -71,7 +71,8 @@ class UsageSummaryViewSet(ViewSet):
     """Usage, added up."""
 
     @extend_schema(
-        operation_id="usage_summary_retrieve",
+        operation_id="get_usage_summary",
+        summary="Sum up usage",
         parameters=[UsageSummaryQuerySerializer],
         responses=UsageSummarySerializer,
     )

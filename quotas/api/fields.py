@@ -50,9 +50,7 @@ class WholeUnitsField(CheckedField):
     check = staticmethod(units_problems)
 
 
-@extend_schema_field(
-    {"type": ["integer", "null"], "minimum": 0, "maximum": LIMIT_UNITS_MAX},
-)
+@extend_schema_field({"type": "integer", "minimum": 0, "maximum": LIMIT_UNITS_MAX})
 class LimitUnitsField(WholeUnitsField):
     """A limit's units, which are required: null is unlimited."""
 
@@ -80,7 +78,7 @@ class OvercommitField(CheckedField):
     check = staticmethod(overcommit_problems)
 
 
-@extend_schema_field({"type": ["integer", "null"], "minimum": 1, "maximum": UNIT_HOURS_MAX})
+@extend_schema_field({"type": "integer", "minimum": 1, "maximum": UNIT_HOURS_MAX})
 class UnitHoursField(CheckedField):
     """A month's allowance of unit-hours."""
 

@@ -65,7 +65,7 @@ class AgeingViewSet(LedgerViewSet):
     """What organizations owe, by days overdue."""
 
     @extend_schema(
-        operation_id="ageing_report",
+        operation_id="get_ageing_report",
         parameters=[AgeingQuerySerializer],
         responses=AgeingSerializer,
     )
@@ -75,7 +75,7 @@ class AgeingViewSet(LedgerViewSet):
         return Response(AgeingSerializer({"on": on, "results": rows}).data)
 
     @extend_schema(
-        operation_id="ageing_report_csv",
+        operation_id="download_ageing_report",
         parameters=[AgeingQuerySerializer],
         responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)},
     )
@@ -135,7 +135,7 @@ class StatementViewSet(LedgerViewSet):
     """The account of an organization."""
 
     @extend_schema(
-        operation_id="statement_report",
+        operation_id="get_statement",
         parameters=[StatementQuerySerializer],
         responses=StatementSerializer,
     )
@@ -151,7 +151,7 @@ class StatementViewSet(LedgerViewSet):
         return Response(StatementSerializer(body).data)
 
     @extend_schema(
-        operation_id="statement_report_csv",
+        operation_id="download_statement",
         parameters=[StatementQuerySerializer],
         responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)},
     )

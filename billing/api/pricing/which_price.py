@@ -122,7 +122,7 @@ class WhichPriceViewSet(LedgerViewSet):
     serializer_class = WhichPriceSerializer
 
     @extend_schema(
-        operation_id="which_price_retrieve",
+        operation_id="get_applied_price",
         parameters=[WhichPriceQuestionSerializer],
         responses=WhichPriceSerializer,
     )

@@ -64,7 +64,7 @@ class MeSerializer(serializers.Serializer[Any]):
 class MeView(APIView):
     """The caller, as these credentials make it."""
 
-    @extend_schema(operation_id="me_retrieve", responses=MeSerializer)
+    @extend_schema(operation_id="get_me", responses=MeSerializer)
     def get(self, request: Request) -> Response:
         """Return the caller, with roles and capabilities."""
         actor = actor_of_request(request)

@@ -47,7 +47,7 @@ class SessionViewSet(LedgerViewSet):
     serializer_class = SessionSerializer
     queryset = None
 
-    @extend_schema(operation_id="sessions_list", responses=SessionListSerializer)
+    @extend_schema(operation_id="list_sessions", responses=SessionListSerializer)
     def mine(self, request: Request) -> Response:
         """Return the caller's sessions, the newest first."""
         person = self._person(request)
@@ -56,7 +56,7 @@ class SessionViewSet(LedgerViewSet):
         return Response(SessionListSerializer({"results": found}).data)
 
     @extend_schema(
-        operation_id="sessions_end",
+        operation_id="end_session",
         request=EmptySerializer,
         responses={status.HTTP_204_NO_CONTENT: None},
     )
@@ -70,7 +70,7 @@ class SessionViewSet(LedgerViewSet):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(
-        operation_id="sessions_end_others", request=EmptySerializer, responses=EndedSerializer
+        operation_id="end_other_sessions", request=EmptySerializer, responses=EndedSerializer
     )
     def end_others(self, request: Request) -> Response:
         """End every session but the one that asks; all of them when a token asks."""

@@ -297,13 +297,14 @@ def test_the_description_and_its_page_are_open() -> None:
 
 @pytest.mark.django_db
 def test_the_description_shows_of_headers_problems_and_credentials() -> None:
-    schema = yaml.safe_load(APIClient().get("/api/v1/schema/").content)
+    schema = yaml.load(APIClient().get("/api/v1/schema/").content, Loader=yaml.CSafeLoader)
     change = schema["paths"]["/api/v1/projects/{id}/"]["patch"]
     make = schema["paths"]["/api/v1/projects/"]["post"]
 
     assert _headers(change) == {"If-Match": True}
     assert _headers(make) == {"Idempotency-Key": False}
-    assert set(change["responses"]["default"]["content"]) == {"application/problem+json"}
+    assert change["responses"]["412"] == {"$ref": "#/components/responses/412"}
+    assert set(schema["components"]["responses"]["412"]["content"]) == {"application/problem+json"}
     assert schema["components"]["securitySchemes"]["apiToken"]["scheme"] == "bearer"
 
 
