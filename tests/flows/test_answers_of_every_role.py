@@ -1,0 +1,40 @@
+"""Every GET of the API, by every role: status, media type and body are as described."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from rest_framework.test import APIClient
+
+from tests.support.description import problems
+from tests.support.flows.estate import Estate, make_estate
+from tests.support.flows.operations import operations, send
+from tests.support.flows.reach import CALLERS, PUBLIC
+from tests.support.tenants.clients import api_client
+
+
+@pytest.fixture
+def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transaction.
+    logging.disable(logging.WARNING)
+    yield make_estate()
+    logging.disable(logging.NOTSET)
+
+
+def test_every_answer_to_every_role_is_what_the_description_says(estate: Estate) -> None:
+    clients = {
+        name: api_client(estate.robot if name == "robot" else getattr(estate.cast, name))
+        for name in CALLERS
+    }
+    calls = [(name, client, "own") for name, client in clients.items()]
+    calls += [("nobody", APIClient(), "own"), ("frank", clients["frank"], "nonexistent")]
+    asked = [one for one in operations() if one.startswith("GET ") and one not in PUBLIC]
+
+    seen, wrong = set(), []
+    for operation in asked:
+        for name, client, place in calls:
+            answer = send(client, operation, estate.places[place])
+            seen.add((operation, answer.status_code))
+            wrong += [f"{name}: {text}" for text in problems(operation, answer)]
+
+    assert not wrong, "\n" + "\n".join(dict.fromkeys(wrong))
+    assert {operation for operation, status in seen if status == 200} == set(asked)
