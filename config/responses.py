@@ -5,13 +5,15 @@ import hashlib
 import re
 from collections.abc import Callable
 from functools import cached_property
+from http import HTTPStatus
 from typing import Any, Final
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.shortcuts import render
 from django.template import Context, Template
 from django.template.loader import get_template
+from django.utils.http import parse_etags
 from unfold.settings import get_config
 from unfold.utils import convert_color
 
@@ -26,7 +28,7 @@ _STYLED: Final = (
 
 
 class AnswerHeaders:
-    """Middleware that adds Content-Security-Policy to pages and `no-store` to the API."""
+    """Middleware that adds Content-Security-Policy to pages, `no-store` and ETags to the API."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         """Keep the next layer."""
@@ -37,6 +39,7 @@ class AnswerHeaders:
         response = self.get_response(request)
         if request.path_info.startswith(API):
             response.headers.setdefault("Cache-Control", "no-store")
+            response = _if_changed(request, response)
         if response.get("Content-Type", "").startswith("text/html"):
             response.headers.setdefault("Content-Security-Policy", self._policy)
         return response
@@ -44,6 +47,23 @@ class AnswerHeaders:
     @cached_property
     def _policy(self) -> str:
         return content_security_policy()
+
+
+def _if_changed(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """Return an answer with an ETag of its bytes, or 304 where If-None-Match names that.
+
+    An object with a version has the ETag of that, which If-Match takes; it may show more than its
+    version covers, so it is always answered whole.
+    """
+    is_whole = request.method == "GET" and response.status_code == HTTPStatus.OK
+    if not is_whole or response.streaming or response.has_header("ETag"):
+        return response
+    etag = f'W/"{hashlib.sha256(response.content).hexdigest()[:32]}"'
+    response.headers["ETag"] = etag
+    if etag not in parse_etags(request.headers.get("If-None-Match", "")):
+        return response
+    kept = {name: response[name] for name in ("ETag", "Cache-Control")}
+    return HttpResponseNotModified(headers=kept)
 
 
 def content_security_policy() -> str:

@@ -207,6 +207,7 @@ class InvoiceViewSet(ReadingViewSet):
 
     serializer_class = InvoiceSerializer
     filterset_class = InvoiceFilter
+    orderings = ("total",)
 
     def get_queryset(self) -> QuerySet[Invoice]:
         """Return the invoices of the organizations whose bills the caller reads."""

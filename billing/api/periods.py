@@ -113,6 +113,7 @@ class BillingPeriodViewSet(ReadingViewSet):
 
     serializer_class = PeriodSerializer
     filterset_class = PeriodFilter
+    orderings = ("label",)
 
     def get_queryset(self) -> QuerySet[BillingPeriod]:
         """Return the periods of the organizations the caller does the billing of, or audits."""

@@ -279,7 +279,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["tenants.api.serializers.LimitedJSONParser"],
     "DEFAULT_PAGINATION_CLASS": "tenants.api.pagination.CursorPages",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
-    "DEFAULT_SCHEMA_CLASS": "tenants.api.schema.LedgerSchema",
+    "DEFAULT_SCHEMA_CLASS": "tenants.api.openapi.operations.LedgerSchema",
     "EXCEPTION_HANDLER": "tenants.api.problems.problem_response",
     "PAGE_SIZE": 50,
     "COERCE_DECIMAL_TO_STRING": True,

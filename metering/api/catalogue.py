@@ -80,7 +80,7 @@ class CatalogueVersionViewSet(ReadingViewSet):
         return self.answer(stored, status_code=status.HTTP_201_CREATED)
 
     @extend_schema(request=ProposedRulesSerializer, responses=DifferenceSerializer(many=True))
-    @action(detail=False, methods=["post"])
+    @action(detail=False, methods=["post"], pagination_class=None)
     def preview(self, request: Request) -> Response:
         """Return what proposed rules would call otherwise; nothing is stored."""
         allow_catalogue_edit(self.actor)

@@ -173,6 +173,7 @@ class ClusterViewSet(ReadingViewSet):
     serializer_class = OneClusterSerializer
     filterset_class = ClusterFilter
     ordering = "slug"
+    orderings = ("name", "created_at")
 
     def get_serializer_class(self) -> type[ClusterSerializer]:
         """Return the fields of a list, which are read in one statement, or of one cluster."""

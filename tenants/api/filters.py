@@ -12,7 +12,7 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 
 from tenants.api.serializers import one_of
 
-PAGE_PARAMETERS = frozenset({"cursor", "page_size", "format"})
+PAGE_PARAMETERS = frozenset({"cursor", "page_size", "format", "ordering", "expand"})
 
 
 class StrictFilterSet(filters.FilterSet):

@@ -108,6 +108,7 @@ class OrganizationViewSet(ReadingViewSet):
     serializer_class = OrganizationSerializer
     filterset_class = OrganizationFilter
     ordering = "slug"
+    orderings = ("name", "created_at")
 
     def get_queryset(self) -> QuerySet[Organization]:
         """Return the organizations the caller has to do with."""
@@ -195,6 +196,7 @@ class ProjectViewSet(ReadingViewSet):
     serializer_class = ProjectSerializer
     filterset_class = ProjectFilter
     ordering = "slug"
+    orderings = ("name", "created_at")
 
     def get_queryset(self) -> QuerySet[Project]:
         """Return the projects the caller reaches."""

@@ -20,6 +20,7 @@ from rest_framework.views import APIView
 
 from tenants.domain.errors import InvalidInputError
 
+ORDERING: Final = "ordering"
 CURSOR_LENGTH_MAX: Final = 2_000
 """No order of ours is longer; what is longer was not made here."""
 
@@ -54,14 +55,29 @@ class CursorPages(CursorPagination):
 
     def get_ordering(
         self,
-        request: Request,  # noqa: ARG002 - DRF's signature.
-        queryset: QuerySet[Any],  # noqa: ARG002 - As above.
+        request: Request,
+        queryset: QuerySet[Any],  # noqa: ARG002 - DRF's signature.
         view: APIView,
     ) -> tuple[str, ...]:
-        """Return the view's order, made total by the primary key."""
-        wanted = getattr(view, "ordering", None) or self.ordering
-        fields = (wanted,) if isinstance(wanted, str) else tuple(wanted)
-        return fields if {"pk", "-pk"} & set(fields) else (*fields, "pk")
+        """Return the order asked for, or the view's own, made total by the primary key.
+
+        Raises:
+            InvalidInputError: The list has no such order.
+        """
+        order = _own_order(view)
+        wanted = request.query_params.get(ORDERING)
+        if wanted is not None:
+            known = orders(view)
+            if wanted not in known:
+                raise InvalidInputError(
+                    "The list has no such order.",
+                    field=ORDERING,
+                    remedy=f"Use one of: {', '.join(known)}.",
+                )
+            column = known[wanted]
+            order = (column, "-pk" if column.startswith("-") else "pk")
+        key = next((field for field in order if field in {"pk", "-pk"}), None)
+        return (*order, "pk") if key is None else order[: order.index(key) + 1]
 
     def get_page_size(self, request: Request) -> int:
         """Return how many rows a page has.
@@ -83,7 +99,7 @@ class CursorPages(CursorPagination):
         return size
 
     def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
-        """Return the parameters of a page, with the limits and the default of its size."""
+        """Return the parameters of a page: limits and default of its size, and its orders."""
         parameters: list[dict[str, Any]] = super().get_schema_operation_parameters(view)
         for parameter in parameters:
             if parameter["name"] == self.page_size_query_param:
@@ -92,6 +108,17 @@ class CursorPages(CursorPagination):
                     "maximum": self.max_page_size,
                     "default": self.page_size,
                 }
+        known = list(orders(view))
+        if known:
+            parameters.append(
+                {
+                    "name": ORDERING,
+                    "required": False,
+                    "in": "query",
+                    "description": "The field to order by; `-` before it means descending.",
+                    "schema": {"type": "string", "enum": known},
+                }
+            )
         return parameters
 
     def paginate_queryset(
@@ -109,6 +136,7 @@ class CursorPages(CursorPagination):
         assert view is not None  # noqa: S101 - As above.
         self.address: str = request.build_absolute_uri()
         self.order = self.get_ordering(request, queryset, view)
+        self.wanted = request.query_params.getlist(ORDERING)[-1:]
         size = self.get_page_size(request)
         values, is_backwards = self._read_position(
             request.query_params.get(self.cursor_query_param)
@@ -149,7 +177,7 @@ class CursorPages(CursorPagination):
     def _link(self, *, is_backwards: bool) -> str:
         """Return the address of a neighbouring page; beside an empty one lies the list's end."""
         values = _values_of(self.page[0 if is_backwards else -1], self.order) if self.page else ()
-        text = json.dumps([int(is_backwards), *values], separators=(",", ":"))
+        text = json.dumps([int(is_backwards), *values, *self.wanted], separators=(",", ":"))
         cursor = urlsafe_b64encode(text.encode()).decode("ascii")
         return replace_query_param(self.address, self.cursor_query_param, cursor)
 
@@ -167,12 +195,38 @@ class CursorPages(CursorPagination):
             read = json.loads(urlsafe_b64decode(cursor.encode("ascii")))
         except (ValueError, RecursionError) as error:
             raise _unusable() from error
-        lengths = (1, 1 + len(self.order))
-        if not isinstance(read, list) or len(read) not in lengths or read[0] not in (0, 1):
+        if not isinstance(read, list) or read[0:1] not in ([0], [1]):
+            raise _unusable()
+        if self.wanted and read[1:] and read.pop() != self.wanted[0]:
+            raise _unusable()
+        if len(read) not in (1, 1 + len(self.order)):
             raise _unusable()
         if not all(value is None or _is_clean_text(value) for value in read[1:]):
             raise _unusable()
         return Position(tuple(read[1:]), is_backwards=read[0] == 1)
+
+
+def orders(view: APIView) -> dict[str, str]:
+    """Return what `ordering` may be in a list, with the column of each.
+
+    It is the first field of the list's own order, and what its view adds to that, in both
+    directions, where the answer has such a field.
+    """
+    columns = (_own_order(view)[0].removeprefix("-"), *getattr(view, "orderings", ()))
+    shown = getattr(view, "serializer_class", None)
+    fields = shown().fields if shown else {}
+    names = {"id" if column == "pk" else column.removesuffix("_id"): column for column in columns}
+    return {
+        f"{sign}{name}": f"{sign}{column}"
+        for name, column in names.items()
+        if name in fields
+        for sign in ("", "-")
+    }
+
+
+def _own_order(view: APIView) -> tuple[str, ...]:
+    order = getattr(view, "ordering", None) or CursorPages.ordering
+    return (order,) if isinstance(order, str) else tuple(order)
 
 
 def _beyond(queryset: QuerySet[Any], *, order: Sequence[str], values: Sequence[str | None]) -> Q:

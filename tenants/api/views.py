@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import Model, QuerySet
 from django.utils import timezone
@@ -16,10 +16,14 @@ from rest_framework.viewsets import GenericViewSet
 
 from tenants.api.actors import actor_of_request
 from tenants.api.conditional import etag_of, expected_version
+from tenants.api.expansion import add_names, expandable, wanted_names
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
 from tenants.services.audit import is_noted, note_refusal
 from tenants.services.changing import noun_of
+
+READS: Final = ("list", "retrieve")
+"""Actions whose answers may be expanded."""
 
 
 class LedgerViewSet(GenericViewSet[Any]):
@@ -32,6 +36,37 @@ class LedgerViewSet(GenericViewSet[Any]):
 
     lookup_value_converter = "uuid"
     ordering: str | tuple[str, ...] = "-pk"
+    orderings: tuple[str, ...] = ()
+    """Further columns that `ordering` may name, beside the first of the list's own order."""
+    expanded: tuple[str, ...] = ()
+    """What the request wants expanded."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - DRF's signature.
+        """Authenticate, authorize, and read what is to be expanded.
+
+        Raises:
+            InvalidInputError: The answer has no such ids.
+        """
+        super().initial(request, *args, **kwargs)
+        if request.method == "GET":
+            self.expanded = wanted_names(request, self.expandable())
+
+    def expandable(self) -> tuple[str, ...]:
+        """Return which ids of the answer `expand` may name."""
+        is_read = self.action in READS and self.serializer_class is not None
+        return expandable(self.get_serializer()) if is_read else ()
+
+    def finalize_response(
+        self,
+        request: Request,
+        response: Response,
+        *args: Any,  # noqa: ANN401 - DRF's signature.
+        **kwargs: Any,  # noqa: ANN401 - As above.
+    ) -> Response:
+        """Add the names that the request wants to what is answered."""
+        if self.expanded and response.status_code == status.HTTP_200_OK:
+            add_names(response.data, self.expanded, actor=self.actor)
+        return super().finalize_response(request, response, *args, **kwargs)
 
     @cached_property
     def actor(self) -> Actor:

@@ -47,3 +47,32 @@ def test_every_list_and_every_detail_is_what_the_description_says() -> None:
                 wrong += problems(f"GET {name}/pk/", detail)
 
     assert not wrong, "\n" + "\n".join(dict.fromkeys(wrong))
+
+
+@pytest.mark.django_db
+def test_every_order_and_every_name_that_a_list_offers_is_answered() -> None:
+    frank = make_user("frank")
+    grant(frank, Role.PLATFORM_ADMIN)
+    grant(frank, Role.FINANCE_ADMIN)
+    client = APIClient()
+    client.force_login(frank)
+    make_set(0)
+
+    wrong, offered = [], 0
+    for name in lists():
+        path = f"{PREFIX}{name}/"
+        choices = {
+            one["name"]: one["schema"].get("enum") or one["schema"]["items"]["enum"]
+            for one in description()["paths"][path]["get"].get("parameters", ())
+            if one["name"] in {"ordering", "expand"}
+        }
+        queries = [{"ordering": order} for order in choices.get("ordering", ())]
+        queries += [{"expand": ",".join(choices["expand"])}] if "expand" in choices else []
+        for query in queries:
+            answer = client.get(path, {**query, **(RANGE if name in NEEDS_RANGE else {})})
+            assert answer.status_code == 200, (name, query, answer.content)
+            wrong += problems(f"GET {name}/", answer)
+        offered += len(queries)
+
+    assert not wrong, "\n" + "\n".join(dict.fromkeys(wrong))
+    assert offered > len(lists())

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from django.conf import settings
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import force_instance
 from drf_spectacular.utils import Direction, OpenApiParameter
 from rest_framework.serializers import ChoiceField, EmailField
 
-from tenants.api import conditional, idempotency
+from tenants.api import conditional, expansion, idempotency
 from tenants.api.problems import ProblemSerializer
 
 READING: Final = frozenset({"GET", "DELETE"})
@@ -85,6 +86,13 @@ class LedgerSchema(AutoSchema):
                     description='The ETag of what is changed, such as `"3"`.',
                 )
             )
+        if self._action() == "list":
+            parameters += _HEADERS_OF_LISTS
+        names: tuple[str, ...] = (
+            getattr(self.view, "expandable", tuple)() if self.method == "GET" else ()
+        )
+        if names:
+            parameters.append(_expand(names))
         return parameters
 
     def _get_response_bodies(self, direction: Direction = "response") -> dict[str, Any]:
@@ -94,6 +102,8 @@ class LedgerSchema(AutoSchema):
             self.resolve_serializer(ProblemSerializer, direction)
             for body in bodies.values():
                 body["description"] = body["description"] or SUCCESSES.get(self._action(), "Done.")
+            if self._action() == "list":
+                bodies["304"] = {"description": "The list is as the caller has it."}
             bodies |= {
                 code: {"$ref": f"#/components/responses/{code}"} for code in self._refusals()
             }
@@ -102,14 +112,22 @@ class LedgerSchema(AutoSchema):
     def _refusals(self) -> Iterator[str]:
         """Yield the statuses from 400 on that the operation may answer."""
         yield from ("401", "403", "406", "422", "429", "default")
-        if not self._is_list_view() or "{" in self.path:
+        if self._action() != "list":
             yield "404"
         if self.method != "GET":
-            yield from ("409", "503")
+            yield from ("409", "412", "503")
         if self.method not in READING:
             yield from ("400", "413", "415")
         if getattr(self._handler(), "requires_if_match", False):
-            yield from ("412", "428")
+            yield "428"
+
+    def _map_basic_serializer(self, serializer: Any, direction: Direction) -> Any:  # noqa: ANN401 - As above.
+        """Return the schema of an object; an answer with ids of what has names may have those."""
+        schema = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
+        if direction == "response" and expansion.expandable(force_instance(serializer)):  # type: ignore[no-untyped-call]
+            names = self.resolve_serializer(expansion.ExpandedSerializer, direction)
+            schema["properties"][expansion.FIELD] = names.ref
+        return schema
 
     def _map_serializer_field(
         self,
@@ -179,4 +197,30 @@ def _header(name: str, *, is_required: bool, description: str) -> OpenApiParamet
         location=OpenApiParameter.HEADER,
         required=is_required,
         description=description,
+    )
+
+
+_HEADERS_OF_LISTS: Final = (
+    _header(
+        "If-None-Match",
+        is_required=False,
+        description="The ETag of an earlier answer: 304 without a body if it would be the same.",
+    ),
+    OpenApiParameter(
+        "ETag",
+        str,
+        location=OpenApiParameter.HEADER,
+        response=[200],
+        description="Of these bytes, for If-None-Match.",
+    ),
+)
+
+
+def _expand(names: tuple[str, ...]) -> OpenApiParameter:
+    return OpenApiParameter(
+        expansion.PARAMETER,
+        {"type": "array", "items": {"type": "string", "enum": list(names)}},
+        explode=False,
+        style="form",
+        description="Adds `expanded` with id, slug and name of each of these to every row.",
     )

@@ -62,7 +62,7 @@ _REFUSALS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         },
     ),
     "412": (
-        "It was changed since the version that If-Match names.",
+        "It was changed since what If-Match, or the body, says was shown.",
         {
             "code": "stale_version",
             "detail": "Version 3 was changed in the meantime.",

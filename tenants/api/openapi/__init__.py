@@ -1,0 +1,1 @@
+"""The description of the API: what each operation says, and what all share."""
