@@ -4,6 +4,7 @@ Relations are filtered by `UUIDFilter` on the id: a choice among rows would answ
 an id of a foreign organization and for one that does not exist.
 """
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
@@ -36,4 +37,25 @@ class StrictFilterSet(filters.FilterSet):
                 choices: Any = field.choices
                 known = (value for value, _ in choices if value)
                 field.error_messages["invalid_choice"] = one_of(known)
-        return bool(super().is_valid())
+        if not super().is_valid():
+            return False
+        cleaned: dict[str, Any] = self.form.cleaned_data
+        cleaned |= {
+            name: _in_utc(value, field=name)
+            for name, value in cleaned.items()
+            if isinstance(value, datetime)
+        }
+        return True
+
+
+def _in_utc(time: datetime, *, field: str) -> datetime:
+    """Return a time in UTC: PostgreSQL takes no offset of 16 hours and more, ISO 8601 does.
+
+    Raises:
+        ValidationError: In UTC it lies outside the years 1 to 9999.
+    """
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as error:
+        detail = ErrorDetail("Use a time of the years 1 to 9999 in UTC.", code="invalid")
+        raise ValidationError({field: [detail]}) from error

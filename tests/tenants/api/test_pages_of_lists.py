@@ -221,3 +221,18 @@ def test_a_cursor_of_another_order_is_refused(cast: Cast, other: str) -> None:
 
     assert problem(answer) == (422, "invalid_input")
     assert answer.json()["field"] == "cursor"
+
+
+@pytest.mark.parametrize(
+    ("time", "status"),
+    [("2026-10-01T00:00:00%2B23:59", 200), ("0001-01-01T00:00:00%2B01:00", 422)],
+)
+def test_a_time_may_have_any_offset_that_leads_to_a_time(
+    cast: Cast, time: str, status: int
+) -> None:
+    answer = api_client(cast.frank).get(f"/api/v1/audit-entries/?occurred_from={time}")
+
+    assert answer.status_code == status
+    if status == 422:
+        assert problem(answer) == (422, "invalid_input")
+        assert answer.json()["field"] == "occurred_from"
