@@ -39,9 +39,9 @@ class MoneyField(serializers.Field[Any, Any, Any, Any]):
 class MoneyValueField(serializers.Field[Any, Any, Any, Any]):
     """An amount that is a `Money` itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - DRF's options.
         """Be shown only."""
-        super().__init__(read_only=True)
+        super().__init__(**options, read_only=True)
 
     def to_representation(self, value: Money) -> dict[str, str]:
         """Return amount and currency as text."""

@@ -36,6 +36,7 @@ from billing.api.pricing.tiers import TierScheduleViewSet
 from billing.api.pricing.which_price import WhichPriceViewSet
 from billing.api.routing import IssuerViewSet, ProjectRouteViewSet, RecipientViewSet
 from billing.api.taxes import TaxRateViewSet, TaxTreatmentViewSet
+from billing.api.usage_summary import UsageSummaryViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("price-books", PriceBookViewSet, basename="price-book")
@@ -48,6 +49,7 @@ router.register(
     "customer-class-memberships", ClassMembershipViewSet, basename="customer-class-membership"
 )
 router.register("billing-periods", BillingPeriodViewSet, basename="billing-period")
+router.register("usage-summary", UsageSummaryViewSet, basename="usage-summary")
 router.register("charges", ChargeViewSet, basename="charge")
 router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
 router.register("invoices", InvoiceViewSet, basename="invoice")

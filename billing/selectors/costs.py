@@ -4,7 +4,8 @@ Amounts here are of charges, rounded once per fact: an invoice rounds each of it
 may differ from the sum of lines by a few minor units.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
@@ -18,6 +19,7 @@ from django.db.models.functions import Cast
 from billing.domain.money import Money, cost_of
 from billing.models import AccrualException, Charge
 from billing.selectors.documents.membership import unbilled_charges
+from metering.selectors.collection.usage import USE_COLUMNS, UsageGroup, group_columns
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,23 @@ class UnpricedFact:
     organization: str
     exceptions: int
     unit_seconds: Mapping[str, int]
+
+
+UseKey = tuple[Any, ...]
+"""Values of `USE_COLUMNS`, None for those not grouped by."""
+
+
+@dataclass(frozen=True)
+class UseCost:
+    """What some use costs.
+
+    Attributes:
+        unit_seconds: Of its charges; what has no price yet is not among them.
+        cost: None where they are in several currencies.
+    """
+
+    unit_seconds: int
+    cost: Money | None
 
 
 def cost_by_organization(
@@ -94,6 +113,44 @@ def cost_by_day(
     in_utc = Func(Value("UTC"), F("window_start"), function="timezone", output_field=DateField())
     return _facts(
         _charges(begin_at, end_at, organizations), used_on=Cast(in_utc, output_field=DateField())
+    )
+
+
+def costs_by_use(
+    charges: QuerySet[Charge],
+    *,
+    begin_at: datetime,
+    end_at: datetime,
+    group_by: Sequence[UsageGroup],
+    organization_id: UUID | None = None,
+    project_id: UUID | None = None,
+) -> dict[UseKey, UseCost]:
+    """Return what the use of [begin_at, end_at) costs, in the groups of `usage_totals`.
+
+    One statement. These are the prices of charges: what a document adds or gives back, such as
+    discounts over a month, minimums, credits and taxes, is not in it.
+    """
+    rows = charges.filter(window_start__gte=begin_at, window_start__lt=end_at).order_by()
+    if organization_id is not None:
+        rows = rows.filter(organization_id=organization_id)
+    if project_id is not None:
+        rows = rows.filter(project_id=project_id)
+    columns, rows = group_columns(rows, group_by)
+    summed = rows.values(*columns, "currency").annotate(
+        used=Sum("unit_seconds"),
+        product=Sum(F("unit_seconds") * F("unit_price"), output_field=_PRODUCT),
+    )
+    parts: dict[UseKey, list[dict[str, Any]]] = defaultdict(list)
+    for row in summed:
+        parts[tuple(row.get(name) for name in USE_COLUMNS)].append(row)
+    return {key: _use_cost(found) for key, found in parts.items()}
+
+
+def _use_cost(rows: Sequence[Mapping[str, Any]]) -> UseCost:
+    one = rows[0] if len(rows) == 1 else None
+    return UseCost(
+        unit_seconds=sum(int(row["used"]) for row in rows),
+        cost=None if one is None else cost_of(one["product"], currency=one["currency"]),
     )
 
 

@@ -14,14 +14,12 @@ from metering.api.exceptions import MeteringExceptionViewSet
 from metering.api.explanations import PodExplanationViewSet
 from metering.api.usage_corrections import UsageCorrectionViewSet
 from metering.api.usage_records import UsageRecordViewSet
-from metering.api.usage_summary import UsageSummaryViewSet
 from metering.api.waste_findings import WasteFindingViewSet
 from metering.api.windows import MeteringWindowViewSet
 
 router = SimpleRouter(use_regex_path=False)
 router.register("usage-records", UsageRecordViewSet, basename="usage-record")
 router.register("usage-corrections", UsageCorrectionViewSet, basename="usage-correction")
-router.register("usage-summary", UsageSummaryViewSet, basename="usage-summary")
 router.register("metering-windows", MeteringWindowViewSet, basename="metering-window")
 router.register("metering-exceptions", MeteringExceptionViewSet, basename="metering-exception")
 router.register("capacity-records", CapacityRecordViewSet, basename="capacity-record")

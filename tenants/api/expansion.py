@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any, Final
 from uuid import UUID
 
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -48,6 +49,17 @@ def expandable(serializer: object) -> tuple[str, ...]:
     """Return which fields of a serializer `expand` may name: ids of what has a name."""
     fields = getattr(getattr(serializer, "child", serializer), "fields", {})
     return tuple(name for name in _NAMES if isinstance(fields.get(name), serializers.UUIDField))
+
+
+def described(names: Collection[str]) -> OpenApiParameter:
+    """Return the query parameter as the API description shows it."""
+    return OpenApiParameter(
+        PARAMETER,
+        {"type": "array", "items": {"type": "string", "enum": list(names)}},
+        explode=False,
+        style="form",
+        description="Adds `expanded` with id, slug and name of each of these to every row.",
+    )
 
 
 def wanted_names(request: Request, known: Collection[str]) -> tuple[str, ...]:

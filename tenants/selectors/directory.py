@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from tenants.domain.clusters import REFERENCE_FIELDS
-from tenants.models import Cluster, NamespaceBinding, Organization
+from tenants.models import Cluster, NamespaceBinding, Organization, Project
 from tenants.models.organization import LifecycleState
 
 
@@ -98,3 +100,23 @@ def references_with(fields: Mapping[str, object]) -> frozenset[str]:
     stored = Cluster.objects.values_list(*REFERENCE_FIELDS)
     named = {str(fields.get(field) or "") for field in REFERENCE_FIELDS}
     return frozenset(named.union(*stored)) - {""}
+
+
+def shared_time_zone(
+    projects: QuerySet[Project], *, organization_id: UUID | None, project_id: UUID | None
+) -> str:
+    """Return the time zone of the organizations of some projects, UTC where they have several.
+
+    Args:
+        projects: What is asked about.
+        organization_id: Only this organization's; None for all.
+        project_id: Only this one; None for all.
+    """
+    if organization_id is not None:
+        projects = projects.filter(organization_id=organization_id)
+    if project_id is not None:
+        projects = projects.filter(pk=project_id)
+    zones = list(
+        projects.order_by().values_list("organization__time_zone", flat=True).distinct()[:2]
+    )
+    return zones[0] if len(zones) == 1 else "UTC"

@@ -42,6 +42,8 @@ _COLUMNS = {
     UsageGroup.DAY: "bucket_at",
     UsageGroup.HOUR: "bucket_at",
 }
+USE_COLUMNS: Final = tuple(dict.fromkeys(_COLUMNS.values()))
+"""Every column that use can be grouped by."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,19 @@ def metered_records(window_id: int, *, start_at: datetime) -> list[UsageRecord]:
     return list(rows.order_by("pod_uid", "resource"))
 
 
-def _totals(rows: QuerySet[UsageRecord], *, groups: Sequence[UsageGroup]) -> tuple[UsageTotal, ...]:
+def group_columns(
+    rows: QuerySet[Any], groups: Sequence[UsageGroup]
+) -> tuple[tuple[str, ...], QuerySet[Any]]:
+    """Return the columns of groups, and rows of windows that have them: hours in UTC."""
     if UsageGroup.HOUR in groups:
         rows = rows.annotate(bucket_at=TruncHour("window_start"))
     elif UsageGroup.DAY in groups:
         rows = rows.annotate(bucket_at=TruncDay("window_start"))
-    columns = tuple(dict.fromkeys(_COLUMNS[group] for group in groups))
+    return tuple(dict.fromkeys(_COLUMNS[group] for group in groups)), rows
+
+
+def _totals(rows: QuerySet[UsageRecord], *, groups: Sequence[UsageGroup]) -> tuple[UsageTotal, ...]:
+    columns, rows = group_columns(rows, groups)
     known = Q(activity__busy_ratio__isnull=False)
     weighted = ExpressionWrapper(
         F("activity__busy_ratio") * F("unit_seconds"),
@@ -134,8 +143,7 @@ def _totals(rows: QuerySet[UsageRecord], *, groups: Sequence[UsageGroup]) -> tup
 
 
 def _total(row: dict[str, object], *, columns: Sequence[str]) -> UsageTotal:
-    names = ("organization_id", "project_id", "owner", "cluster_id", "size", "price_group")
-    values = {name: row[name] if name in columns else None for name in (*names, "bucket_at")}
+    values = {name: row[name] if name in columns else None for name in USE_COLUMNS}
     known, weighted = row["busy_known"], row["busy_weighted"]
     ratio = None
     if isinstance(weighted, Decimal) and known:

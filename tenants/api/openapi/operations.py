@@ -92,7 +92,7 @@ class LedgerSchema(AutoSchema):
             getattr(self.view, "expandable", tuple)() if self.method == "GET" else ()
         )
         if names:
-            parameters.append(_expand(names))
+            parameters.append(expansion.described(names))
         return parameters
 
     def _get_response_bodies(self, direction: Direction = "response") -> dict[str, Any]:
@@ -214,13 +214,3 @@ _HEADERS_OF_LISTS: Final = (
         description="Of these bytes, for If-None-Match.",
     ),
 )
-
-
-def _expand(names: tuple[str, ...]) -> OpenApiParameter:
-    return OpenApiParameter(
-        expansion.PARAMETER,
-        {"type": "array", "items": {"type": "string", "enum": list(names)}},
-        explode=False,
-        style="form",
-        description="Adds `expanded` with id, slug and name of each of these to every row.",
-    )
