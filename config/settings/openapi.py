@@ -15,6 +15,35 @@ Quota, metering and chargeback for shared GPU clusters.
 - **Refusals** are `application/problem+json` (RFC 9457) with a stable `code`, the `field` and the
   `remedy`.
 """
+_PAGE: Final = """{
+  deepLinking: true,
+  defaultModelsExpandDepth: -1,
+  displayRequestDuration: true,
+  docExpansion: "list",
+  filter: true,
+  plugins: [{
+    fn: {
+      opsFilter: (tags, phrase) => {
+        const words = phrase.toLowerCase().split(/\\s+/);
+        const isFound = (name) => (one) => {
+          const said = ["operationId", "summary", "description"];
+          const texts = said.map((key) => one.getIn(["operation", key]));
+          const text = [name, one.get("path"), ...texts].join(" ").toLowerCase();
+          return words.every((word) => text.includes(word));
+        };
+        const narrowed = tags.map((tag, name) => tag.update(
+          "operations", (operations) => operations.filter(isFound(name))));
+        return narrowed.filter((tag) => tag.get("operations").size > 0);
+      },
+    },
+  }],
+  onComplete: () => {
+    const box = document.querySelector(".operation-filter-input");
+    box.placeholder = "Search paths, summaries and descriptions";
+    box.setAttribute("aria-label", "Search operations");
+  },
+}"""
+"""Settings of Swagger UI, as its script has them; its own search knows tags only."""
 _TAGS: Final = {
     "Organizations and clusters": "Organizations, their projects, clusters and namespaces.",
     "People and access": "Roles, invitations, service accounts, tokens and sessions.",
@@ -79,6 +108,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": _PAGE,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "POSTPROCESSING_HOOKS": [
