@@ -22,7 +22,7 @@ from billing.access import (
 )
 from billing.adapters.documents import render_csv, render_pdf
 from billing.adapters.terms import invoice_terms
-from billing.api.money import MoneyField, UnitPriceField
+from billing.api.money import MoneyField, MoneyTextField, UnitPriceField
 from billing.domain.documents.document import file_name_of, unit_hours_text
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.ledger.status import PaymentStatus
@@ -135,14 +135,14 @@ class InvoiceSerializer(serializers.ModelSerializer[Invoice]):
         read_only_fields = fields
 
 
-class InvoiceTaxSerializer(serializers.Serializer[dict[str, object]]):
+class InvoiceTaxSerializer(serializers.Serializer[Any]):
     """A tax as printed: `rate` percent of the taxable amount, rounded once."""
 
     category = serializers.CharField(help_text="UNCL 5305: S, Z, E, AE or O.")
     country = serializers.CharField()
     rate = serializers.CharField()
-    taxable_amount = serializers.CharField()
-    amount = serializers.CharField()
+    taxable_amount = MoneyTextField()
+    amount = MoneyTextField()
     exemption_text = serializers.CharField()
 
 
@@ -160,7 +160,8 @@ class InvoiceDetailSerializer(InvoiceSerializer):
     @extend_schema_field(InvoiceTaxSerializer(many=True))
     def get_taxes(self, invoice: Invoice) -> list[dict[str, object]]:
         """Return the taxes of the document; none for a customer without a tax treatment."""
-        return list(invoice.document.get("taxes", ()))
+        taxes = [{**tax, "currency": invoice.currency} for tax in invoice.document.get("taxes", ())]
+        return list(InvoiceTaxSerializer(taxes, many=True).data)
 
 
 class VoidInputSerializer(StrictSerializer):

@@ -1,5 +1,6 @@
 """Money and prices over REST: text that loses nothing, never a JSON number."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -46,6 +47,19 @@ class MoneyValueField(serializers.Field[Any, Any, Any, Any]):
     def to_representation(self, value: Money) -> dict[str, str]:
         """Return amount and currency as text."""
         return {"amount": amount_text(value), "currency": value.currency}
+
+
+@extend_schema_field(MoneySerializer)
+class MoneyTextField(serializers.Field[Any, Any, Any, Any]):
+    """An amount that is text already, in a mapping with its `currency`."""
+
+    def __init__(self) -> None:
+        """Be shown only."""
+        super().__init__(read_only=True, source="*")
+
+    def to_representation(self, value: Mapping[str, Any]) -> dict[str, str]:
+        """Return amount and currency as text."""
+        return {"amount": str(value[str(self.field_name)]), "currency": str(value["currency"])}
 
 
 @extend_schema_field(MoneySerializer)

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from billing.access import READ_INVOICE, access_payer
 from billing.adapters.documents import render_table
+from billing.api.money import MoneyTextField
 from billing.domain.documents.document import amount_text
 from billing.domain.ledger.errors import StatementTooLongError
 from billing.domain.money import Money
@@ -45,13 +46,13 @@ class AgeingRowSerializer(serializers.Serializer[AgeingRow]):
 
     organization = serializers.CharField()
     currency = serializers.CharField()
-    not_due = serializers.CharField()
-    days_1_to_30 = serializers.CharField()
-    days_31_to_60 = serializers.CharField()
-    days_61_to_90 = serializers.CharField()
-    days_over_90 = serializers.CharField()
-    credit = serializers.CharField()
-    total = serializers.CharField()
+    not_due = MoneyTextField()
+    days_1_to_30 = MoneyTextField()
+    days_31_to_60 = MoneyTextField()
+    days_61_to_90 = MoneyTextField()
+    days_over_90 = MoneyTextField()
+    credit = MoneyTextField()
+    total = MoneyTextField()
 
 
 class AgeingSerializer(serializers.Serializer[object]):
@@ -118,17 +119,17 @@ class StatementLineSerializer(serializers.Serializer[dict[str, str]]):
     dated_on = serializers.CharField()
     event = serializers.CharField()
     reference = serializers.CharField()
-    amount = serializers.CharField()
-    balance = serializers.CharField()
+    amount = MoneyTextField()
+    balance = MoneyTextField()
 
 
 class StatementSerializer(serializers.Serializer[object]):
     """Opening balance, documents and payments, and closing balance of an organization."""
 
     currency = serializers.CharField()
-    opening = serializers.CharField()
+    opening = MoneyTextField()
     lines = StatementLineSerializer(many=True)
-    closing = serializers.CharField()
+    closing = MoneyTextField()
 
 
 class StatementViewSet(LedgerViewSet):

@@ -1,11 +1,12 @@
 """Endpoint /api/v1/price-drafts/: prices previewed on last month's use, published together."""
 
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -17,7 +18,7 @@ from billing.access import (
     access_price_book_to_write,
     drafts_visible_to,
 )
-from billing.api.money import unit_price_input
+from billing.api.money import MoneyTextField, unit_price_input
 from billing.domain.pricing.price_book import ANY_GROUP, BAND_LENGTH_MAX
 from billing.domain.pricing.price_draft import DraftedPrice
 from billing.models import PriceDraft, PriceDraftState
@@ -49,12 +50,12 @@ class DraftedPriceSerializer(StrictSerializer):
     )
 
 
-class PriceEffectSerializer(serializers.Serializer[dict[str, object]]):
+class PriceEffectSerializer(serializers.Serializer[Any]):
     """What an organization's use costs at the prices in force and at the drafted ones."""
 
     organization = serializers.CharField()
-    before = serializers.CharField()
-    after = serializers.CharField()
+    before = MoneyTextField()
+    after = MoneyTextField()
     unpriced_unit_seconds = serializers.IntegerField()
 
 
@@ -64,7 +65,7 @@ class PriceDraftSerializer(serializers.ModelSerializer[PriceDraft]):
     price_book = serializers.UUIDField(source="price_book_id", read_only=True)
     currency = serializers.CharField(source="price_book.currency", read_only=True)
     prices = DraftedPriceSerializer(many=True, read_only=True)
-    effects = PriceEffectSerializer(many=True, read_only=True)
+    effects = serializers.SerializerMethodField()
 
     class Meta:
         model = PriceDraft
@@ -85,6 +86,13 @@ class PriceDraftSerializer(serializers.ModelSerializer[PriceDraft]):
             "decision_note",
         )
         read_only_fields = fields
+
+    @extend_schema_field(PriceEffectSerializer(many=True))
+    def get_effects(self, draft: PriceDraft) -> list[dict[str, object]]:
+        """Return what the prices change for each organization, in the currency of their book."""
+        currency = draft.price_book.currency
+        effects = [{**effect, "currency": currency} for effect in draft.effects]
+        return list(PriceEffectSerializer(effects, many=True).data)
 
 
 class PriceDraftInputSerializer(StrictSerializer):

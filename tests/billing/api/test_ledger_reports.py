@@ -29,10 +29,14 @@ def client(office: Office) -> APIClient:
     return api_client(office.cast.alice)
 
 
-def aged(client: APIClient, **query: Any) -> dict[str, str]:  # noqa: ANN401 - Any filter.
+def euros(amount: str) -> dict[str, str]:
+    return {"amount": amount, "currency": "EUR"}
+
+
+def aged(client: APIClient, **query: Any) -> dict[str, Any]:  # noqa: ANN401 - Any filter.
     """Return the columns of the one row that are not zero."""
     (row,) = client.get("/api/v1/reports/ageing/", query).json()["results"]
-    return {name: text for name, text in row.items() if text != "0.00"}
+    return {name: value for name, value in row.items() if value != euros("0.00")}
 
 
 def test_open_items_move_from_column_to_column(client: APIClient, final: Invoice) -> None:
@@ -51,8 +55,8 @@ def test_open_items_move_from_column_to_column(client: APIClient, final: Invoice
         assert aged(client, on=due_on + timedelta(days)) == {
             "organization": "acme",
             "currency": "EUR",
-            column: total,
-            "total": total,
+            column: euros(total),
+            "total": euros(total),
         }
     before = client.get("/api/v1/reports/ageing/", {"on": f"{issued_on(final) - timedelta(1)}"})
     assert before.json()["results"] == []
@@ -67,8 +71,8 @@ def test_free_money_stands_in_a_column_of_its_own(
 
     row = aged(client, on="2099-01-01")
 
-    assert (row["days_over_90"], row["credit"]) == (f"{final.total:.2f}", "-1.00")
-    assert row["total"] == f"{final.total - 1:.2f}"
+    assert (row["days_over_90"], row["credit"]) == (euros(f"{final.total:.2f}"), euros("-1.00"))
+    assert row["total"] == euros(f"{final.total - 1:.2f}")
 
 
 def test_money_of_an_unknown_payer_counts_from_the_day_it_was_assigned(
@@ -82,7 +86,7 @@ def test_money_of_an_unknown_payer_counts_from_the_day_it_was_assigned(
 
     path = "/api/v1/reports/ageing/"
     assert client.get(path, {"on": f"{later.date() - timedelta(1)}"}).json()["results"] == []
-    assert aged(client, on=later.date())["credit"] == "-2.00"
+    assert aged(client, on=later.date())["credit"] == euros("-2.00")
 
 
 def test_a_statement_leads_from_opening_to_closing_balance(
@@ -102,17 +106,17 @@ def test_a_statement_leads_from_opening_to_closing_balance(
     closing = f"{final.total - 1:.2f}"
     assert body == {
         "currency": "EUR",
-        "opening": "-1.00",
+        "opening": euros("-1.00"),
         "lines": [
             {
                 "dated_on": f"{issued}",
                 "event": "invoice",
                 "reference": final.reference,
-                "amount": f"{final.total:.2f}",
-                "balance": closing,
+                "amount": euros(f"{final.total:.2f}"),
+                "balance": euros(closing),
             }
         ],
-        "closing": closing,
+        "closing": euros(closing),
     }
     lines = whole.content.decode().splitlines()
     assert lines[1] == '"","opening","",,0.00,"EUR"'

@@ -44,7 +44,8 @@ def test_finance_sets_rate_and_treatment_and_the_invoice_shows_them(office: Offi
         "0.57",
         "3.57",
     ]
-    assert [tax["category"] for tax in shown["taxes"]] == ["S"]
+    [tax] = shown["taxes"]
+    assert (tax["category"], tax["amount"]) == ("S", {"amount": "0.57", "currency": "EUR"})
     withdrawn = post(dora, f"{RATES}{rate.json()['id']}/withdraw/", {"reason": "x"}, key="k3")
     assert withdrawn.json()["withdrawn_at"] is not None
 
