@@ -14,7 +14,7 @@ import structlog
 from celery import shared_task
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
 
 from billing.adapters.terms import invoice_terms
 from billing.domain.errors import PeriodNotReadyError
@@ -36,6 +36,7 @@ from billing.services.ledger.deliveries import record_sent_reminders
 from billing.services.ledger.documents import post_missing_documents
 from billing.services.ledger.reminders import remind_overdue
 from billing.services.periods import note_checked_draft, open_current_periods, postpone_draft
+from billing.services.showback import add_up_changed_days, changed_organizations
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
 from tenants.selectors.clock import database_now
@@ -96,6 +97,12 @@ def tick_periods() -> Iterator[int]:
     yield record_sent_reminders(actor=ACTOR, at=at)
 
 
+@shared_task(base=WakeUp, name="billing.tick_daily_costs")
+def tick_daily_costs() -> Iterator[int]:
+    """Add up the days whose charges changed, batch by batch."""
+    yield from _add_up_days(at=database_now())
+
+
 def accrue_pending(*, at: datetime, actor: Actor) -> tuple[int, int, int]:
     """Accrue sealed windows in batches; return windows, charges and exceptions that came new."""
     done = list(_accrue_windows(at=at, actor=actor))
@@ -113,6 +120,29 @@ def accrue_late(*, at: datetime, actor: Actor) -> int:
     if corrections:
         logger.info("billing.late_accrual.done", corrections=corrections)
     return corrections
+
+
+def add_up_days(*, at: datetime, actor: Actor) -> int:  # noqa: ARG001 - As every step of a tick.
+    """Add up the days whose charges changed; return how many."""
+    return sum(_add_up_days(at=at))
+
+
+def _add_up_days(*, at: datetime) -> Iterator[int]:
+    """Add up days, batch by batch; organization by organization where a batch fails."""
+    try:
+        while days := add_up_changed_days():
+            yield days
+    except OperationalError as error:
+        logger.warning("billing.daily_costs.postponed", reason=str(error))
+    except DatabaseError:
+        for organization_id in changed_organizations():
+            yield run_isolated(
+                partial(add_up_changed_days, organization_ids=[organization_id]),
+                otherwise=0,
+                event="billing.daily_costs.failed",
+                key=organization_id,
+                at=at,
+            )
 
 
 def _accrue_windows(*, at: datetime, actor: Actor) -> Iterator[AccrualResult]:

@@ -9,6 +9,7 @@ from typing import Final
 from celery import shared_task
 
 from billing.selectors.assignment_verification import check_assignments
+from billing.selectors.daily_costs import check_daily_costs
 from billing.selectors.ledger.reconciliation import check_journal
 from billing.selectors.terms_verification import check_terms
 from billing.selectors.verification import (
@@ -66,6 +67,7 @@ def checks() -> Mapping[str, Check]:
         "invoice numbers": check_numbers,
         "invoice lines": check_lines,
         "charges": check_charges,
+        "daily costs": check_daily_costs,
         "journal": check_journal,
         "prices": check_prices,
         "assignments": check_assignments,

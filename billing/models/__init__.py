@@ -6,7 +6,9 @@ from billing.models.charge import (
     AccruedCorrection,
     AccruedUsage,
     AccruedWindow,
+    ChangedHour,
     Charge,
+    DailyCost,
 )
 from billing.models.customer_class import CustomerClass, CustomerClassMembership
 from billing.models.dispute import Dispute, DisputedLine, DisputeMessage
@@ -58,9 +60,11 @@ __all__ = [
     "BatchedEntry",
     "BillingPeriod",
     "BookPrice",
+    "ChangedHour",
     "Charge",
     "CustomerClass",
     "CustomerClassMembership",
+    "DailyCost",
     "DeliveryChannel",
     "Dispute",
     "DisputeMessage",

@@ -232,6 +232,86 @@ class Charge(models.Model):
         return self.unit_price if self.base_unit_price is None else self.base_unit_price
 
 
+class DailyCost(models.Model):
+    """Unit-seconds of one local day, project, owner, cluster, size and price group at one price.
+
+    It is added up from charges, and made again whenever those of its day change; see ADR 0073. What
+    it costs is `unit_seconds` times `unit_price`, which is not stored a second time. Only what is
+    shown is rounded.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    organization = models.ForeignKey(
+        Organization,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
+    )
+    day = models.DateField()
+    """In the time zone of the organization."""
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
+    owner = models.CharField(max_length=150, blank=True, default="")
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
+    size = models.CharField(max_length=16)
+    price_group = models.CharField(max_length=96)
+    unit_price = models.DecimalField(max_digits=20, decimal_places=10)
+    base_unit_price = models.DecimalField(max_digits=20, decimal_places=10, null=True, blank=True)
+    currency = models.CharField(max_length=3)
+    unit_seconds = models.BigIntegerField()
+
+    class Meta:
+        ordering = ["-day", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=[
+                    "organization",
+                    "day",
+                    "project",
+                    "owner",
+                    "cluster",
+                    "size",
+                    "price_group",
+                    "unit_price",
+                    "base_unit_price",
+                    "currency",
+                ],
+                nulls_distinct=False,
+                name="daily_cost_unique",
+            ),
+        ]
+        indexes = [models.Index(fields=["day"], name="daily_cost_by_day")]
+
+    def __str__(self) -> str:
+        """Return the day and the quantity."""
+        return f"{self.day}: {self.unit_seconds} unit-seconds at {self.unit_price} {self.currency}"
+
+
+class ChangedHour(models.Model):
+    """An hour whose charges changed since its day was added up; a trigger on charges inserts it."""
+
+    id = models.BigAutoField(primary_key=True)
+    organization = models.ForeignKey(
+        Organization,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
+    )
+    window_start = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        """Return the hour."""
+        return f"{self.window_start:%Y-%m-%dT%H}Z"
+
+
 class AccrualException(models.Model):
     """Sealed usage that cannot be priced; its invoice cannot be finalized while this is open."""
 

@@ -12,7 +12,7 @@ leaves that organization to the next batch.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from django.db import connection
@@ -34,6 +34,7 @@ from billing.models import (
     WriteOff,
 )
 from tenants.models import Organization
+from tenants.selectors.locks import try_advisory_lock
 
 
 def lock_period(period_id: UUID) -> BillingPeriod:
@@ -310,3 +311,12 @@ def lock_assignments_like(row: Assigned) -> list[Assigned]:
     rows = type(row).objects.select_for_update(of=("self",), no_key=True)
     published = rows.filter(**owner, superseded_at__isnull=True).order_by("pk")
     return sorted(published, key=lambda known: known.valid.lower)
+
+
+DAILY_COSTS_LOCK: Final = 0x62690001
+"""A key of the product's advisory locks, so that it does not collide with others."""
+
+
+def try_daily_costs_lock() -> bool:
+    """Return whether this transaction may add up daily costs; False when another does it now."""
+    return try_advisory_lock(key=DAILY_COSTS_LOCK)

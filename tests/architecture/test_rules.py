@@ -20,6 +20,7 @@ PUBLISHER = "tenants/services/wakeups.py"
 FROZEN = {"tenants.domain.identifiers"}
 """What migrations may name: it makes the keys that it made when they landed."""
 WITHOUT_ACTOR = {
+    "billing.services.showback.add_up_changed_days": "Adds charges up; changes no fact.",
     "metering.services.collection.composition.compose_window": "Computes rows; writes nothing.",
     "metering.services.collection.windows.ensure_partitions": "Makes tables, not facts.",
     "metering.services.corrections.rechecks.make_due_rechecks": "As open_due_windows below.",

@@ -42,6 +42,7 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("preemption", quotas.tasks.preempt),
     ("loans", quotas.tasks.share_fairly),
     ("billing", billing.tasks.tick),
+    ("daily costs", billing.tasks.add_up_days),
     ("notifications", tenants.tasks.tick),
     ("password links", tenants.tasks.send_password_links),
     ("purged by quotas", quotas.tasks.purge),
