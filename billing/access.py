@@ -16,6 +16,7 @@ from billing.models import (
     Charge,
     CustomerClass,
     CustomerClassMembership,
+    DailyCost,
     Dispute,
     DocumentDelivery,
     Invoice,
@@ -56,7 +57,7 @@ from tenants.access import (
     scope_to_platform,
     scope_to_projects,
 )
-from tenants.domain.actors import Actor
+from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Organization
 
 READ_PRICE: Final = "billing:price:read"
@@ -64,6 +65,7 @@ WRITE_PRICE: Final = "billing:price:write"
 READ_PERIOD: Final = "billing:period:read"
 WRITE_PERIOD: Final = "billing:period:write"
 READ_CHARGE: Final = "billing:charge:read"
+READ_OWN_CHARGE: Final = "billing:own_charge:read"
 READ_INVOICE: Final = "billing:invoice:read"
 WRITE_INVOICE: Final = "billing:invoice:write"
 READ_JOURNAL: Final = "billing:journal:read"
@@ -210,6 +212,18 @@ def charges_visible_to(actor: Actor) -> QuerySet[Charge]:
     """Return the charges of the projects an actor reaches."""
     rows = Charge.objects.select_related("organization", "project", "period")
     return scope_to_projects(rows, actor, READ_CHARGE)
+
+
+def daily_costs_visible_to(actor: Actor) -> QuerySet[DailyCost]:
+    """Return the costs of projects whose charges an actor reads, and its own in other projects."""
+    rows = DailyCost.objects.all()
+    if is_platform_wide(actor, READ_CHARGE):
+        return rows
+    reached = Q(project__in=projects_visible_to(actor, READ_CHARGE).order_by().values("pk"))
+    if actor.kind is ActorKind.PERSON:
+        own = projects_visible_to(actor, READ_OWN_CHARGE).order_by().values("pk")
+        reached |= Q(project__in=own, owner=actor.label)
+    return rows.filter(reached)
 
 
 def exceptions_visible_to(actor: Actor) -> QuerySet[AccrualException]:

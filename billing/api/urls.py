@@ -8,6 +8,7 @@ from billing.api.charges import (
     ChargeViewSet,
     WasteSavingViewSet,
 )
+from billing.api.costs import CostViewSet
 from billing.api.disputes import DisputeViewSet
 from billing.api.invoices import InvoiceViewSet
 from billing.api.ledger.batches import JournalBatchViewSet
@@ -77,6 +78,8 @@ router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 
 urlpatterns = [
     *router.urls,
+    path("costs/", CostViewSet.as_view({"get": "report"})),
+    path("costs/csv/", CostViewSet.as_view({"get": "csv"})),
     path("reports/ageing/", AgeingViewSet.as_view({"get": "report"})),
     path("reports/ageing/csv/", AgeingViewSet.as_view({"get": "csv"})),
     path("reports/statement/", StatementViewSet.as_view({"get": "report"})),

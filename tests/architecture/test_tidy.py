@@ -22,7 +22,7 @@ FILE_LINES_MAX = 400
 TEST_TO_CODE_MIN = 1.2
 ENTRY_POINTS = ("api", "admin", "tasks", "management", "webhook")
 SOFTER_WORDS = {
-    "claim": Decimal("1.4"),
+    "claim": Decimal("1.2"),
     "found": Decimal("0.5"),
     "given": Decimal("0.2"),
     "look": Decimal("0.5"),

@@ -2,18 +2,23 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from typing import Final
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Avg, Count, F, Max, Min, Q, QuerySet, Sum
+from django.db.models import Avg, Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Greatest
 
 from metering.domain.collection.calendar import Day, HourFact, days_of
 from metering.domain.collection.windows import WindowState
 from metering.domain.corrections.exceptions import BLOCKING_KINDS
 from metering.models import ExceptionState, MeteringWindow
+from tenants.models import Cluster
+from tenants.models.organization import LifecycleState
+
+HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,32 @@ def sealable_window_ids() -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(_SETTLED, {"limit": DUE_MAX, "blocking": blocking})
         return [window_id for (window_id,) in cursor.fetchall()]
+
+
+def sealed_until() -> datetime | None:
+    """Return the end of the last hour that every cluster has sealed; None without any cluster.
+
+    Clusters that are closed, or sealed to the end of their metered time, hold nothing up.
+    """
+    last = MeteringWindow.objects.filter(cluster=OuterRef("pk"), state=WindowState.SEALED.value)
+    rows = (
+        Cluster.objects.filter(state=LifecycleState.ACTIVE)
+        .order_by()
+        .values_list(
+            "metered_from",
+            "metered_until",
+            Subquery(last.order_by("-start_at").values("start_at")[:1]),
+        )
+    )
+    ends = [(begin if at is None else at + HOUR, until) for begin, until, at in rows]
+    behind = [end for end, until in ends if until is None or end < until]
+    return min(behind) if behind else max((end for end, _ in ends), default=None)
+
+
+def unsealed_hours(*, begin_at: datetime, end_at: datetime) -> int:
+    """Return how many windows in [begin_at, end_at) are not sealed."""
+    rows = MeteringWindow.objects.exclude(state=WindowState.SEALED.value)
+    return rows.filter(start_at__gte=begin_at, start_at__lt=end_at).count()
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
             "quotas:isolation:read",
             "quotas:request:read",
             "quotas:reservation:read",
+            "billing:own_charge:read",
         }
     ),
 }

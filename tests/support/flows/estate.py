@@ -28,6 +28,7 @@ from billing.services.pricing.customer_classes import (
 from billing.services.pricing.price_drafts import draft_prices
 from billing.services.pricing.prices import set_price
 from billing.services.repricing import reprice_period
+from billing.services.showback import add_up_changed_days
 from metering.domain.corrections.correction import CorrectionState
 from metering.models import (
     DeviceUsage,
@@ -125,6 +126,7 @@ def make_estate() -> Estate:
     sealed_window(hopper, unpriced, start_at=MONTH_END)
     seal_rest_of_month(hopper, hours=BOUND_HOURS)
     accrue_everything()
+    add_up_changed_days()
     open_window = make_window(hopper, MONTH_END + HOUR)
     see_size(hopper, "nvidia_com_gpu", "large")
     accounts = [
@@ -278,6 +280,7 @@ def add_second_project(estate: Estate) -> dict[str, Any]:
     uses = [Use(vision, 3600, owner="wanda"), Use(vision, 60, owner="wanda", size="large")]
     window = sealed_window(hopper, uses, start_at=MONTH_END + 2 * HOUR)
     accrue_everything()
+    add_up_changed_days()
     return {
         **own,
         **_rows_of_project(acme, vision, wanda, window=window),

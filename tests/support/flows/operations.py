@@ -83,6 +83,10 @@ FILTERS: Final = {
         ("project-routes", "recipients", "reports/ageing", "reports/ageing/csv", "tax-treatments"),
         "organization={organizations}",
     ),
+    **dict.fromkeys(
+        ("costs", "costs/csv"),
+        "organization={organizations}&from=2026-10-01&to=2026-11-01&group_by=project,owner",
+    ),
     "prices": "price_book={price-books}",
     "metering-exceptions": "namespace={namespace}",
 }

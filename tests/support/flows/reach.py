@@ -41,6 +41,8 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET cluster-health/": ("eeeeeyyy", "eeeeeyyy", "eeeeeyyy"),
     "GET clusters/": ("eeeeeyyy", "eeeeeyyy", "eeeeeyyy"),
     "GET clusters/pk/": ("nnnnnyyy", "nnnnnyyy", "nnnnnnnn"),
+    "GET costs/": ("yyyeeyyy", "eeeeyyyy", "eeeeeeee"),
+    "GET costs/csv/": ("yyyyyyyy", "yyyyyyyy", "yyyyyyyy"),
     "GET credit-proposals/": ("eyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET credit-proposals/pk/": ("nyynnyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET device-events/": ("eeeeeyyy", "eeeeeyyy", "eeeeeyyy"),

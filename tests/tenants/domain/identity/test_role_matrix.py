@@ -27,6 +27,7 @@ MATRIX = {
     # Member, lead, organization; auditor, finance, platform.
     "billing:charge:read": "-yy yyy",
     "billing:dispute:write": "--y -y-",
+    "billing:own_charge:read": "y-- ---",
     "billing:invoice:read": "--y yyy",
     "billing:invoice:write": "--- -y-",
     "billing:journal:read": "--- yyy",

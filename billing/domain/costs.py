@@ -1,0 +1,249 @@
+"""Costs of a range of days: by what they are grouped and filtered, with growth and run rate.
+
+Costs are of charges at their prices: tiers, minimum charges, credits and taxes are of documents.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from enum import StrEnum
+from typing import Final
+
+from billing.domain.money import Money, cost_of
+from billing.domain.period import HOUR, Month, month_hours
+from tenants.domain.errors import InvalidInputError
+
+DAY: Final = timedelta(days=1)
+DAYS_MAX: Final = 366
+"""A year; with the year before it, two million rows of 1,000 projects are read."""
+DIMENSIONS_MAX: Final = 2
+ROWS_MAX: Final = 10_000
+FIRST_DAY: Final = date(2000, 1, 1)
+LAST_DAY: Final = date(2199, 12, 31)
+_RATIO: Final = Decimal("0.0001")
+
+
+class CostRangeInvalidError(InvalidInputError):
+    """The range of days is empty, too long, or outside of what is metered."""
+
+    code = "cost_range_invalid"
+    remedy = f"Give a first day and a later end from 2000 to 2199, at most {DAYS_MAX} days apart."
+
+
+class CostGroupingInvalidError(InvalidInputError):
+    """Costs cannot be grouped by that, or by so much."""
+
+    code = "cost_grouping_invalid"
+
+
+class CostRowsTooManyError(InvalidInputError):
+    """There are more rows than one answer has."""
+
+    code = "cost_rows_too_many"
+    remedy = "Group by less, or filter by organization, project or size."
+
+
+class CostDimension(StrEnum):
+    """What costs are grouped and filtered by; `price_group` is GPU model and share."""
+
+    ORGANIZATION = "organization"
+    PROJECT = "project"
+    OWNER = "owner"
+    COST_CENTER = "cost_center"
+    SIZE = "size"
+    PRICE_GROUP = "price_group"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True)
+class CostQuery:
+    """Which costs are asked for.
+
+    Attributes:
+        first: First local day.
+        end: The day after the last.
+        filters: Values by dimension; keys of organizations, projects and clusters as text.
+    """
+
+    first: date
+    end: date
+    group_by: tuple[CostDimension, ...] = (CostDimension.ORGANIZATION,)
+    filters: Mapping[CostDimension, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Check range and grouping.
+
+        Raises:
+            CostRangeInvalidError: The range is empty, too long, or out of bounds.
+            CostGroupingInvalidError: There are no dimensions, too many, or one of them twice.
+        """
+        days = (self.end - self.first).days
+        if not 1 <= days <= DAYS_MAX or self.first < FIRST_DAY or self.end > LAST_DAY:
+            raise CostRangeInvalidError(
+                "These days cannot be reported.",
+                field="to",
+                facts={"from": str(self.first), "to": str(self.end), "days_max": DAYS_MAX},
+            )
+        count = len(self.group_by)
+        if not 1 <= count <= DIMENSIONS_MAX or len(set(self.group_by)) != count:
+            raise CostGroupingInvalidError(
+                "Costs are grouped by one or two different dimensions.",
+                field="group_by",
+                remedy=f"Use one or two of: {', '.join(CostDimension)}.",
+            )
+
+    @property
+    def previous_first(self) -> date:
+        """The first day of as many days before."""
+        return self.first - (self.end - self.first)
+
+    @property
+    def is_of_one_size(self) -> bool:
+        """Whether each row has units of one size, which can be added."""
+        return CostDimension.SIZE in (*self.group_by, *(self.filters or ()))
+
+
+def parse_dimensions(text: str) -> tuple[CostDimension, ...]:
+    """Return the dimensions that a text such as "project,size" names.
+
+    Raises:
+        CostGroupingInvalidError: One is unknown.
+    """
+    try:
+        return tuple(CostDimension(name.strip()) for name in text.split(","))
+    except ValueError:
+        raise CostGroupingInvalidError(
+            "Costs are not grouped by that.",
+            field="group_by",
+            remedy=f"Use one or two of: {', '.join(CostDimension)}.",
+            facts={"group_by": text},
+        ) from None
+
+
+@dataclass(frozen=True)
+class MonthPace:
+    """How far a running month in UTC is metered.
+
+    Attributes:
+        hours: Of the month.
+        elapsed_hours: Metered so far, above 0.
+    """
+
+    first: date
+    end: date
+    hours: int
+    elapsed_hours: int
+
+
+def pace_of(query: CostQuery, *, metered_until: datetime | None, at: datetime) -> MonthPace | None:
+    """Return the pace of the running month; None where none of it is asked for, or metered."""
+    month = Month(at.year, at.month)
+    span = month_hours(month, UTC)
+    first, end = span.begin_at.date(), span.end_at.date()
+    if metered_until is None or query.end <= first or query.first >= end:
+        return None
+    elapsed = (min(metered_until, span.end_at) - span.begin_at) // HOUR
+    return MonthPace(first, end, span.hours, elapsed) if elapsed > 0 else None
+
+
+@dataclass(frozen=True)
+class CostKey:
+    """One value of a dimension.
+
+    Attributes:
+        value: The key of an organization, project or cluster as text, otherwise the value itself.
+        slug: Of an organization, project or cluster; "" of others.
+        name: As people know it.
+        organization: The slug of a project's organization; "" of others.
+    """
+
+    by: CostDimension
+    value: str
+    name: str
+    slug: str = ""
+    organization: str = ""
+
+
+@dataclass(frozen=True)
+class CostSum:
+    """Unit-seconds times prices per unit-hour, exact, of one currency.
+
+    Attributes:
+        previous: Of as many days before.
+        month: Of the running month so far.
+    """
+
+    currency: str
+    product: Decimal = Decimal(0)
+    previous: Decimal = Decimal(0)
+    month: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True)
+class GroupCost:
+    """Costs of one group in one currency.
+
+    Attributes:
+        keys: In the order of the grouping; none of a total.
+        unit_seconds: None where units of several sizes would be added.
+        growth: Change to the period before as a ratio; None where nothing was there.
+        share: Of the total in this currency, as a ratio; None where that is zero.
+        run_rate: Cost of the whole running month at its pace so far; None without one.
+    """
+
+    keys: tuple[CostKey, ...]
+    unit_seconds: int | None
+    cost: Money
+    previous_cost: Money
+    growth: Decimal | None
+    share: Decimal | None
+    run_rate: Money | None
+
+
+def cost_row(
+    added: CostSum,
+    *,
+    keys: tuple[CostKey, ...] = (),
+    unit_seconds: int | None = None,
+    total: Decimal,
+    pace: MonthPace | None,
+) -> GroupCost:
+    """Return a row; each of its amounts is rounded once.
+
+    Args:
+        added: The sums of its group.
+        keys: What it is of.
+        unit_seconds: Its quantity.
+        total: The sum of all groups in its currency.
+        pace: Of the running month.
+    """
+    currency = added.currency
+    paced = None if pace is None else added.month * pace.hours / pace.elapsed_hours
+    return GroupCost(
+        keys=keys,
+        unit_seconds=unit_seconds,
+        cost=cost_of(added.product, currency=currency),
+        previous_cost=cost_of(added.previous, currency=currency),
+        growth=_rounded(added.product - added.previous, added.previous),
+        share=_rounded(added.product, total),
+        run_rate=None if paced is None else cost_of(paced, currency=currency),
+    )
+
+
+def add_sums(sums: Sequence[CostSum]) -> dict[str, CostSum]:
+    """Return the totals by currency, in its order; money of two currencies is never added."""
+    totals: dict[str, CostSum] = {}
+    for added in sorted(sums, key=lambda one: one.currency):
+        before = totals.get(added.currency, CostSum(added.currency))
+        totals[added.currency] = CostSum(
+            added.currency,
+            before.product + added.product,
+            before.previous + added.previous,
+            before.month + added.month,
+        )
+    return totals
+
+
+def _rounded(part: Decimal, whole: Decimal) -> Decimal | None:
+    return None if whole <= 0 else (part / whole).quantize(_RATIO, ROUND_HALF_UP)

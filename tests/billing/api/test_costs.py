@@ -1,0 +1,175 @@
+"""Costs over REST: grouped, filtered and compared, of what each role reaches."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from billing.services.showback import add_up_changed_days
+from tenants.models import Cluster, Project
+from tests.support.billing.ledger import (
+    HOUR,
+    Use,
+    accrue_everything,
+    make_price,
+    sealed_window,
+)
+from tests.support.billing.office import Office
+from tests.support.builders import MONTH_START
+from tests.support.tenants.clients import api_client, problem
+
+THIRD = MONTH_START + 50 * HOUR
+COLUMNS = """organization project project_name owner currency unit_seconds unit_hours cost
+    previous_cost growth share run_rate"""
+THE_THIRD = {"from": "2026-10-03", "to": "2026-10-04"}
+
+
+@pytest.fixture
+def costs(office: Office) -> Office:
+    """The office, and a third of October with use of two sizes and a formula for a name."""
+    make_price(office.book, "8.00", size="large", price_group="H100/whole")
+    Project.objects.filter(pk=office.cast.llm.pk).update(name="=cmd()", cost_center="AI-1")
+    sealed_window(
+        Cluster.objects.get(),
+        [
+            Use(office.cast.llm, 900),
+            Use(office.cast.llm, 3600, owner="bob", size="large", price_group="H100/whole"),
+            Use(office.cast.vision, 1800, owner="=1+1"),
+        ],
+        start_at=THIRD,
+    )
+    accrue_everything()
+    add_up_changed_days()
+    return office
+
+
+def report(user: User, **query: str) -> dict[str, Any]:
+    answer = api_client(user).get("/api/v1/costs/", query)
+    assert answer.status_code == 200, answer.content
+    return dict(answer.json())
+
+
+def rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [
+        (*(key["name"] for key in row["group"]), row["cost"]["amount"], row["unit_seconds"])
+        for row in body["results"]
+    ]
+
+
+def test_costs_by_project_and_size_with_the_days_before(costs: Office) -> None:
+    body = report(costs.cast.alice, **THE_THIRD, group_by="project,size")
+
+    assert rows(body) == [
+        ("=cmd()", "large", "8.00", 3600),
+        ("VISION", "small", "1.00", 1800),
+        ("=cmd()", "small", "0.50", 900),
+    ]
+    assert body["results"][0]["group"][0] == {
+        "by": "project",
+        "value": str(costs.cast.llm.pk),
+        "name": "=cmd()",
+        "slug": "llm",
+        "organization": "acme",
+    }
+    assert [row["share"] for row in body["results"]] == ["0.8421", "0.1053", "0.0526"]
+    assert (body["previous_from"], body["tiers_included"]) == ("2026-10-02", False)
+    assert body["totals"][0]["cost"] == {"amount": "9.50", "currency": "EUR"}
+
+
+def test_growth_compares_with_as_many_days_before(costs: Office) -> None:
+    body = report(costs.cast.dora, **{"from": "2026-10-02", "to": "2026-10-04"})
+
+    assert rows(body) == [("Acme", "9.50", None), ("Umbrella", "0.00", None)]
+    acme, umbrella = body["results"]
+    assert (acme["previous_cost"]["amount"], acme["growth"]) == ("3.00", "2.1667")
+    assert (umbrella["previous_cost"]["amount"], umbrella["growth"]) == ("0.03", "-1.0000")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"group_by": "owner"}, [("bob", "8.00"), ("=1+1", "1.00"), ("carol", "0.50")]),
+        ({"group_by": "cost_center"}, [("AI-1", "8.50"), ("", "1.00")]),
+        ({"group_by": "price_group"}, [("H100/whole", "8.00"), ("H100/1g.10gb", "1.50")]),
+        ({"group_by": "cluster", "size": "small"}, [("Hopper", "1.50")]),
+        ({"group_by": "size", "cost_center": "AI-1"}, [("large", "8.00"), ("small", "0.50")]),
+        ({"group_by": "owner", "owner": "carol"}, [("carol", "0.50")]),
+        ({"group_by": "owner", "organization": "00000000-0000-0000-0000-000000000000"}, []),
+    ],
+)
+def test_each_dimension_groups_and_filters(
+    costs: Office, query: dict[str, str], expected: list[tuple[str, str]]
+) -> None:
+    body = report(costs.cast.ann, **THE_THIRD, **query)
+
+    assert [row[:2] for row in rows(body)] == expected
+
+
+def test_each_role_sees_what_it_reads_charges_of_and_a_member_its_own(costs: Office) -> None:
+    cast = costs.cast
+    asked = {"from": "2026-10-01", "to": "2026-11-01", "group_by": "project,owner"}
+
+    seen = {
+        user: [row[:2] for row in rows(report(user, **asked))] for user in (cast.bob, cast.carol)
+    }
+
+    assert seen[cast.bob] == [("=cmd()", "bob"), ("=cmd()", "carol")]
+    assert seen[cast.carol] == [("=cmd()", "carol")]
+    assert [row[0] for row in rows(report(cast.mallory, **asked))] == ["VIRUS"]
+    assert len(report(cast.dora, **asked)["results"]) == 5
+
+
+def test_the_answer_says_how_far_metering_has_come(costs: Office) -> None:
+    body = report(costs.cast.dora, **THE_THIRD)
+
+    assert (body["metered_until"], body["open_hours"]) == ("2026-10-03T03:00:00Z", 0)
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "field"),
+    [
+        ({"from": "2026-10-02", "to": "2026-10-02"}, "cost_range_invalid", "to"),
+        ({"from": "2024-10-02", "to": "2026-10-02"}, "cost_range_invalid", "to"),
+        ({"group_by": "day"}, "cost_grouping_invalid", "group_by"),
+        ({"team": "x"}, "invalid_input", "team"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused_with_its_field(
+    office: Office, query: dict[str, str], code: str, field: str
+) -> None:
+    answer = api_client(office.cast.dora).get("/api/v1/costs/", query)
+
+    assert problem(answer) == (422, code)
+    body = answer.json()
+    assert field in {body.get("field"), *(one["field"] for one in body.get("problems", []))}
+
+
+def test_the_csv_has_the_rows_of_the_answer_and_no_formula(costs: Office) -> None:
+    answer = api_client(costs.cast.alice).get(
+        "/api/v1/costs/csv/", {**THE_THIRD, "group_by": "project,owner", "size": "small"}
+    )
+
+    assert answer["Content-Disposition"] == (
+        'attachment; filename="costs-2026-10-03-2026-10-04.csv"'
+    )
+    header, *records = answer.content.decode().splitlines()
+    assert header == ",".join(f'"{name}"' for name in COLUMNS.split())
+    assert records == [
+        '"acme","vision","VISION","\'=1+1","EUR",1800,0.500000,1.00,0.00,,0.6667,',
+        '"acme","llm","\'=cmd()","carol","EUR",900,0.250000,0.50,0.00,,0.3333,',
+    ]
+
+
+def test_statements_do_not_grow_with_projects(costs: Office) -> None:
+    client = api_client(costs.cast.dora)
+    client.get("/api/v1/costs/", THE_THIRD)
+    counts = []
+    for group_by in ("organization", "project,owner"):
+        with CaptureQueriesContext(connection) as statements:
+            client.get("/api/v1/costs/", {**THE_THIRD, "group_by": group_by})
+        counts.append(len(statements))
+
+    assert counts[0] == counts[1]
+    assert counts[0] <= 6
