@@ -14,6 +14,7 @@ from billing.models import (
     AccrualException,
     BillingPeriod,
     Charge,
+    CostView,
     CustomerClass,
     CustomerClassMembership,
     DailyCost,
@@ -224,6 +225,11 @@ def daily_costs_visible_to(actor: Actor) -> QuerySet[DailyCost]:
         own = projects_visible_to(actor, READ_OWN_CHARGE).order_by().values("pk")
         reached |= Q(project__in=own, owner=actor.label)
     return rows.filter(reached)
+
+
+def cost_views_visible_to(actor: Actor) -> QuerySet[CostView]:
+    """Return the views of costs that a person has saved; others see none of them."""
+    return CostView.objects.filter(person=actor.person_id)
 
 
 def exceptions_visible_to(actor: Actor) -> QuerySet[AccrualException]:

@@ -1,6 +1,6 @@
 """The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
-from billing.admin import charges, disputes, invoices, periods, routing, taxes
+from billing.admin import charges, costs, disputes, invoices, periods, routing, taxes
 from billing.admin.ledger import (
     deliveries,
     journal,
@@ -21,6 +21,7 @@ from billing.admin.pricing import (
 
 __all__ = [
     "charges",
+    "costs",
     "customer_classes",
     "deliveries",
     "disputes",

@@ -12,13 +12,17 @@ from typing import Final
 
 from billing.domain.money import Money, cost_of
 from billing.domain.period import HOUR, Month, month_hours
-from tenants.domain.errors import InvalidInputError
+from tenants.domain.errors import ConflictError, InvalidInputError
 
 DAY: Final = timedelta(days=1)
 DAYS_MAX: Final = 366
 """A year; with the year before it, two million rows of 1,000 projects are read."""
 DIMENSIONS_MAX: Final = 2
 ROWS_MAX: Final = 10_000
+VIEWS_MAX: Final = 50
+"""Of one person: a row of links on the page."""
+VIEW_NAME_MAX: Final = 64
+VIEW_QUERY_MAX: Final = 1000
 FIRST_DAY: Final = date(2000, 1, 1)
 LAST_DAY: Final = date(2199, 12, 31)
 _RATIO: Final = Decimal("0.0001")
@@ -44,6 +48,20 @@ class CostRowsTooManyError(InvalidInputError):
     remedy = "Group by less, or filter by organization, project or size."
 
 
+class CostViewInvalidError(InvalidInputError):
+    """The view has no name, a name that is too long, or too many filters."""
+
+    code = "cost_view_invalid"
+    remedy = "Give the view a name of 1 to 64 characters."
+
+
+class CostViewsTooManyError(ConflictError):
+    """The person keeps as many views as there may be."""
+
+    code = "cost_views_too_many"
+    remedy = "Delete a view first, or save under the name of one."
+
+
 class CostDimension(StrEnum):
     """What costs are grouped and filtered by; `price_group` is GPU model and share."""
 
@@ -54,6 +72,24 @@ class CostDimension(StrEnum):
     SIZE = "size"
     PRICE_GROUP = "price_group"
     CLUSTER = "cluster"
+
+
+class CostPreset(StrEnum):
+    """A range of days that moves with today."""
+
+    THIS_MONTH = "this_month"
+    LAST_MONTH = "last_month"
+    LAST_7_DAYS = "last_7_days"
+    LAST_30_DAYS = "last_30_days"
+
+    def days(self, today: date) -> tuple[date, date]:
+        """Return the first day and the day after the last; complete days but in this month."""
+        month = today.replace(day=1)
+        if self is CostPreset.THIS_MONTH:
+            return month, today + DAY
+        if self is CostPreset.LAST_MONTH:
+            return (month - DAY).replace(day=1), month
+        return today - DAY * (7 if self is CostPreset.LAST_7_DAYS else 30), today
 
 
 @dataclass(frozen=True)
@@ -179,6 +215,15 @@ class CostSum:
     previous: Decimal = Decimal(0)
     month: Decimal = Decimal(0)
 
+    def __add__(self, other: "CostSum") -> "CostSum":
+        """Return both together; their currencies are the same."""
+        return CostSum(
+            self.currency,
+            self.product + other.product,
+            self.previous + other.previous,
+            self.month + other.month,
+        )
+
 
 @dataclass(frozen=True)
 class GroupCost:
@@ -235,13 +280,7 @@ def add_sums(sums: Sequence[CostSum]) -> dict[str, CostSum]:
     """Return the totals by currency, in its order; money of two currencies is never added."""
     totals: dict[str, CostSum] = {}
     for added in sorted(sums, key=lambda one: one.currency):
-        before = totals.get(added.currency, CostSum(added.currency))
-        totals[added.currency] = CostSum(
-            added.currency,
-            before.product + added.product,
-            before.previous + added.previous,
-            before.month + added.month,
-        )
+        totals[added.currency] = totals.get(added.currency, CostSum(added.currency)) + added
     return totals
 
 

@@ -1,9 +1,11 @@
-"""Charges added up by local day, and the hours whose charges changed since."""
+"""Charges added up by local day, the hours whose charges changed since, and saved views of both."""
 
 import django.db.models.deletion
+from django.conf import settings
 from django.db import migrations, models
 from django.db.models import Model
 
+import tenants.domain.identifiers
 from tenants.migrations._sql import install
 
 
@@ -19,7 +21,11 @@ def reference(to: str) -> "models.ForeignKey[Model, Model]":
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0039_time_of_use"), ("tenants", "0003_triggers")]
+    dependencies = [
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ("billing", "0039_time_of_use"),
+        ("tenants", "0003_triggers"),
+    ]
 
     operations = [
         migrations.CreateModel(
@@ -70,6 +76,38 @@ class Migration(migrations.Migration):
                         name="daily_cost_unique",
                         nulls_distinct=False,
                     )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="CostView",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=tenants.domain.identifiers.new_id,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("name", models.CharField(max_length=64)),
+                ("query", models.CharField(blank=True, max_length=1000)),
+                ("created_at", models.DateTimeField()),
+                (
+                    "person",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["name"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("person", "name"), name="cost_view_unique")
                 ],
             },
         ),

@@ -8,6 +8,7 @@ from billing.models.charge import (
     AccruedWindow,
     ChangedHour,
     Charge,
+    CostView,
     DailyCost,
 )
 from billing.models.customer_class import CustomerClass, CustomerClassMembership
@@ -62,6 +63,7 @@ __all__ = [
     "BookPrice",
     "ChangedHour",
     "Charge",
+    "CostView",
     "CustomerClass",
     "CustomerClassMembership",
     "DailyCost",

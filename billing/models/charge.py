@@ -2,11 +2,13 @@
 
 from decimal import Decimal
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from billing.models.period import BillingPeriod
 from billing.models.price import Price
+from tenants.domain.identifiers import new_id
 from tenants.models import Cluster, Organization, Project
 
 
@@ -310,6 +312,28 @@ class ChangedHour(models.Model):
     def __str__(self) -> str:
         """Return the hour."""
         return f"{self.window_start:%Y-%m-%dT%H}Z"
+
+
+class CostView(models.Model):
+    """What a person looks at again on the page of costs: the query of its address, by a name."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    name = models.CharField(max_length=64)
+    query = models.CharField(max_length=1000, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["person", "name"], name="cost_view_unique"),
+        ]
+
+    def __str__(self) -> str:
+        """Return its name."""
+        return self.name
 
 
 class AccrualException(models.Model):

@@ -1,17 +1,16 @@
 """The dashboard's parts: cards, charts, tables and bars, from frozen facts to template values."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.core.serializers.json import DjangoJSONEncoder
 from django.urls import reverse
 
+from billing.admin.cost_charts import stacked_days
 from billing.domain.money import Money
 from billing.selectors.costs import CostFact
 from billing.selectors.documents.invoices import InvoiceFact
@@ -19,26 +18,6 @@ from metering.domain.catalogue.units import GPUSize
 from metering.selectors.collection.usage import CapacityTotal
 
 SECONDS_PER_HOUR: Final = 3600
-PALETTE: Final = (
-    "#0f766e",
-    "#6366f1",
-    "#f59e0b",
-    "#db2777",
-    "#0284c7",
-    "#65a30d",
-    "#9333ea",
-    "#dc2626",
-)
-"""In this order distinguishable for colour-blind readers; repeats after eight."""
-BAR_OPTIONS: Final = {
-    "maintainAspectRatio": False,
-    "animation": False,
-    "plugins": {"legend": {"display": True, "position": "bottom"}},
-    "scales": {
-        "x": {"stacked": True, "grid": {"display": False}},
-        "y": {"stacked": True, "beginAtZero": True, "ticks": {"display": True}},
-    },
-}
 PART_COLORS: Final = {
     "billed": "bg-primary-600 dark:bg-primary-500",
     "held": "bg-orange-500",
@@ -125,34 +104,16 @@ def cost_charts(
     days: Iterable[CostFact], *, begin_at: datetime, end_at: datetime
 ) -> list[dict[str, Any]]:
     """Return one stacked bar chart per currency: cost a day, organization by organization."""
-    table: dict[str, dict[str, dict[object, Decimal]]] = defaultdict(lambda: defaultdict(dict))
+    table: dict[str, dict[str, dict[date, Decimal]]] = defaultdict(lambda: defaultdict(dict))
     for fact in days:
         name = fact.organization_name or fact.organization
-        table[fact.cost.currency][name][fact.day] = fact.cost.amount
+        if fact.day is not None:
+            table[fact.cost.currency][name][fact.day] = fact.cost.amount
     dates = [
         (begin_at + timedelta(days=number)).date() for number in range((end_at - begin_at).days)
     ]
     return [
-        {
-            "title": f"Cost a day by organization, {currency}",
-            "data": json.dumps(
-                {
-                    "labels": [str(date.day) for date in dates],
-                    "datasets": [
-                        {
-                            "label": name,
-                            "data": [amounts.get(date, Decimal(0)) for date in dates],
-                            "backgroundColor": PALETTE[index % len(PALETTE)],
-                            "displayYAxis": True,
-                            "maxBarThickness": 22,
-                        }
-                        for index, (name, amounts) in enumerate(sorted(organizations.items()))
-                    ],
-                },
-                cls=DjangoJSONEncoder,
-            ),
-            "options": json.dumps(BAR_OPTIONS),
-        }
+        stacked_days(f"Cost a day by organization, {currency}", organizations, dates)
         for currency, organizations in sorted(table.items())
     ]
 

@@ -114,6 +114,10 @@ UNFOLD: dict[str, Any] = {
                     **_entry("Month close", "task_alt", "admin:billing_billingperiod_close_month"),
                     "permission": _may_see("billing_billingperiod"),
                 },
+                {
+                    **_entry("Costs", "query_stats", "admin:billing_dailycost_costs"),
+                    "permission": _may_see("billing_dailycost"),
+                },
                 _table("Invoices", "receipt_long", "billing_invoice"),
                 _table("Billing periods", "calendar_month", "billing_billingperiod"),
                 _table("Disputes", "gavel", "billing_dispute"),

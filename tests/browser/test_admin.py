@@ -12,6 +12,7 @@ PAGES_OF_EVERY_KIND = {
         "/admin/billing/invoice/",
         "/admin/billing/price/add/",
         "/admin/billing/charge/waste/",
+        "/admin/billing/dailycost/costs/",
         "/admin/quotas/quotarequest/",
         "/admin/tenants/auditentry/",
         "/admin/password_change/",

@@ -5,6 +5,7 @@ from django.contrib.auth.models import User
 from billing.models import Invoice
 from billing.selectors.pricing.cost_estimate import PriceBookEstimator
 from billing.services.invoicing import draft_invoice
+from billing.services.showback import add_up_changed_days
 from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import CapacityRecord, MeteringException, MeteringWindow
 from quotas.models import EnforcementTarget, QuotaRequest
@@ -26,6 +27,7 @@ def make_world() -> Office:
     office = make_office()
     with audited():
         User.objects.exclude(username="carol").update(is_staff=True)
+    add_up_changed_days()
     draft_invoice_of(office)
     window = make_window(make_cluster("ampere"))
     query = 'sum by (uid) (kube_pod_container_resource_requests{job="' + "kube-state-metrics" * 20

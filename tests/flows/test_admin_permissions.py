@@ -35,6 +35,7 @@ PAGES = {
     "billing.price": "yyy y--",
     "billing.pricebook": "yyy y--",
     "billing.customerclass": "yyy y--",
+    "billing.dailycost": "yyy ---",
     "billing.customerclassmembership": "yyy y--",
     "billing.pricebookassignment": "yyy y--",
     "billing.pricedraft": "yyy y--",

@@ -1,0 +1,133 @@
+"""The form above the page of costs: days, grouping and filters, as they stand in its address."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django import forms
+from unfold.widgets import (
+    UnfoldAdminDateWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from billing.domain.costs import DAY, LAST_DAY, CostDimension, CostPreset, CostQuery
+from metering.domain.catalogue.units import GPUSize
+from tenants.domain.errors import DomainError
+
+LABELS: Final = {
+    CostDimension.ORGANIZATION: "Organization",
+    CostDimension.PROJECT: "Project",
+    CostDimension.OWNER: "Person",
+    CostDimension.COST_CENTER: "Cost center",
+    CostDimension.SIZE: "Size",
+    CostDimension.PRICE_GROUP: "Model and share",
+    CostDimension.CLUSTER: "Cluster",
+}
+PRESET_LABELS: Final = {
+    CostPreset.THIS_MONTH: "This month",
+    CostPreset.LAST_MONTH: "Last month",
+    CostPreset.LAST_7_DAYS: "Last 7 days",
+    CostPreset.LAST_30_DAYS: "Last 30 days",
+}
+NEXT: Final = {
+    CostDimension.ORGANIZATION: CostDimension.PROJECT,
+    CostDimension.PROJECT: CostDimension.OWNER,
+    CostDimension.OWNER: CostDimension.PRICE_GROUP,
+    CostDimension.COST_CENTER: CostDimension.PROJECT,
+    CostDimension.SIZE: CostDimension.PRICE_GROUP,
+    CostDimension.PRICE_GROUP: CostDimension.PROJECT,
+    CostDimension.CLUSTER: CostDimension.ORGANIZATION,
+}
+"""What a group is divided by when it is opened."""
+_DIMENSIONS: Final = [(one.value, label) for one, label in LABELS.items()]
+Choices = Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class CostChoices:
+    """What the selects offer: values and names."""
+
+    organizations: Choices
+    projects: Choices
+    clusters: Choices
+
+
+def _select(label: str, choices: Choices, *, none: str = "") -> forms.ChoiceField:
+    made = [("", none), *choices] if none else list(choices)
+    return forms.ChoiceField(
+        label=label, choices=made, required=not none, widget=UnfoldAdminSelectWidget()
+    )
+
+
+def _text(label: str, *, example: str = "") -> forms.CharField:
+    widget = UnfoldAdminTextInputWidget(attrs={"placeholder": example})
+    return forms.CharField(label=label, required=False, max_length=150, widget=widget)
+
+
+class CostForm(forms.Form):
+    """Days, grouping and filters."""
+
+    begin = forms.DateField(label="From", widget=UnfoldAdminDateWidget())
+    last = forms.DateField(label="To", widget=UnfoldAdminDateWidget())
+    group_by = _select("Group by", _DIMENSIONS)
+    then_by = _select("Then by", _DIMENSIONS, none="nothing more")
+
+    def __init__(self, data: Mapping[str, Any], *, choices: CostChoices) -> None:
+        """Take the choices of the selects."""
+        super().__init__(data)
+        self.fields |= {
+            CostDimension.ORGANIZATION.value: _select(
+                "Organization", choices.organizations, none="all"
+            ),
+            CostDimension.PROJECT.value: _select("Project", choices.projects, none="all"),
+            CostDimension.OWNER.value: _text("Person", example="user name"),
+            CostDimension.COST_CENTER.value: _text("Cost center"),
+            CostDimension.SIZE.value: _select(
+                "Size", [(one.value, one.value.capitalize()) for one in GPUSize], none="all"
+            ),
+            CostDimension.PRICE_GROUP.value: _text("Model and share", example="H100/1g.10gb"),
+            CostDimension.CLUSTER.value: _select("Cluster", choices.clusters, none="all"),
+        }
+
+    def own_fields(self) -> list[forms.BoundField]:
+        """Return the fields of days and grouping."""
+        return [self[name] for name in self.base_fields]
+
+    def filter_fields(self) -> list[forms.BoundField]:
+        """Return the fields of filters."""
+        return [self[one.value] for one in CostDimension]
+
+    def is_filtered(self) -> bool:
+        """Whether a filter is set, or wrong."""
+        return any(field.value() or field.errors for field in self.filter_fields())
+
+    def clean(self) -> dict[str, Any]:
+        """Return the values with the `query`; what it refuses stands beside its field."""
+        values: dict[str, Any] = super().clean() or {}
+        if self.errors:
+            return values
+        group_by = [CostDimension(values["group_by"])]
+        if values["then_by"] and values["then_by"] != values["group_by"]:
+            group_by.append(CostDimension(values["then_by"]))
+        try:
+            values["query"] = CostQuery(
+                first=values["begin"],
+                end=min(values["last"], LAST_DAY) + DAY,
+                group_by=tuple(group_by),
+                filters={one: values[one.value] for one in CostDimension if values[one.value]},
+            )
+        except DomainError as error:
+            self.add_error("last", f"{error.message} {error.advice}")
+        return values
+
+
+def address_of(values: Mapping[str, Any], *, preset: CostPreset | None) -> str:
+    """Return the query of the page's address: its values without those that say nothing."""
+    days = {"begin": values.get("begin"), "last": values.get("last")}
+    chosen = {
+        **({"range": preset.value} if preset else days),
+        **{name: values.get(name) for name in ("group_by", "then_by", *CostDimension)},
+    }
+    return urlencode({name: value for name, value in chosen.items() if value})
