@@ -3,10 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 
+from billing.access import daily_costs_visible_to
+from billing.selectors.cost_report import last_day_with_costs
 from billing.selectors.costs import (
     UnpricedFact,
     cost_by_day,
@@ -21,7 +25,7 @@ from config.dashboard.parts import cell, number, page_of, sizes_text
 from metering.domain.corrections.exceptions import ExceptionKind
 from metering.domain.figures import duration_text, ratio_text
 from metering.selectors.collection.usage import capacity_totals
-from metering.selectors.collection.windows import ClusterProgress, cluster_progress
+from metering.selectors.collection.windows import ClusterProgress, cluster_progress, sealed_until
 from metering.selectors.corrections.exceptions import ExceptionTotal, open_exception_totals
 from metering.selectors.devices.usage import HealthTotal, health_totals
 from quotas.models import QuotaRequest, RequestState
@@ -154,13 +158,15 @@ def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str
     actor = actor_of_request(request)
     if all(actor.may(capability) for capability in NEEDED):
         at = timezone.now()
-        begin_at = shown_month(request.GET.get("month", ""), at=at)
+        last = last_day_with_costs(daily_costs_visible_to(actor)) or at.date()
+        latest = min(at, datetime(last.year, last.month, last.day, tzinfo=UTC))
+        begin_at = shown_month(request.GET.get("month", ""), at=latest)
         context["dashboard"] = build_dashboard(begin_at, at=at)
     return context
 
 
 def shown_month(wanted: str, *, at: datetime) -> datetime:
-    """Return the begin of the requested month; of the current one if missing or invalid."""
+    """Return the begin of the requested month; of that of `at` if missing or invalid."""
     try:
         begin_at = datetime.strptime(wanted, "%Y-%m").replace(tzinfo=UTC)
     except ValueError:
@@ -183,8 +189,11 @@ def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
     capacity = capacity_totals(begin_at=begin_at, end_at=end_at)
     sizes = cost_by_size(begin_at=begin_at, end_at=end_at)
     names = _cluster_names()
+    days = {"begin": f"{begin_at:%Y-%m-%d}", "last": f"{end_at - timedelta(days=1):%Y-%m-%d}"}
     return {
         "month_name": f"{begin_at:%B %Y}",
+        "metered_until": sealed_until(),
+        "costs_link": f"{reverse('admin:billing_dailycost_costs')}?{urlencode(days)}",
         "months": _tabs(begin_at, at=at),
         "cards": parts.cards(costs, sizes=sizes, capacity=capacity),
         "cost_charts": parts.cost_charts(
@@ -216,7 +225,9 @@ def _tabs(shown: datetime, *, at: datetime) -> list[dict[str, Any]]:
     for _ in range(MONTHS_SHOWN):
         months.append(month)
         month = month_of(month - timedelta(days=1))
+    if shown not in months:
+        months.append(shown)
     return [
         {"label": f"{one:%Y-%m}", "name": f"{one:%B}", "is_shown": one == shown}
-        for one in reversed(months)
+        for one in sorted(months)
     ]

@@ -1,11 +1,11 @@
 """The dashboard of a small built world: exact values, who gets it, and which month it shows."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 from django.test import Client
 
-from billing.models import Invoice
+from billing.models import DailyCost, Invoice
 from config.dashboard.context import build_dashboard, month_of, shown_month
 from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import MeteringWindow
@@ -153,8 +153,22 @@ def test_the_present_month_and_the_two_before_it_are_offered() -> None:
         ("x\x00", "2026-11"),
     ],
 )
-def test_nonsense_shows_the_present_month(wanted: str, label: str) -> None:
+def test_nonsense_shows_the_month_that_is_shown_without_it(wanted: str, label: str) -> None:
     assert f"{shown_month(wanted, at=AT):%Y-%m}" == label
+
+
+def test_the_page_opens_on_the_last_month_with_costs_and_leads_to_them(world: Office) -> None:
+    DailyCost.objects.update(day=date(2026, 3, 9))
+    client = Client()
+    client.force_login(world.cast.dora)
+
+    dashboard = client.get("/admin/").context["dashboard"]
+
+    assert dashboard["month_name"] == "March 2026"
+    assert [tab["label"] for tab in dashboard["months"] if tab["is_shown"]] == ["2026-03"]
+    assert dashboard["costs_link"].endswith("/costs/?begin=2026-03-01&last=2026-03-31")
+    assert client.get(dashboard["costs_link"]).context["totals"][0]["cost"] == "3.03 EUR"
+    assert dashboard["metered_until"] == MONTH_START
 
 
 @pytest.mark.parametrize("name", ["dora", "frank", "ann"])
@@ -190,6 +204,6 @@ def test_the_number_of_statements_does_not_grow_with_the_world(
     for number, kind in enumerate(ExceptionKind):
         add_exception(window, kind, held=60, subject=f"pod-{number + 10}")
 
-    with django_assert_max_num_queries(12):  # type: ignore[operator]
+    with django_assert_max_num_queries(13):  # type: ignore[operator]
         build_dashboard(MONTH_START, at=AT)
     assert world.cast.acme.name == "Acme"
