@@ -154,6 +154,7 @@ class ChargeAdmin(LedgerAdmin):
         "price_group",
         "unit_hours",
         "price_with_currency",
+        "cost",
         "is_correction",
         "is_billed",
     )
@@ -185,6 +186,11 @@ class ChargeAdmin(LedgerAdmin):
         digits = MINOR_DIGITS.get(charge.currency, 0)
         price = price_text(charge.unit_price, digits=digits)
         return f"{number_text(price)} {charge.currency}"
+
+    @admin.display(description="cost")
+    def cost(self, charge: Charge) -> str:
+        """Return what it costs alone, rounded."""
+        return money_text(charge.cost)
 
     @admin.display(description="correction", boolean=True)
     def is_correction(self, charge: Charge) -> bool:

@@ -16,7 +16,7 @@ from billing.access import (
     exceptions_visible_to,
     savings_visible_to,
 )
-from billing.api.money import MoneySerializer, UnitPriceField
+from billing.api.money import MoneySerializer, MoneyValueField, UnitPriceField
 from billing.domain.documents.document import amount_text, unit_hours_text
 from billing.domain.money import Money
 from billing.models import AccrualException, Charge
@@ -50,6 +50,9 @@ class ChargeSerializer(serializers.ModelSerializer[Charge]):
         help_text="The base book's price, before a discount; else unit_price. FOCUS: ListUnitPrice."
     )
     unit_hours = serializers.SerializerMethodField()
+    cost = MoneyValueField(
+        help_text="Of this charge alone, rounded; a line rounds the sum of its charges once."
+    )
 
     class Meta:
         model = Charge
@@ -68,6 +71,7 @@ class ChargeSerializer(serializers.ModelSerializer[Charge]):
             "unit_hours",
             "unit_price",
             "list_unit_price",
+            "cost",
             "price",
             "period",
             "line",

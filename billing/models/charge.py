@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from billing.domain.money import Money, price_of
 from billing.models.period import BillingPeriod
 from billing.models.price import Price
 from tenants.domain.identifiers import new_id
@@ -232,6 +233,11 @@ class Charge(models.Model):
     def list_unit_price(self) -> Decimal:
         """The price before any discount; FOCUS' ListUnitPrice."""
         return self.unit_price if self.base_unit_price is None else self.base_unit_price
+
+    @property
+    def cost(self) -> Money:
+        """What it costs alone, rounded; a line rounds the sum of its charges once."""
+        return price_of(self.unit_seconds, unit_price=self.unit_price, currency=self.currency)
 
 
 class DailyCost(models.Model):

@@ -52,6 +52,16 @@ def test_periods_are_seen_by_who_does_the_billing_or_audits(
     assert status == (200 if seen else 404)
 
 
+def test_a_charge_has_what_it_costs_alone(office: Office) -> None:
+    rows = api_client(office.cast.ann).get(CHARGES).json()["results"]
+
+    assert {(row["unit_seconds"], row["cost"]["amount"]) for row in rows} == {
+        (3600, "2.00"),
+        (1800, "1.00"),
+        (60, "0.03"),
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "projects"),
     [
