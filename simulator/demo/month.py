@@ -187,10 +187,8 @@ def accrue_month(progress: Progress) -> None:
     for _ in range(ATTEMPTS_MAX):
         if not pending_window_ids(limit=1):
             break
-        windows, _, exceptions = accrue_pending(at=now(), actor=actor)
+        windows, _, _ = accrue_pending(at=now(), actor=actor)
         progress.update(task, advance=windows)
-        if exceptions:
-            break
         if not windows:
             # A worker accrues the same hours; the invoice lists what cannot be accrued.
             time.sleep(POLL_SECONDS)
