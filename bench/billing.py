@@ -60,7 +60,8 @@ def run() -> Iterator[Figure]:
 
 
 def _measure() -> Iterator[Figure]:
-    from billing.models import BillingPeriod  # noqa: PLC0415 - Django is set up by now.
+    from billing.adapters.terms import invoice_terms  # noqa: PLC0415 - Django is set up by now.
+    from billing.models import BillingPeriod  # noqa: PLC0415
     from billing.services.finalizing import finalize_invoice  # noqa: PLC0415
     from billing.services.invoicing import draft_invoice  # noqa: PLC0415
     from tenants.domain.actors import Actor, ActorKind  # noqa: PLC0415
@@ -79,10 +80,11 @@ def _measure() -> Iterator[Figure]:
         ACCRUAL_TO_SUM_MAX,
     )
     period = BillingPeriod.objects.get(label="2026-10")
+    terms = invoice_terms()
     first, second = (Actor(ActorKind.PERSON, id=name, label=name) for name in ("a", "b"))
     with measured() as invoicing:
-        draft = draft_invoice(period_id=period.pk, actor=first, at=AT)
-        final = finalize_invoice(invoice_id=draft.pk, actor=second, at=AT)
+        draft = draft_invoice(period_id=period.pk, actor=first, at=AT, terms=terms)
+        final = finalize_invoice(invoice_id=draft.pk, actor=second, at=AT, terms=terms)
     assert final.unit_seconds == 3600 * HOURS * sum(1 + pod % 4 for pod in range(1, PODS + 1))
     yield measurement("billing.draft_and_finalize", invoicing.seconds, "s")
     yield ratio(

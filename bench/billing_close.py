@@ -120,11 +120,13 @@ def _close(organizations: list[UUID]) -> Iterator[Figure]:
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
     from django.test.utils import CaptureQueriesContext  # noqa: PLC0415
 
+    from billing.adapters.terms import invoice_terms  # noqa: PLC0415
     from billing.models import BillingPeriod, Invoice  # noqa: PLC0415
     from billing.services.finalizing import finalize_invoice  # noqa: PLC0415
     from billing.tasks import settle_periods  # noqa: PLC0415
     from tenants.domain.actors import Actor, ActorKind  # noqa: PLC0415
 
+    terms = invoice_terms()
     first, second = (Actor(ActorKind.PERSON, id=name, label=name) for name in ("a", "b"))
     with measured() as drafting:
         settle_periods(at=AT, actor=first)
@@ -135,10 +137,10 @@ def _close(organizations: list[UUID]) -> Iterator[Figure]:
         for number, draft in enumerate(drafts):
             if number in {0, len(drafts) - 1}:
                 with CaptureQueriesContext(connection) as statements:
-                    finalize_invoice(invoice_id=draft, actor=second, at=AT)
+                    finalize_invoice(invoice_id=draft, actor=second, at=AT, terms=terms)
                 counts.append(len(statements))
             else:
-                finalize_invoice(invoice_id=draft, actor=second, at=AT)
+                finalize_invoice(invoice_id=draft, actor=second, at=AT, terms=terms)
     final = Invoice.objects.filter(state="final").count()
     yield invariant("billing_close.finals", final, "invoices", ORGANIZATIONS)
     yield _seconds("billing_close.drafts", drafting.seconds, DRAFTS_MAX_SECONDS)
@@ -165,7 +167,8 @@ def _updated() -> int:
 
 def _large(stage: dict[str, object]) -> Iterator[Figure]:
     """Close one organization's November of many charges."""
-    from billing.models import BillingPeriod, Invoice  # noqa: PLC0415 - Django is set up by now.
+    from billing.adapters.terms import invoice_terms  # noqa: PLC0415 - Django is set up by now.
+    from billing.models import BillingPeriod, Invoice  # noqa: PLC0415
     from billing.services.closing import review_period  # noqa: PLC0415
     from billing.services.finalizing import finalize_invoice  # noqa: PLC0415
     from billing.tasks import ACTOR, accrue_pending  # noqa: PLC0415
@@ -183,11 +186,18 @@ def _large(stage: dict[str, object]) -> Iterator[Figure]:
         label="2026-11",
         organization=stage["organizations"][0],  # type: ignore[index]
     )
+    terms = invoice_terms()
     first, second = (Actor(ActorKind.PERSON, id=name, label=name) for name in ("a", "b"))
     with measured() as closing:
-        review_period(period_id=period.pk, actor=first, at=later, acknowledgement="A bench.")
+        review_period(
+            period_id=period.pk,
+            actor=first,
+            at=later,
+            terms=terms,
+            acknowledgement="A bench.",
+        )
         draft = Invoice.objects.get(period=period)
-        final = finalize_invoice(invoice_id=draft.pk, actor=second, at=later)
+        final = finalize_invoice(invoice_id=draft.pk, actor=second, at=later, terms=terms)
     yield invariant("billing_close.large_hours", final.unit_seconds // 3600, "unit-hours", LARGE)
     yield _seconds("billing_close.large_organization", closing.seconds, LARGE_MAX_SECONDS)
 

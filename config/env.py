@@ -148,6 +148,10 @@ class Environment(BaseSettings):
     ISSUER_NAME: str = "GPU Platform"
     ISSUER_ADDRESS: str = ""
     ISSUER_TAX_ID: str = ""
+    ISSUER_BANK_ACCOUNT: str = ""
+    """IBAN, or number and bank, that customers pay to."""
+    ISSUER_COUNTRY: str = Field(default="", pattern=r"^([A-Z]{2})?$")
+    """ISO 3166-1 alpha-2."""
     INVOICE_SERIES: str = Field(default="GL", pattern=r"^[A-Z0-9-]{1,12}$")
     CREDIT_NOTE_SERIES: str = Field(default="GL-CN", pattern=r"^[A-Z0-9-]{1,12}$")
     DEBIT_NOTE_SERIES: str = Field(default="GL-DN", pattern=r"^[A-Z0-9-]{1,12}$")

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import transaction
 
 from billing.domain.closing import PeriodMove, require_period_move, require_usual
-from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms, amount_text
+from billing.domain.documents.document import InvoiceTerms, amount_text
 from billing.domain.errors import FourEyesError, PeriodHasChargesError, ReasonMissingError
 from billing.models import BillingPeriod, Charge, Invoice, PeriodState
 from billing.selectors.documents.invoices import total_of_run, usual_totals
@@ -31,7 +31,7 @@ def review_period(
     period_id: UUID,
     actor: Actor,
     at: datetime,
-    terms: InvoiceTerms = STANDARD_TERMS,
+    terms: InvoiceTerms,
     acknowledgement: str = "",
 ) -> BillingPeriod:
     """Return the month, drafted anew and sent to review: it takes no more charges.
@@ -79,7 +79,7 @@ def review_period(
 
 
 def approve_period(
-    *, period_id: UUID, actor: Actor, at: datetime, terms: InvoiceTerms = STANDARD_TERMS
+    *, period_id: UUID, actor: Actor, at: datetime, terms: InvoiceTerms
 ) -> BillingPeriod:
     """Return the month, approved: its invoice can be finalized.
 

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from billing.domain.documents.carrying import carry_correction, gross_of
-from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms, correction_document
+from billing.domain.documents.document import InvoiceTerms, correction_document
 from billing.domain.documents.invoicing import (
     OWED_KINDS,
     InvoiceKind,
@@ -63,14 +63,14 @@ def draft_credit(
     reason: str,
     actor: Actor,
     at: datetime,
-    terms: InvoiceTerms = STANDARD_TERMS,
+    terms: InvoiceTerms,
 ) -> Invoice:
     """Return the draft of a credit note that gives back part of some lines of a final document.
 
     Args:
         invoice_id: The invoice or debit note.
         amounts: By line, what is given back, above zero.
-        reason: Why; it stands in the audit trail.
+        reason: Why; it is printed on the note and stands in the audit trail.
         actor: The account that drafts; under four eyes another person finalizes.
         at: When.
         terms: Number series of the site.
@@ -100,14 +100,14 @@ def draft_debit(
     reason: str,
     actor: Actor,
     at: datetime,
-    terms: InvoiceTerms = STANDARD_TERMS,
+    terms: InvoiceTerms,
 ) -> Invoice:
     """Return the draft of a debit note that asks for more on some lines of a final invoice.
 
     Args:
         invoice_id: The invoice.
         amounts: By line of use, what is asked for, above zero.
-        reason: Why; it stands in the audit trail.
+        reason: Why; it is printed on the note and stands in the audit trail.
         actor: The account that drafts; under four eyes another person finalizes.
         at: When.
         terms: Number series of the site.
@@ -139,7 +139,7 @@ def void_invoice(
     reason: str,
     actor: Actor,
     at: datetime,
-    terms: InvoiceTerms = STANDARD_TERMS,
+    terms: InvoiceTerms,
 ) -> tuple[Invoice, Invoice]:
     """Return the drafts of a credit note in full and of the invoice that replaces a final one.
 
@@ -149,7 +149,7 @@ def void_invoice(
 
     Args:
         invoice_id: The invoice.
-        reason: Why; it stands in the audit trail.
+        reason: Why; it is printed on the note and stands in the audit trail.
         actor: The account that drafts; under four eyes another person finalizes.
         at: When.
         terms: Issuer and number series of the site.
@@ -301,6 +301,7 @@ def _draft_note(
         invoice.document,
         kind=InvoiceKind.DEBIT_NOTE if is_debit else InvoiceKind.CREDIT_NOTE,
         lines=lines,
+        reason=reason,
         drafted_at=at,
         before=None if is_debit else corrected(invoice),
     )

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms
+from billing.domain.documents.document import InvoiceTerms
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceState
 from billing.domain.errors import required_reason
 from billing.domain.ledger.disputes import DisputeMove, DisputeState, require_within, state_after
@@ -136,7 +136,7 @@ def accept_dispute(
     reason: str,
     actor: Actor,
     at: datetime,
-    terms: InvoiceTerms = STANDARD_TERMS,
+    terms: InvoiceTerms,
 ) -> Dispute:
     """Accept an open dispute, whole or in part, and draft the credit note.
 

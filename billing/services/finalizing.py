@@ -12,12 +12,13 @@ from django.db import OperationalError, connection, transaction
 
 from billing.domain.closing import PeriodMove, require_period_move
 from billing.domain.documents.document import (
-    STANDARD_TERMS,
     InvoiceTerms,
     canonical_text,
     digest_of,
     issue_document,
+    missing_of_issuer,
 )
+from billing.domain.documents.errors import IssuerIncompleteError
 from billing.domain.documents.invoicing import InvoiceMove, InvoiceState, require_move
 from billing.domain.documents.routing import numbering_order
 from billing.domain.errors import FourEyesError
@@ -49,7 +50,7 @@ def finalize_invoice(
     invoice_id: UUID,
     actor: Actor,
     at: datetime,
-    terms: InvoiceTerms = STANDARD_TERMS,
+    terms: InvoiceTerms,
     expected_version: int | None = None,
 ) -> Invoice:
     """Return the invoice, final with its whole billing run: a second call changes nothing.
@@ -72,6 +73,7 @@ def finalize_invoice(
         UnusualCostError: An open month costs many times the usual: it is sent to review first.
         DraftStaleError: The period's charges, or issuer, customer or tax, are no longer those of
             the draft.
+        IssuerIncompleteError: The issuer lacks what has to be printed of it.
         TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
         Invoice.DoesNotExist: There is none.
     """
@@ -189,12 +191,16 @@ def _require_four_eyes(run: Sequence[Invoice], *, actor: Actor, terms: InvoiceTe
 
 def _freeze(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
     issued = issuing_terms(invoice.issuer_id, terms=terms)
+    _require_issuer(invoice)
     invoice.series, invoice.number, issued_at = _take_number(
         invoice.series, first_number=issued.first_number
     )
     invoice.issue_year = issued_at.year
     invoice.document = issue_document(
-        invoice.document, reference=invoice.reference, issued_at=issued_at
+        invoice.document,
+        reference=invoice.reference,
+        issued_at=issued_at,
+        payment_days=terms.payment_days,
     )
     invoice.content = canonical_text(invoice.document)
     invoice.content_sha256 = digest_of(invoice.document)
@@ -215,6 +221,21 @@ def _freeze(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
             "version",
         ]
     )
+
+
+def _require_issuer(invoice: Invoice) -> None:
+    """Refuse a document whose issuer lacks what has to be printed of it."""
+    missing = missing_of_issuer(invoice.document)
+    if missing and invoice.issuer_id is None:
+        raise IssuerIncompleteError(
+            "The site's issuer is incomplete.",
+            facts={"settings": ", ".join(f"ISSUER_{field.upper()}" for field in missing)},
+        )
+    if missing:
+        issuer = invoice.document["issuer"]["name"]
+        raise IssuerIncompleteError(
+            "The issuer is incomplete.", facts={"issuer": issuer, "fields": ", ".join(missing)}
+        )
 
 
 def _take_number(prefix: str, *, first_number: int) -> tuple[str, int, datetime]:

@@ -16,7 +16,6 @@ from django.db import transaction
 from billing.domain.closing import PeriodMove, require_period_move
 from billing.domain.documents.composing import with_terms
 from billing.domain.documents.document import (
-    STANDARD_TERMS,
     Document,
     InvoiceTerms,
 )
@@ -53,7 +52,7 @@ def draft_invoice(
     period_id: UUID,
     actor: Actor,
     at: datetime,
-    terms: InvoiceTerms = STANDARD_TERMS,
+    terms: InvoiceTerms,
     is_kept_if_same: bool = False,
     reading: MonthReading | None = None,
 ) -> Invoice:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import Q
 
-from billing.domain.documents.document import STANDARD_TERMS, InvoiceTerms
+from billing.domain.documents.document import InvoiceTerms
 from billing.domain.documents.errors import IssuerExistsError, RouteInvalidError
 from billing.domain.documents.taxes import require_category, require_country
 from billing.models import BillingPeriod, Issuer, ProjectRoute, Recipient, RunRoute
@@ -39,7 +39,7 @@ _PREFIXES: Final = ("series", "credit_series")
 
 
 def create_issuer(
-    *, fields: Mapping[str, Any], actor: Actor, at: datetime, terms: InvoiceTerms = STANDARD_TERMS
+    *, fields: Mapping[str, Any], actor: Actor, at: datetime, terms: InvoiceTerms
 ) -> Issuer:
     """Return a further issuer, whose numbers are series of its own.
 

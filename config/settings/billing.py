@@ -12,6 +12,8 @@ def billing_settings(env: Environment) -> dict[str, Any]:
             "name": env.ISSUER_NAME,
             "address": env.ISSUER_ADDRESS,
             "tax_id": env.ISSUER_TAX_ID,
+            "bank_account": env.ISSUER_BANK_ACCOUNT,
+            "country": env.ISSUER_COUNTRY,
         },
         "INVOICE_SERIES": env.INVOICE_SERIES,
         "INVOICE_FIRST_NUMBER": env.INVOICE_FIRST_NUMBER,

@@ -14,6 +14,10 @@ ENV = CheckoutEnvironment.read(
         "REDIS_URL": "redis://127.0.0.1:6379/0",
         "ALLOWED_HOSTS": "127.0.0.1,localhost",
         "LOG_FORMAT": "console",
+        "ISSUER_ADDRESS": "1 Rack Road\n10115 Berlin",
+        "ISSUER_TAX_ID": "DE123456789",
+        "ISSUER_BANK_ACCOUNT": "DE02 1203 0000 0000 2020 51",
+        "ISSUER_COUNTRY": "DE",
         # A running demo of the same checkout provides the addresses of its servers.
         **read_handover(BASE_DIR / "var"),
     }

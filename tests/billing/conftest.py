@@ -6,6 +6,7 @@ from billing.models import Invoice
 from billing.services.invoicing import draft_invoice
 from tenants.domain.actors import Actor, ActorKind
 from tests.support.billing.office import Office, make_office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 
@@ -19,4 +20,4 @@ def office(db: None) -> Office:  # noqa: ARG001 - It is the transaction.
 def draft(office: Office) -> Invoice:
     """Acme's draft, made by somebody outside the cast."""
     drafter = Actor(kind=ActorKind.PERSON, id="999999", label="drafter")
-    return draft_invoice(period_id=office.period.pk, actor=drafter, at=AT)
+    return draft_invoice(period_id=office.period.pk, actor=drafter, at=AT, terms=SITE_TERMS)

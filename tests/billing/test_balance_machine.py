@@ -41,6 +41,7 @@ from tests.support.billing.late import accrue_late, correct
 from tests.support.billing.ledger import DORA, ERIC
 from tests.support.billing.owed import Money
 from tests.support.billing.payments import ACCOUNT
+from tests.support.billing.site import SITE_TERMS
 
 slugs = st.sampled_from(["acme", "globex"])
 projects = st.sampled_from(["llm", "llm", "vision"])
@@ -74,10 +75,16 @@ class BalanceMachine(DisputeMachine):
             if not period.charges.exists():
                 close_nil_period(period_id=period.pk, actor=DORA, at=self.at)
                 return
-            draft = draft_invoice(period_id=period.pk, actor=DORA, at=self.at)
-            review_period(period_id=period.pk, acknowledgement="Checked.", actor=DORA, at=self.at)
-            approve_period(period_id=period.pk, actor=ERIC, at=self.at)
-            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=self.at)
+            draft = draft_invoice(period_id=period.pk, actor=DORA, at=self.at, terms=SITE_TERMS)
+            review_period(
+                period_id=period.pk,
+                acknowledgement="Checked.",
+                actor=DORA,
+                at=self.at,
+                terms=SITE_TERMS,
+            )
+            approve_period(period_id=period.pk, actor=ERIC, at=self.at, terms=SITE_TERMS)
+            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=self.at, terms=SITE_TERMS)
         self.note_documents()
 
     @rule(slug=slugs, project=projects, pods=st.integers(1, 12))
@@ -311,7 +318,7 @@ class BalanceMachine(DisputeMachine):
         self.owed.take(key, {} if call is draft_debit else amounts)
         bill.is_replaced = isinstance(made, tuple)
         draft = made[0] if isinstance(made, tuple) else made
-        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=self.at)
+        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=self.at, terms=SITE_TERMS)
         self.note_documents()
 
 

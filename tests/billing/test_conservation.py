@@ -26,6 +26,7 @@ from tests.support.billing.ledger import (
     make_price,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START
 
 Slice = tuple[int, str, str, str, int]
@@ -79,8 +80,8 @@ def invoiced(ledger: Ledger, used: list[Slice]) -> Invoice:
         sealed_window(ledger.cluster, uses, start_at=MONTH_START + hour * HOUR)
     accrue_everything()
     period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
-    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
-    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def rounded(exact: Fraction, digits: int) -> Decimal:

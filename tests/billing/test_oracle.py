@@ -43,6 +43,7 @@ from tests.support.billing.ledger import (
     sealed_window,
 )
 from tests.support.billing.oracle import Charge, Document, Key, Oracle, Tiers
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import make_cluster, make_organization, make_project
 
@@ -247,8 +248,10 @@ class World:
         units = self.random.randint(1, most)
         make = draft_credit if sign < 0 else draft_debit
         amounts = {line.pk: Decimal(units).scaleb(-DIGITS[self.currency])}
-        note = make(invoice_id=pk, amounts=amounts, reason="x", actor=DORA, at=self.at)
-        finalize_invoice(invoice_id=note.pk, actor=ERIC, at=self.at)
+        note = make(
+            invoice_id=pk, amounts=amounts, reason="x", actor=DORA, at=self.at, terms=SITE_TERMS
+        )
+        finalize_invoice(invoice_id=note.pk, actor=ERIC, at=self.at, terms=SITE_TERMS)
         self.oracle.note(document, key, sign * units)
         if self.random.random() < 0.7:
             self.correct(key.service, key.project, sign * self.some_use())
@@ -262,8 +265,10 @@ class World:
         document, pk = self.random.choice(self.stored)
         if document.changed or Invoice.objects.get(pk=pk).kind != "invoice":
             return
-        back, anew = void_invoice(invoice_id=pk, reason="x", actor=DORA, at=self.at)
-        finalize_invoice(invoice_id=anew.pk, actor=ERIC, at=self.at)
+        back, anew = void_invoice(
+            invoice_id=pk, reason="x", actor=DORA, at=self.at, terms=SITE_TERMS
+        )
+        finalize_invoice(invoice_id=anew.pk, actor=ERIC, at=self.at, terms=SITE_TERMS)
         expected = self.oracle.compose(document.month, without=document)
         assert self.units(back.total) == -document.total
         self.stored.remove((document, pk))
@@ -279,9 +284,15 @@ class World:
         self.at = max(self.at, begin_of(MONTHS[self.closed + 1]))
         period = BillingPeriod.objects.get(organization=self.payer, label=label)
         draft(self.payer, label, at=self.at)
-        review_period(period_id=period.pk, actor=DORA, at=self.at, acknowledgement="Checked.")
+        review_period(
+            period_id=period.pk,
+            actor=DORA,
+            at=self.at,
+            acknowledgement="Checked.",
+            terms=SITE_TERMS,
+        )
         made = Invoice.objects.get(period=period, run=1)
-        finalize_invoice(invoice_id=made.pk, actor=ERIC, at=self.at)
+        finalize_invoice(invoice_id=made.pk, actor=ERIC, at=self.at, terms=SITE_TERMS)
         self.closed += 1
         self.keep(expected, made.pk)
 

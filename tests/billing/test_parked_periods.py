@@ -25,6 +25,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START
 
 pytestmark = pytest.mark.django_db
@@ -75,7 +76,7 @@ def test_a_total_beyond_the_ledger_is_refused_with_its_field_and_a_remedy(
     dear, _ = dear_and_sound
 
     with pytest.raises(AmountTooLargeError) as refusal:
-        draft_invoice(period_id=october(dear.organization).pk, actor=DORA, at=AT)
+        draft_invoice(period_id=october(dear.organization).pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
     assert (refusal.value.code, refusal.value.field) == ("invoice_amount_too_large", "amount")
     assert refusal.value.remedy.startswith("Look for a wrong price or quantity")

@@ -39,6 +39,7 @@ from tenants.models import Project
 from tests.support.billing.late import correct
 from tests.support.billing.ledger import DORA, ERIC, HOUR, SMALL_GROUP, TICK, Ledger, month_of_use
 from tests.support.billing.oracle import Key, Oracle
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import MONTH_END
 
 NOVEMBER_OVER = MONTH_END + 31 * 24 * HOUR
@@ -195,8 +196,8 @@ class MonthMachine(RuleBasedStateMachine):
         if not period.charges.exists():
             close_nil_period(period_id=period.pk, actor=DORA, at=NOVEMBER_OVER)
             return
-        draft = draft_invoice(period_id=period.pk, actor=DORA, at=NOVEMBER_OVER)
-        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=NOVEMBER_OVER)
+        draft = draft_invoice(period_id=period.pk, actor=DORA, at=NOVEMBER_OVER, terms=SITE_TERMS)
+        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=NOVEMBER_OVER, terms=SITE_TERMS)
 
     @invariant()
     def everything_is_verified(self) -> None:

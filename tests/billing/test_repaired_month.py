@@ -40,6 +40,7 @@ from tests.support.billing.ledger import (
     make_ledger,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START
 
 Step = tuple[str, int, int]
@@ -188,8 +189,8 @@ def close(ledger: Ledger) -> None:
     """Finalize the month's invoice."""
     tick(at=AT, actor=TICK)
     period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
-    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
-    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
+    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def charged() -> dict[Fraction, int]:

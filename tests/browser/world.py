@@ -13,6 +13,7 @@ from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Cluster
 from tests.support.billing.ledger import make_price, make_window
 from tests.support.billing.office import Office, make_office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, audited, make_cluster
 from tests.support.quotas.builders import actor_of, make_limit, submit_request
 
@@ -42,7 +43,7 @@ def make_world() -> Office:
 
 def draft_invoice_of(office: Office) -> Invoice:
     """Return Acme's draft of October."""
-    return draft_invoice(period_id=office.period.pk, actor=DRAFTER, at=AT)
+    return draft_invoice(period_id=office.period.pk, actor=DRAFTER, at=AT, terms=SITE_TERMS)
 
 
 def ask_for_units(office: Office) -> QuotaRequest:

@@ -20,6 +20,7 @@ from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Cluster, Project
 from tenants.services.namespaces import bind_namespace
 from tests.support.billing.ledger import DORA, ERIC, TICK, assign, make_book, make_price
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import ReplayedSource, ended_pod, observation, pod, ticks, worker
 
@@ -86,9 +87,11 @@ def run(metering: Worker, at: datetime) -> None:
 def invoice(label: str, at: datetime) -> Invoice:
     """Review and finalize a month, which may cost many times the one before."""
     period = BillingPeriod.objects.get(label=label)
-    review_period(period_id=period.pk, actor=DORA, at=at, acknowledgement="Checked.")
+    review_period(
+        period_id=period.pk, actor=DORA, at=at, acknowledgement="Checked.", terms=SITE_TERMS
+    )
     drafted = Invoice.objects.get(period=period, state="draft")
-    return finalize_invoice(invoice_id=drafted.pk, actor=ERIC, at=at)
+    return finalize_invoice(invoice_id=drafted.pk, actor=ERIC, at=at, terms=SITE_TERMS)
 
 
 def lines(made: Invoice) -> list[tuple[str, int, str]]:

@@ -25,6 +25,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import (
     AT,
@@ -55,8 +56,8 @@ def bound_ledger(currency: str, unit_price: str) -> Ledger:
 def close(ledger: Ledger, label: str = "2026-10", *, at: datetime = AT) -> Invoice:
     """Return a month's invoice, final."""
     period = BillingPeriod.objects.get(organization=ledger.organization, label=label)
-    draft = draft_invoice(period_id=period.pk, actor=DORA, at=at)
-    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=at)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=at, terms=SITE_TERMS)
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=at, terms=SITE_TERMS)
 
 
 def close_with(ledger: Ledger, *uses: Use) -> Invoice:
@@ -160,9 +161,9 @@ def test_a_void_invoice_is_given_back_and_replaced() -> None:
     invoice = close_with(ledger, Use(ledger.llm), Use(ledger.vision, 1800))
 
     note, replacement = void_invoice(
-        invoice_id=invoice.pk, reason="The address was wrong.", actor=DORA, at=AT
+        invoice_id=invoice.pk, reason="The address was wrong.", actor=DORA, at=AT, terms=SITE_TERMS
     )
-    finalize_invoice(invoice_id=note.pk, actor=ERIC, at=AT)
+    finalize_invoice(invoice_id=note.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
     documents = [Invoice.objects.get(pk=row.pk) for row in (invoice, note, replacement)]
     year = documents[0].issue_year

@@ -103,7 +103,9 @@ def finalized(customer: Customer) -> Invoice:
 
 def dated(document: Document) -> Document:
     """Return the document with the number and date of the golden files: its own are of today."""
-    return issue_document(document, reference="GL-2026-000001", issued_at=ISSUED_AT)
+    return issue_document(
+        document, reference="GL-2026-000001", issued_at=ISSUED_AT, payment_days=30
+    )
 
 
 def whole_gpus(project: Project, unit_seconds: int) -> Use:
@@ -161,7 +163,7 @@ def test_the_digest_of_the_golden_document_is_the_invoices(case: tuple[str, Invo
     reference, issued_at = invoice.reference, invoice.finalized_at
     assert issued_at is not None
 
-    issued = issue_document(document, reference=reference, issued_at=issued_at)
+    issued = issue_document(document, reference=reference, issued_at=issued_at, payment_days=30)
 
     assert digest_of(issued) == invoice.content_sha256
     assert hashlib.sha256(canonical_bytes(issued)).hexdigest() == invoice.content_sha256

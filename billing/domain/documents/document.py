@@ -10,14 +10,14 @@ import json
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
 from typing import Any, Final
 
 from billing.domain.documents.carrying import CarryTerms
 from billing.domain.documents.invoicing import InvoiceKind, InvoiceState, Line, total_of
-from billing.domain.documents.taxes import Corrected, printed_terms, tax_text
+from billing.domain.documents.taxes import Corrected, TaxCategory, printed_terms, tax_text
 from billing.domain.money import (
     SECONDS_PER_HOUR,
     Money,
@@ -28,6 +28,8 @@ from billing.domain.money import (
 )
 from billing.domain.period import HourSpan
 
+_OF_ONE_DOCUMENT: Final = frozenset({"carried", "due_on"})
+"""What a document that corrects another does not take over from it."""
 SCHEMA: Final = "gpu-ledger/invoice/1"
 HOUR_DECIMALS: Final = 6
 """Digits of unit-hours; `unit_seconds` beside them is the exact quantity."""
@@ -47,9 +49,11 @@ class Party:
     cost_center: str = ""
     bank_account: str = ""
     buyer_reference: str = ""
+    country: str = ""
+    """ISO 3166-1 alpha-2, such as DE."""
 
 
-_PRINTED_IF_SET: Final = frozenset({"bank_account", "buyer_reference"})
+_PRINTED_IF_SET: Final = frozenset({"bank_account", "buyer_reference", "country"})
 """Documents from before these fields are the same to the byte."""
 
 
@@ -83,9 +87,6 @@ class InvoiceTerms:
             InvoiceKind.DEBIT_NOTE: self.debit_series,
         }
         return prefixes.get(kind, self.series)
-
-
-STANDARD_TERMS: Final = InvoiceTerms()
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ def correction_document(
     *,
     kind: InvoiceKind,
     lines: Iterable[Line],
+    reason: str,
     drafted_at: datetime,
     before: Corrected | None,
 ) -> Document:
@@ -155,14 +157,16 @@ def correction_document(
         invoice: The document that is corrected.
         kind: Credit note or debit note.
         lines: What is given back, below zero or zero; or what is asked for, above zero.
+        reason: Why, as the customer reads it.
         drafted_at: When.
         before: What credited the document before; None for a debit note, which is taxed by itself.
     """
     composed, currency = tuple(lines), invoice["currency"]
     return {
-        **{key: value for key, value in invoice.items() if key != "carried"},
+        **{key: value for key, value in invoice.items() if key not in _OF_ONE_DOCUMENT},
         "kind": kind.value,
         "corrects": invoice["reference"],
+        "reason": clean_text(reason),
         "state": InvoiceState.DRAFT.value,
         "reference": "",
         "issued_at": None,
@@ -182,14 +186,40 @@ def correction_document(
     }
 
 
-def issue_document(draft: Mapping[str, Any], *, reference: str, issued_at: datetime) -> Document:
-    """Return the document of a final invoice: the draft with a number."""
+def issue_document(
+    draft: Mapping[str, Any], *, reference: str, issued_at: datetime, payment_days: int
+) -> Document:
+    """Return the document of a final invoice: the draft with a number and the day it is due on.
+
+    Args:
+        draft: Its document until now.
+        reference: Series and number.
+        issued_at: The date of the document.
+        payment_days: From that day, in UTC, to the due date.
+    """
+    asks = draft.get("kind") != InvoiceKind.CREDIT_NOTE
+    due_on = issued_at.astimezone(UTC).date() + timedelta(days=payment_days)
     return {
         **draft,
         "state": InvoiceState.FINAL.value,
         "reference": reference,
         "issued_at": utc_text(issued_at),
+        **({"due_on": due_on.isoformat()} if asks else {}),
     }
+
+
+def missing_of_issuer(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fields of the issuer that a document lacks to become final.
+
+    Everybody is told who bills, and where it sits. A customer outside of the house, which is
+    taxed, needs the tax number and the account to pay to as well. Source: EN 16931, BR-06, BR-08,
+    BR-S-02 and BR-61.
+    """
+    is_outside = any(
+        tax["category"] != TaxCategory.OUTSIDE_SCOPE for tax in document.get("taxes", ())
+    )
+    needed = ("name", "address", *(("tax_id", "bank_account") if is_outside else ()))
+    return tuple(field for field in needed if not document["issuer"].get(field, ""))
 
 
 def canonical_text(document: Mapping[str, Any]) -> str:

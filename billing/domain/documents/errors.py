@@ -10,6 +10,16 @@ class IssuerExistsError(ConflictError):
     remedy = "Choose a slug and prefixes of numbers that no other issuer and no setting has."
 
 
+class IssuerIncompleteError(ConflictError):
+    """The issuer of a document lacks what has to be printed of it."""
+
+    code = "issuer_incomplete"
+    remedy = (
+        "Set what facts name: the site's settings, or the fields of the issuer in the admin; then "
+        "draft again."
+    )
+
+
 class RouteInvalidError(InvalidInputError):
     """The recipient is of another organization than the project."""
 

@@ -22,6 +22,7 @@ from billing.services.invoicing import draft_invoice
 from tests.support.billing.documents import make_document
 from tests.support.billing.ledger import DORA, ERIC
 from tests.support.billing.office import Office, make_office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -82,8 +83,8 @@ def office(db: None) -> Office:  # noqa: ARG001 - It is the transaction.
 @pytest.fixture
 def final(office: Office) -> Invoice:
     """Acme's October, issued."""
-    draft = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT)
-    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    draft = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def cells_of(payload: str) -> list[str]:

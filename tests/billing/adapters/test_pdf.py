@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def issued(document: Document) -> Document:
-    return issue_document(document, reference="GL-2026-000012", issued_at=ISSUED_AT)
+    return issue_document(
+        document, reference="GL-2026-000012", issued_at=ISSUED_AT, payment_days=30
+    )
 
 
 def pages(content: bytes) -> list[str]:

@@ -11,6 +11,7 @@ from billing.models import AccountingMonth, Invoice, JournalBatch
 from billing.services.finalizing import finalize_invoice
 from tests.support.billing.ledger import ERIC
 from tests.support.billing.office import Office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 MONTHS = "/admin/billing/journalentry/months/"
@@ -26,7 +27,7 @@ def client(office: Office) -> Client:
 
 @pytest.fixture
 def final(draft: Invoice) -> Invoice:
-    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def text_of(client: Client, path: str, **form: str) -> str:

@@ -21,6 +21,7 @@ from tenants.domain.identity.roles import Role
 from tenants.models import AuditEntry, Organization
 from tests.support.billing.ledger import Use, accrue_everything, make_ledger, sealed_window
 from tests.support.billing.office import Office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, grant, make_cluster, make_user
 
 PAGE = "admin:billing_billingperiod_close_month"
@@ -116,7 +117,10 @@ def test_a_refusal_is_shown_beside_what_was_done(office: Office) -> None:
     months = month_board("2026-10", ended_by=AT)
     assert [month.slug for month in months] == ["acme", "umbrella"]
     review_period(
-        period_id=acme.pk, actor=Actor(kind=ActorKind.PERSON, id="9", label="faye"), at=AT
+        period_id=acme.pk,
+        actor=Actor(kind=ActorKind.PERSON, id="9", label="faye"),
+        at=AT,
+        terms=SITE_TERMS,
     )
     Organization.objects.filter(pk=office.cast.acme.pk).update(billing_address="Elsewhere 1")
     visit(office.cast.dora, step="review")

@@ -25,6 +25,7 @@ from tests.support.billing.documents import make_document
 from tests.support.billing.late import finalize
 from tests.support.billing.ledger import HOUR, Use, accrue_everything, make_window, sealed_window
 from tests.support.billing.office import Office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, MONTH_START, bind, grant, make_cluster, make_user
 
 TABLES = (
@@ -290,7 +291,7 @@ def test_every_page_a_reason_leads_to_takes_its_filter(office: Office) -> None:
 
 def finalized(office: Office) -> Invoice:
     dora = Actor(kind=ActorKind.PERSON, id=str(office.cast.dora.pk), label="dora")
-    return finalize(draft_invoice(period_id=office.period.pk, actor=dora, at=AT))
+    return finalize(draft_invoice(period_id=office.period.pk, actor=dora, at=AT, terms=SITE_TERMS))
 
 
 def test_a_final_invoice_is_credited_by_line_from_its_page(office: Office) -> None:

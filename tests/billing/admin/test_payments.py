@@ -10,6 +10,7 @@ from billing.services.finalizing import finalize_invoice
 from tests.support.billing.ledger import ERIC
 from tests.support.billing.office import Office
 from tests.support.billing.payments import csv_text, settled
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 LIST = "/admin/billing/payment/"
@@ -25,7 +26,7 @@ def client(office: Office) -> Client:
 
 @pytest.fixture
 def final(draft: Invoice) -> Invoice:
-    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def upload(client: Client, text: str) -> str:

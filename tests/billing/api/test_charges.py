@@ -8,6 +8,7 @@ from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from tests.support.billing.ledger import DORA, ERIC, HOUR, Use, accrue_everything, sealed_window
 from tests.support.billing.office import Office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, make_cluster
 from tests.support.tenants.clients import api_client, problem
 
@@ -135,11 +136,11 @@ def test_the_number_of_statements_of_a_list_is_constant(
 
 
 def test_charges_are_filtered_by_the_line_and_the_invoice_they_belong_to(office: Office) -> None:
-    made = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT)
+    made = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
     finance = api_client(office.cast.ann)
     line = made.lines.get(project=office.cast.vision)
     assert finance.get(f"{CHARGES}?line={line.pk}").json()["results"] == []
-    finalize_invoice(invoice_id=made.pk, actor=ERIC, at=AT)
+    finalize_invoice(invoice_id=made.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
     (row,) = finance.get(f"{CHARGES}?line={line.pk}").json()["results"]
 

@@ -15,13 +15,14 @@ from tests.billing.services.ledger.test_journal import issued_on
 from tests.support.billing.ledger import DORA, ERIC
 from tests.support.billing.office import Office
 from tests.support.billing.payments import bank_row
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 from tests.support.tenants.clients import api_client, problem
 
 
 @pytest.fixture
 def final(draft: Invoice) -> Invoice:
-    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 @pytest.fixture

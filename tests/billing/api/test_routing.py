@@ -13,6 +13,7 @@ from billing.services.closing import review_period
 from tenants.domain.identity.roles import Role
 from tests.support.billing.ledger import DORA
 from tests.support.billing.office import Office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, grant, make_user
 from tests.support.tenants.clients import api_client, problem
 
@@ -141,7 +142,7 @@ def test_the_month_close_page_sums_the_documents_of_an_organization(
     office: Office, client: Client
 ) -> None:
     route_vision(office, api_client(office.cast.dora))
-    review_period(period_id=office.period.pk, actor=DORA, at=AT)
+    review_period(period_id=office.period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
     page = client.get("/admin/billing/billingperiod/close/?month=2026-10").content.decode()
 

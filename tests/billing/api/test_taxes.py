@@ -11,6 +11,7 @@ from billing.models import TaxRate, TaxTreatment
 from billing.services.invoicing import draft_invoice
 from tests.support.billing.ledger import DORA
 from tests.support.billing.office import Office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 from tests.support.tenants.clients import api_client, problem
 
@@ -37,7 +38,7 @@ def test_finance_sets_rate_and_treatment_and_the_invoice_shows_them(office: Offi
 
     assert (rate.status_code, rate.json()["rate"]) == (201, "19.0000")
     assert treated.status_code == 201
-    invoice = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT)
+    invoice = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
     shown = dora.get(f"/api/v1/invoices/{invoice.pk}/").json()
     assert [shown[name]["amount"] for name in ("total", "tax_total", "payable")] == [
         "3.00",
@@ -80,7 +81,7 @@ def test_rate_and_treatment_are_set_and_withdrawn_in_the_admin(office: Office) -
             "valid_from": "2026-01-01",
         },
     )
-    invoice = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT)
+    invoice = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
     page = client.get(f"/admin/billing/invoice/{invoice.pk}/change/").content.decode()
     assert "S 19 % DE" in page

@@ -11,6 +11,7 @@ from billing.models import TierSchedule
 from billing.services.invoicing import draft_invoice
 from tests.support.billing.ledger import DORA
 from tests.support.billing.office import Office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 from tests.support.tenants.clients import api_client, problem
 
@@ -45,7 +46,7 @@ def test_finance_publishes_a_schedule_and_the_invoice_has_its_lines(office: Offi
         {"above": "1.0000", "discount_percent": "50.0000"},
         ["small"],
     )
-    invoice = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT)
+    invoice = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
     lines = dora.get(f"/api/v1/invoices/{invoice.pk}/").json()["lines"]
     assert [(line["kind"], line["amount"]["amount"], line["tier_band"]) for line in lines] == [
         ("usage", "2.00", 0),

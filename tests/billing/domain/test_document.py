@@ -100,7 +100,7 @@ def test_subtotals_add_up_to_the_total_project_by_project() -> None:
 def test_issuing_adds_number_and_date_and_nothing_else() -> None:
     draft = make_document()
 
-    issued = issue_document(draft, reference="GL-2026-000007", issued_at=ISSUED_AT)
+    issued = issue_document(draft, reference="GL-2026-000007", issued_at=ISSUED_AT, payment_days=30)
 
     changed = {key for key in issued if issued[key] != draft[key]}
     assert changed == {"state", "reference", "issued_at"}
@@ -112,7 +112,7 @@ def test_a_file_is_named_by_the_number_or_the_month() -> None:
     draft = make_document()
 
     assert file_name_of(draft) == "draft-2026-10"
-    issued = issue_document(draft, reference="GL-2026-000007", issued_at=ISSUED_AT)
+    issued = issue_document(draft, reference="GL-2026-000007", issued_at=ISSUED_AT, payment_days=30)
     assert file_name_of(issued) == "GL-2026-000007"
 
 

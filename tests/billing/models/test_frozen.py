@@ -18,6 +18,7 @@ from tests.support.billing.ledger import (
     make_price,
     month_of_use,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import (
     AT,
     MONTH_START,
@@ -109,8 +110,8 @@ def superuser(superuser_url: str) -> Iterator[psycopg.Connection]:
 def issue_invoice() -> Invoice:
     ledger = month_of_use([("llm", 3600)])
     period = ledger.organization.billing_periods.get(label="2026-10")
-    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
-    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def test_a_superuser_is_refused_every_change(superuser: psycopg.Connection) -> None:
@@ -198,7 +199,7 @@ def test_a_charge_has_the_time_and_organization_of_what_it_belongs_to(
 def test_a_draft_and_its_lines_may_change() -> None:
     ledger = month_of_use([("llm", 3600)])
     period = ledger.organization.billing_periods.get(label="2026-10")
-    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
     assert draft.lines.update(description="x") == 1
     draft.delete()
@@ -236,7 +237,7 @@ def test_prices_that_overlap_are_refused() -> None:
 def test_final_and_numbered_go_together(change: str) -> None:
     ledger = month_of_use([("llm", 3600)])
     period = ledger.organization.billing_periods.get(label="2026-10")
-    draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
     with (
         pytest.raises(IntegrityError, match="invoice_final_has_number_and_digest"),

@@ -29,6 +29,7 @@ from tests.support.billing.ledger import (
     month_of_use,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, MONTH_START
 
 pytestmark = pytest.mark.django_db
@@ -129,11 +130,11 @@ def test_what_is_on_a_final_invoice_is_no_longer_unbilled() -> None:
     period = ledger.organization.billing_periods.get(label="2026-10")
     assert undrafted_periods(ended_before=AT).ready_ids == (period.pk,)
     assert undrafted_periods(ended_before=MONTH_END - HOUR).ready_ids == ()
-    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
     assert [str(f.cost.amount) for f in unbilled_cost(before=AT)] == ["2.00"]
     assert undrafted_periods(ended_before=AT).ready_ids == ()
 
-    final = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    final = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
     assert unbilled_cost(before=AT) == ()
     (fact,) = invoices_of_month("2026-10")

@@ -20,6 +20,7 @@ from billing.services.invoicing import draft_invoice
 from billing.services.pricing.tiers import publish_tiers
 from tests.support.billing.ledger import DORA, ERIC, HOUR
 from tests.support.billing.office import Office
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT, MONTH_START
 from tests.support.tenants.clients import api_client, problem
@@ -37,7 +38,7 @@ def test_the_previews_of_many_months_have_the_lines_of_their_drafts(office: Offi
     previews = preview_lines(october())
 
     for period in october():
-        draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+        draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
         kept = draft.lines.order_by("position").values_list("kind", "unit_seconds", "amount")
         shown = [(line.kind, line.unit_seconds, line.amount.amount) for line in previews[period.pk]]
         assert shown == list(kept)
@@ -72,17 +73,19 @@ def test_a_reading_older_than_a_draft_is_not_used(office: Office) -> None:
     reading = read_months([office.period.pk], at=AT)[office.period.pk]
     outdated = replace(reading, lines=reading.lines[:1])
 
-    draft_invoice(period_id=office.period.pk, actor=DORA, at=AT + HOUR)
+    draft_invoice(period_id=office.period.pk, actor=DORA, at=AT + HOUR, terms=SITE_TERMS)
     again = draft_invoice(
-        period_id=office.period.pk, actor=DORA, at=AT + 2 * HOUR, reading=outdated
+        period_id=office.period.pk, actor=DORA, at=AT + 2 * HOUR, reading=outdated, terms=SITE_TERMS
     )
     assert again.lines.count() == len(reading.lines) > 1
 
     fresh = replace(outdated, at=AT + 3 * HOUR)
-    used = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT + 3 * HOUR, reading=fresh)
+    used = draft_invoice(
+        period_id=office.period.pk, actor=DORA, at=AT + 3 * HOUR, reading=fresh, terms=SITE_TERMS
+    )
     assert used.lines.count() == 1
     with pytest.raises(DraftStaleError):
-        finalize_invoice(invoice_id=used.pk, actor=ERIC, at=AT + 4 * HOUR)
+        finalize_invoice(invoice_id=used.pk, actor=ERIC, at=AT + 4 * HOUR, terms=SITE_TERMS)
 
 
 @pytest.mark.usefixtures("office")

@@ -23,6 +23,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START
 
 pytestmark = pytest.mark.django_db
@@ -150,7 +151,7 @@ def test_the_invoice_shows_preemptible_use_on_a_line_of_its_own() -> None:
     accrue_everything()
 
     period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
-    draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
     lines = InvoiceLine.objects.order_by("position").values_list("description", "amount")
     assert list(lines) == [

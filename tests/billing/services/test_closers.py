@@ -24,6 +24,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 pytestmark = pytest.mark.usefixtures("committed_db")
@@ -40,7 +41,10 @@ def drafts_of(organizations: int) -> list[UUID]:
     seal_rest_of_month(ledgers[0].cluster, hours=BOUND_HOURS)
     accrue_everything()
     periods = BillingPeriod.objects.filter(label="2026-10").order_by("organization__slug")
-    return [draft_invoice(period_id=period.pk, actor=DORA, at=AT).pk for period in periods]
+    return [
+        draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS).pk
+        for period in periods
+    ]
 
 
 def close_all(drafts: list[UUID], *, dies_at: int | None) -> Counter[str]:
@@ -56,7 +60,11 @@ def close_all(drafts: list[UUID], *, dies_at: int | None) -> Counter[str]:
     try:
         with connection.execute_wrapper(cut):
             for draft in drafts:
-                done[finalize_invoice(invoice_id=draft, actor=ERIC, at=AT).reference] += 1
+                done[
+                    finalize_invoice(
+                        invoice_id=draft, actor=ERIC, at=AT, terms=SITE_TERMS
+                    ).reference
+                ] += 1
     except OperationalError:
         if dies_at is None:
             raise

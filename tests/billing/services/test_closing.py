@@ -43,6 +43,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, make_organization
 
 pytestmark = pytest.mark.django_db
@@ -55,15 +56,17 @@ def october(ledger: Ledger) -> BillingPeriod:
 
 
 def in_review(ledger: Ledger, *, by: Actor = DORA) -> BillingPeriod:
-    return review_period(period_id=october(ledger).pk, actor=by, at=AT)
+    return review_period(period_id=october(ledger).pk, actor=by, at=AT, terms=SITE_TERMS)
 
 
 def test_a_month_goes_from_open_over_review_and_approved_to_closed() -> None:
     ledger = month_of_use([("llm", 3600)])
 
     reviewed = in_review(ledger)
-    approved = approve_period(period_id=reviewed.pk, actor=ERIC, at=AT)
-    final = finalize_invoice(invoice_id=Invoice.objects.get().pk, actor=DORA, at=AT)
+    approved = approve_period(period_id=reviewed.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
+    final = finalize_invoice(
+        invoice_id=Invoice.objects.get().pk, actor=DORA, at=AT, terms=SITE_TERMS
+    )
 
     assert (reviewed.state, approved.state, october(ledger).state) == (
         "review",
@@ -110,16 +113,18 @@ def test_two_people_review_and_approve(sender: Actor, approver: Actor) -> None:
     period = in_review(ledger, by=sender)
 
     with pytest.raises(FourEyesError):
-        approve_period(period_id=period.pk, actor=approver, at=AT)
+        approve_period(period_id=period.pk, actor=approver, at=AT, terms=SITE_TERMS)
     with pytest.raises(FourEyesError):
-        finalize_invoice(invoice_id=Invoice.objects.get().pk, actor=approver, at=AT)
+        finalize_invoice(
+            invoice_id=Invoice.objects.get().pk, actor=approver, at=AT, terms=SITE_TERMS
+        )
 
     assert (october(ledger).state, Invoice.objects.get().state) == ("review", "draft")
 
 
 def test_a_month_is_opened_again_with_a_reason_and_loses_its_approval() -> None:
     ledger = month_of_use([("llm", 3600)])
-    approve_period(period_id=in_review(ledger).pk, actor=ERIC, at=AT)
+    approve_period(period_id=in_review(ledger).pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
     reopened = reopen_period(
         period_id=october(ledger).pk, reason=" A price is wrong. ", actor=FAYE, at=AT
@@ -153,7 +158,7 @@ def test_each_step_is_refused_in_any_other_state() -> None:
     ledger = month_of_use([("llm", 3600)])
     period_id = october(ledger).pk
     with pytest.raises(PeriodStateError):
-        approve_period(period_id=period_id, actor=ERIC, at=AT)
+        approve_period(period_id=period_id, actor=ERIC, at=AT, terms=SITE_TERMS)
     with pytest.raises(PeriodStateError):
         reopen_period(period_id=period_id, reason="x", actor=ERIC, at=AT)
 
@@ -168,7 +173,7 @@ def test_each_step_is_refused_in_any_other_state() -> None:
 
     for step in (review_period, approve_period):
         with pytest.raises((PeriodStateError, InvoiceFinalError)):
-            step(period_id=period_id, actor=FAYE, at=AT)
+            step(period_id=period_id, actor=FAYE, at=AT, terms=SITE_TERMS)
     with pytest.raises(PeriodStateError) as refused:
         reopen_period(period_id=period_id, reason="x", actor=FAYE, at=AT)
     assert refused.value.facts == {"state": "closed", "move": "reopen"}
@@ -298,7 +303,9 @@ def test_a_cost_of_more_than_three_times_the_usual_needs_a_reason(
     is_refused: bool,  # noqa: FBT001 - A table of cases.
 ) -> None:
     november = costly_november(month_of_use([("llm", 3600)]), times=times)
-    review = partial(review_period, period_id=november.pk, actor=DORA, at=NOVEMBER_END)
+    review = partial(
+        review_period, period_id=november.pk, actor=DORA, at=NOVEMBER_END, terms=SITE_TERMS
+    )
 
     if is_refused:
         with pytest.raises(UnusualCostError) as refused:
@@ -325,10 +332,10 @@ def test_a_cost_of_more_than_three_times_the_usual_needs_a_reason(
 
 def test_an_unusual_month_is_not_finalized_without_its_review() -> None:
     november = costly_november(month_of_use([("llm", 3600)]), times=4)
-    unseen = draft_invoice(period_id=november.pk, actor=DORA, at=NOVEMBER_END)
+    unseen = draft_invoice(period_id=november.pk, actor=DORA, at=NOVEMBER_END, terms=SITE_TERMS)
 
     with pytest.raises(UnusualCostError):
-        finalize_invoice(invoice_id=unseen.pk, actor=ERIC, at=NOVEMBER_END)
+        finalize_invoice(invoice_id=unseen.pk, actor=ERIC, at=NOVEMBER_END, terms=SITE_TERMS)
 
     november.refresh_from_db()
     unseen.refresh_from_db()

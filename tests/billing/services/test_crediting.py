@@ -22,6 +22,7 @@ from metering.models import MeteringWindow
 from tenants.models import AuditEntry
 from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import DORA, ERIC, HOUR, Ledger, month_of_use
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END
 
 pytestmark = pytest.mark.django_db
@@ -50,6 +51,7 @@ def credit(invoice: Invoice, project: str, amount: str) -> Invoice:
         reason="Broken hardware.",
         actor=DORA,
         at=AT,
+        terms=SITE_TERMS,
     )
 
 
@@ -112,17 +114,22 @@ def test_a_line_of_another_invoice_is_refused(final: Invoice) -> None:
 
     with pytest.raises(CreditInvalidError):
         draft_credit(
-            invoice_id=final.pk, amounts={line.pk: Decimal(1)}, reason="x", actor=DORA, at=AT
+            invoice_id=final.pk,
+            amounts={line.pk: Decimal(1)},
+            reason="x",
+            actor=DORA,
+            at=AT,
+            terms=SITE_TERMS,
         )
 
 
 def test_a_credit_needs_two_people_and_a_reason(final: Invoice) -> None:
     note = credit(final, "llm", "1.00")
     with pytest.raises(FourEyesError):
-        finalize_invoice(invoice_id=note.pk, actor=DORA, at=AT)
+        finalize_invoice(invoice_id=note.pk, actor=DORA, at=AT, terms=SITE_TERMS)
     discard_draft(invoice_id=note.pk, actor=DORA, at=AT)
     with pytest.raises(ReasonMissingError):
-        void_invoice(invoice_id=final.pk, reason=" ", actor=DORA, at=AT)
+        void_invoice(invoice_id=final.pk, reason=" ", actor=DORA, at=AT, terms=SITE_TERMS)
 
     assert list(Invoice.objects.values_list("pk", flat=True)) == [final.pk]
 
@@ -133,7 +140,9 @@ def test_a_void_invoice_is_credited_in_full_and_replaced_for_the_customer_as_it_
     ledger.organization.billing_address = "New Street 1"
     ledger.organization.save(update_fields=["billing_address"])
 
-    note, replacement = void_invoice(invoice_id=final.pk, reason="Address.", actor=DORA, at=AT)
+    note, replacement = void_invoice(
+        invoice_id=final.pk, reason="Address.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     assert [i.total for i in (note, replacement)] == [Decimal("-3.00"), Decimal("3.00")]
     finalize(replacement)
 
@@ -155,7 +164,9 @@ def test_a_void_invoice_is_credited_in_full_and_replaced_for_the_customer_as_it_
 def test_late_use_after_a_replacement_is_rounded_with_what_is_billed_once(
     ledger: Ledger, final: Invoice
 ) -> None:
-    _, replacement = void_invoice(invoice_id=final.pk, reason="Address.", actor=DORA, at=AT)
+    _, replacement = void_invoice(
+        invoice_id=final.pk, reason="Address.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     finalize(replacement)
 
     accrue_late(correct(MeteringWindow.objects.earliest("start_at"), ledger.llm, 1001))
@@ -167,21 +178,31 @@ def test_late_use_after_a_replacement_is_rounded_with_what_is_billed_once(
 
 
 def test_what_is_no_invoice_in_force_is_not_credited(final: Invoice) -> None:
-    note, replacement = void_invoice(invoice_id=final.pk, reason="Address.", actor=DORA, at=AT)
+    note, replacement = void_invoice(
+        invoice_id=final.pk, reason="Address.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     for invoice in (final, note, replacement):
         with pytest.raises(NotCreditableError):
-            void_invoice(invoice_id=invoice.pk, reason="Again.", actor=DORA, at=AT)
+            void_invoice(
+                invoice_id=invoice.pk, reason="Again.", actor=DORA, at=AT, terms=SITE_TERMS
+            )
     finalize(note)
 
     for invoice in (final, note):
         with pytest.raises(NotCreditableError):
-            void_invoice(invoice_id=invoice.pk, reason="Again.", actor=DORA, at=AT)
-    again = void_invoice(invoice_id=replacement.pk, reason="Again.", actor=DORA, at=AT)
+            void_invoice(
+                invoice_id=invoice.pk, reason="Again.", actor=DORA, at=AT, terms=SITE_TERMS
+            )
+    again = void_invoice(
+        invoice_id=replacement.pk, reason="Again.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     assert [i.run for i in again] == [3, 3]
 
 
 def test_a_discarded_run_leaves_the_invoice_in_force(final: Invoice) -> None:
-    note, _ = void_invoice(invoice_id=final.pk, reason="Address.", actor=DORA, at=AT)
+    note, _ = void_invoice(
+        invoice_id=final.pk, reason="Address.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
 
     discard_draft(invoice_id=note.pk, actor=ERIC, at=AT)
 

@@ -35,6 +35,7 @@ from tenants.models import AuditEntry
 from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import DORA, Ledger, month_of_use
 from tests.support.billing.payments import pay
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END
 
 LATER = MONTH_END + timedelta(days=31)
@@ -70,7 +71,14 @@ def dispute(invoice: Invoice, *amounts: tuple[str, str], reason: str = "Not ours
 
 def credit(invoice: Invoice, project: str, amount: str) -> Invoice:
     amounts = {line_of(invoice, project).pk: Decimal(amount)}
-    return draft_credit(invoice_id=invoice.pk, amounts=amounts, reason="Broken.", actor=DORA, at=AT)
+    return draft_credit(
+        invoice_id=invoice.pk,
+        amounts=amounts,
+        reason="Broken.",
+        actor=DORA,
+        at=AT,
+        terms=SITE_TERMS,
+    )
 
 
 def status_of(invoice: Invoice) -> tuple[str, str, str]:
@@ -176,6 +184,7 @@ def test_an_accepted_dispute_drafts_the_credit_note_that_another_person_finalize
         reason="Half of it.",
         actor=DORA,
         at=AT,
+        terms=SITE_TERMS,
     )
 
     note = accepted.credit_note
@@ -198,7 +207,9 @@ def test_all_that_is_disputed_is_accepted_without_amounts(
 ) -> None:
     opened = dispute(final, *amounts)
 
-    accepted = accept_dispute(dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=AT)
+    accepted = accept_dispute(
+        dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
 
     assert accepted.credit_note is not None
     assert accepted.credit_note.total == -opened.amount
@@ -213,7 +224,9 @@ def test_a_whole_document_with_a_line_below_zero_is_accepted_without_amounts(
     november = finalize(draft(ledger.organization, "2026-11", at=LATER), at=LATER)
     opened = dispute(november)
 
-    accepted = accept_dispute(dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=LATER)
+    accepted = accept_dispute(
+        dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=LATER, terms=SITE_TERMS
+    )
 
     note = accepted.credit_note
     assert [line.amount for line in november.lines.order_by("position")] == [2, -1]
@@ -243,6 +256,7 @@ def test_no_more_is_accepted_than_is_disputed(
             reason="Yes.",
             actor=DORA,
             at=AT,
+            terms=SITE_TERMS,
         )
 
     opened.refresh_from_db()
@@ -255,11 +269,11 @@ def test_a_dispute_stays_open_if_its_credit_note_cannot_be_drafted(final: Invoic
     ask: dict[str, Any] = {"dispute_id": opened.pk, "amounts": {}, "reason": "Yes."}
 
     with pytest.raises(NotCreditableError):
-        accept_dispute(**ask, actor=DORA, at=AT)
+        accept_dispute(**ask, actor=DORA, at=AT, terms=SITE_TERMS)
     finalize(note)
     finalize(credit(final, "llm", "1.00"))
     with pytest.raises(CreditTooLargeError):
-        accept_dispute(**ask, actor=DORA, at=AT)
+        accept_dispute(**ask, actor=DORA, at=AT, terms=SITE_TERMS)
 
     opened.refresh_from_db()
     assert (opened.state, opened.credit_note) == ("open", None)
@@ -268,20 +282,24 @@ def test_a_dispute_stays_open_if_its_credit_note_cannot_be_drafted(final: Invoic
 
 def test_a_decided_dispute_is_not_decided_again(final: Invoice) -> None:
     opened = dispute(final)
-    accept_dispute(dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=AT)
+    accept_dispute(
+        dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
 
     for decide in (withdraw_dispute, reject_dispute):
         with pytest.raises(DisputeDecidedError):
             decide(dispute_id=opened.pk, reason="No.", actor=DORA, at=AT)
     with pytest.raises(DisputeDecidedError):
-        accept_dispute(dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=AT)
+        accept_dispute(
+            dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=AT, terms=SITE_TERMS
+        )
     assert Invoice.objects.filter(corrects=final).count() == 1
 
 
 def test_a_discarded_credit_note_leaves_its_dispute_accepted(final: Invoice) -> None:
     opened = dispute(final)
     note = accept_dispute(
-        dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=AT
+        dispute_id=opened.pk, amounts={}, reason="Yes.", actor=DORA, at=AT, terms=SITE_TERMS
     ).credit_note
     assert note is not None
 

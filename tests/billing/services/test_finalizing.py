@@ -1,12 +1,13 @@
 """Finalizing gives one gapless number, freezes the invoice and closes the period, once."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from django.db import connection, connections, transaction
 
-from billing.domain.documents.document import InvoiceTerms, digest_of, utc_text
+from billing.domain.documents.document import digest_of, utc_text
 from billing.domain.errors import DraftStaleError, FourEyesError, PeriodNotReadyError
 from billing.models import BillingPeriod, Charge, Invoice, InvoiceLine, InvoiceSeries
 from billing.selectors.documents.membership import billed_charges, with_line
@@ -28,6 +29,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START
 
 LATER = AT + HOUR
@@ -35,7 +37,7 @@ LATER = AT + HOUR
 
 def drafted(ledger: Ledger) -> Invoice:
     period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
-    return draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    return draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
 
 @pytest.mark.django_db
@@ -43,7 +45,7 @@ class TestOne:
     def test_a_final_invoice_has_number_digest_and_linked_charges(self) -> None:
         draft = drafted(month_of_use([("llm", 3600), ("vision", 1800)]))
 
-        invoice = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER)
+        invoice = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER, terms=SITE_TERMS)
 
         invoice.refresh_from_db()
         issued_at = invoice.finalized_at
@@ -76,11 +78,11 @@ class TestOne:
 
     def test_finalizing_again_changes_nothing(self) -> None:
         draft = drafted(month_of_use([("llm", 3600)]))
-        first = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER)
+        first = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER, terms=SITE_TERMS)
         entries = AuditEntry.objects.count()
 
         again = finalize_invoice(
-            invoice_id=draft.pk, actor=DORA, at=LATER + HOUR, expected_version=1
+            invoice_id=draft.pk, actor=DORA, at=LATER + HOUR, expected_version=1, terms=SITE_TERMS
         )
 
         assert (again.number, again.finalized_at) == (first.number, first.finalized_at)
@@ -91,7 +93,7 @@ class TestOne:
         draft = drafted(month_of_use([("llm", 3600)]))
 
         with pytest.raises(FourEyesError) as refused:
-            finalize_invoice(invoice_id=draft.pk, actor=DORA, at=LATER)
+            finalize_invoice(invoice_id=draft.pk, actor=DORA, at=LATER, terms=SITE_TERMS)
 
         assert (refused.value.code, refused.value.status) == ("invoice_needs_four_eyes", 403)
         untouched(draft)
@@ -100,7 +102,7 @@ class TestOne:
         draft = drafted(month_of_use([("llm", 3600)]))
 
         invoice = finalize_invoice(
-            invoice_id=draft.pk, actor=DORA, at=LATER, terms=InvoiceTerms(is_four_eyes=False)
+            invoice_id=draft.pk, actor=DORA, at=LATER, terms=replace(SITE_TERMS, is_four_eyes=False)
         )
 
         assert invoice.state == "final"
@@ -111,7 +113,9 @@ class TestOne:
         drafted(ledger)
 
         with pytest.raises(StaleVersionError):
-            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER, expected_version=1)
+            finalize_invoice(
+                invoice_id=draft.pk, actor=ERIC, at=LATER, expected_version=1, terms=SITE_TERMS
+            )
 
         untouched(draft)
 
@@ -126,7 +130,7 @@ class TestOne:
         charge.save(force_insert=True)
 
         with pytest.raises(DraftStaleError) as refused:
-            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER)
+            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER, terms=SITE_TERMS)
 
         assert refused.value.facts == {"differences": 1}
         untouched(draft)
@@ -136,7 +140,7 @@ class TestOne:
         Invoice.objects.filter(pk=draft.pk).update(total=Decimal("2.01"))
 
         with pytest.raises(DraftStaleError):
-            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER)
+            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER, terms=SITE_TERMS)
 
         untouched(draft)
 
@@ -148,7 +152,7 @@ class TestOne:
         charge.save(force_insert=True)
 
         with pytest.raises(PeriodNotReadyError) as refused:
-            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER)
+            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER, terms=SITE_TERMS)
 
         assert [p.code for p in refused.value.problems] == ["usage_not_charged"]
         untouched(draft)
@@ -158,7 +162,7 @@ class TestOne:
         sealed_window(ledger.cluster, [Use(ledger.llm)])
         seal_rest_of_month(ledger.cluster)
         accrue_everything()
-        finalize_invoice(invoice_id=drafted(ledger).pk, actor=ERIC, at=LATER)
+        finalize_invoice(invoice_id=drafted(ledger).pk, actor=ERIC, at=LATER, terms=SITE_TERMS)
         other = make_ledger("late")
         assert other.cluster == ledger.cluster
 
@@ -196,7 +200,7 @@ def test_eight_finalizers_at_once_make_one_final_invoice() -> None:
 
     def finalize(_: int) -> tuple[int | None, str]:
         try:
-            invoice = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER)
+            invoice = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=LATER, terms=SITE_TERMS)
         finally:
             connections.close_all()
         return invoice.number, invoice.content_sha256
@@ -217,7 +221,7 @@ def test_numbers_have_no_gap_whatever_is_rolled_back() -> None:
 
     @transaction.atomic
     def finalize_in_vain(position: int) -> None:
-        finalize_invoice(invoice_id=drafts[position], actor=ERIC, at=LATER)
+        finalize_invoice(invoice_id=drafts[position], actor=ERIC, at=LATER, terms=SITE_TERMS)
         raise InjectedError
 
     def finalize(position: int) -> None:
@@ -225,7 +229,7 @@ def test_numbers_have_no_gap_whatever_is_rolled_back() -> None:
             if position % 3 == 0:
                 with pytest.raises(InjectedError):
                     finalize_in_vain(position)
-            finalize_invoice(invoice_id=drafts[position], actor=ERIC, at=LATER)
+            finalize_invoice(invoice_id=drafts[position], actor=ERIC, at=LATER, terms=SITE_TERMS)
         finally:
             connections.close_all()
 

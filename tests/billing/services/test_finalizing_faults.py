@@ -18,6 +18,7 @@ from billing.services.periods import open_period
 from billing.services.pricing.assignments import assign_price_book
 from billing.services.pricing.prices import create_price_book, set_price
 from tests.support.billing.ledger import DORA, ERIC, HOUR, Ledger, make_book, month_of_use
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 from tests.support.digest import ledger_digest
 
@@ -58,18 +59,21 @@ def period_of(ledger: Ledger) -> BillingPeriod:
 def test_finalizing_that_fails_anywhere_takes_no_number_and_changes_nothing() -> None:
     ledgers = [month_of_use([("llm", 3600), ("vision", 60)], slug) for slug in ("acme", "umbrella")]
     probe, draft = (
-        draft_invoice(period_id=period_of(ledger).pk, actor=DORA, at=AT) for ledger in ledgers
+        draft_invoice(period_id=period_of(ledger).pk, actor=DORA, at=AT, terms=SITE_TERMS)
+        for ledger in ledgers
     )
-    statements = statements_of(lambda: finalize_invoice(invoice_id=probe.pk, actor=ERIC, at=AT))
+    statements = statements_of(
+        lambda: finalize_invoice(invoice_id=probe.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
+    )
     before = ledger_digest()
 
     for number in range(1, statements + 1):
         with failing_at(number):
-            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+            finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
         assert InvoiceSeries.objects.get().next_number == 2, number
         assert ledger_digest() == before, number
 
-    final = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    final = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
     assert statements >= 12
     assert (final.number, final.reference) == (2, f"{final.series}-000002")
     assert InvoiceSeries.objects.get().next_number == 3
@@ -78,22 +82,24 @@ def test_finalizing_that_fails_anywhere_takes_no_number_and_changes_nothing() ->
 def test_drafting_that_fails_anywhere_leaves_the_earlier_draft() -> None:
     ledger = month_of_use([("llm", 3600), ("vision", 60)])
     period = period_of(ledger)
-    first = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
-    statements = statements_of(lambda: draft_invoice(period_id=period.pk, actor=DORA, at=AT))
+    first = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
+    statements = statements_of(
+        lambda: draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
+    )
     before = ledger_digest()
 
     for number in range(1, statements + 1):
         with failing_at(number):
-            draft_invoice(period_id=period.pk, actor=ERIC, at=AT + HOUR)
+            draft_invoice(period_id=period.pk, actor=ERIC, at=AT + HOUR, terms=SITE_TERMS)
         assert ledger_digest() == before, number
 
-    again = draft_invoice(period_id=period.pk, actor=ERIC, at=AT + HOUR)
+    again = draft_invoice(period_id=period.pk, actor=ERIC, at=AT + HOUR, terms=SITE_TERMS)
     assert (again.pk, again.version, again.drafted_by) == (first.pk, 3, "eric")
 
 
 def test_every_other_write_of_money_that_fails_anywhere_changes_nothing() -> None:
     ledger = month_of_use([("llm", 3600)])
-    draft = draft_invoice(period_id=period_of(ledger).pk, actor=DORA, at=AT)
+    draft = draft_invoice(period_id=period_of(ledger).pk, actor=DORA, at=AT, terms=SITE_TERMS)
     organization, book, spare = ledger.organization, ledger.book, make_book("spare")
     soon = AT.replace(minute=0) + 48 * HOUR
     calls: dict[str, Callable[[int], object]] = {
@@ -141,27 +147,27 @@ def expect_nothing_on_failure(make: Callable[[str], ServiceCall]) -> int:
 
 def drafted(slug: str) -> Invoice:
     ledger = month_of_use([("llm", 3600), ("vision", 60)], slug)
-    return draft_invoice(period_id=period_of(ledger).pk, actor=DORA, at=AT)
+    return draft_invoice(period_id=period_of(ledger).pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
 
 def reviewed(slug: str) -> Invoice:
     draft = drafted(slug)
-    review_period(period_id=draft.period_id, actor=DORA, at=AT)
+    review_period(period_id=draft.period_id, actor=DORA, at=AT, terms=SITE_TERMS)
     return draft
 
 
 def finalized(slug: str) -> Invoice:
-    return finalize_invoice(invoice_id=drafted(slug).pk, actor=ERIC, at=AT)
+    return finalize_invoice(invoice_id=drafted(slug).pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def reviewing(slug: str) -> ServiceCall:
     period_id = drafted(slug).period_id
-    return lambda: review_period(period_id=period_id, actor=DORA, at=AT)
+    return lambda: review_period(period_id=period_id, actor=DORA, at=AT, terms=SITE_TERMS)
 
 
 def approving(slug: str) -> ServiceCall:
     period_id = reviewed(slug).period_id
-    return lambda: approve_period(period_id=period_id, actor=ERIC, at=AT)
+    return lambda: approve_period(period_id=period_id, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def reopening(slug: str) -> ServiceCall:
@@ -171,33 +177,40 @@ def reopening(slug: str) -> ServiceCall:
 
 def finalizing_approved(slug: str) -> ServiceCall:
     draft = reviewed(slug)
-    approve_period(period_id=draft.period_id, actor=ERIC, at=AT)
-    return lambda: finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    approve_period(period_id=draft.period_id, actor=ERIC, at=AT, terms=SITE_TERMS)
+    return lambda: finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def crediting(slug: str) -> ServiceCall:
     final = finalized(slug)
     line = final.lines.get(project__slug="llm")
     return lambda: draft_credit(
-        invoice_id=final.pk, amounts={line.pk: Decimal(1)}, reason="Broken.", actor=DORA, at=AT
+        invoice_id=final.pk,
+        amounts={line.pk: Decimal(1)},
+        reason="Broken.",
+        actor=DORA,
+        at=AT,
+        terms=SITE_TERMS,
     )
 
 
 def finalizing_credit(slug: str) -> ServiceCall:
     crediting(slug)()
     note = Invoice.objects.get(organization__slug=slug, kind="credit_note")
-    return lambda: finalize_invoice(invoice_id=note.pk, actor=ERIC, at=AT)
+    return lambda: finalize_invoice(invoice_id=note.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def voiding(slug: str) -> ServiceCall:
     final = finalized(slug)
-    return lambda: void_invoice(invoice_id=final.pk, reason="Wrong.", actor=DORA, at=AT)
+    return lambda: void_invoice(
+        invoice_id=final.pk, reason="Wrong.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
 
 
 def finalizing_void(slug: str) -> ServiceCall:
     voiding(slug)()
     note = Invoice.objects.get(organization__slug=slug, kind="credit_note")
-    return lambda: finalize_invoice(invoice_id=note.pk, actor=ERIC, at=AT)
+    return lambda: finalize_invoice(invoice_id=note.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 """What comes up between draft and final: every reason is reported, and a new draft settles it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from billing.domain.documents.document import InvoiceTerms
 from billing.domain.errors import FourEyesError, InvoiceFinalError, PeriodNotReadyError
 from billing.models import BillingPeriod, Charge, Invoice
 from billing.selectors.documents.membership import charges_of_invoice
@@ -24,6 +24,7 @@ from tests.support.billing.ledger import (
     month_of_use,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START, bind, make_cluster
 from tests.support.digest import ledger_digest
 
@@ -33,7 +34,7 @@ NEXT_HOUR = MONTH_START + BOUND_HOURS * HOUR
 
 def drafted(ledger: Ledger, *, actor: Any = DORA) -> Invoice:  # noqa: ANN401 - An Actor.
     period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
-    return draft_invoice(period_id=period.pk, actor=actor, at=AT)
+    return draft_invoice(period_id=period.pk, actor=actor, at=AT, terms=SITE_TERMS)
 
 
 def bind_more(ledger: Ledger) -> None:
@@ -83,7 +84,7 @@ def test_what_came_up_since_the_draft_is_reported_and_nothing_is_changed(code: s
     before = ledger_digest()
 
     calls: tuple[Callable[[], Invoice], ...] = (
-        lambda: finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT),
+        lambda: finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS),
         lambda: drafted(ledger),
     )
     for call in calls:
@@ -104,7 +105,9 @@ def test_reasons_that_come_together_are_reported_together() -> None:
     before = ledger_digest()
 
     with pytest.raises(PeriodNotReadyError) as refused:
-        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=MONTH_START + 2 * HOUR)
+        finalize_invoice(
+            invoice_id=draft.pk, actor=ERIC, at=MONTH_START + 2 * HOUR, terms=SITE_TERMS
+        )
 
     assert [p.code for p in refused.value.problems] == [
         "period_not_over",
@@ -130,7 +133,7 @@ def test_a_price_set_for_the_exception_and_a_new_draft_make_it_final() -> None:
     accrue_everything()
 
     again = drafted(ledger)
-    final = finalize_invoice(invoice_id=again.pk, actor=ERIC, at=AT)
+    final = finalize_invoice(invoice_id=again.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
     assert (again.pk, again.version) == (first.pk, 2)
     assert [(line.size, line.amount) for line in final.lines.order_by("position")] == [
@@ -147,7 +150,7 @@ def test_a_late_window_is_on_the_draft_that_is_made_again_and_never_on_the_old_o
     accrue_everything()
 
     again = drafted(ledger, actor=ERIC)
-    final = finalize_invoice(invoice_id=again.pk, actor=DORA, at=AT)
+    final = finalize_invoice(invoice_id=again.pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
     assert (first.unit_seconds, final.unit_seconds) == (3600, 3660)
     assert final.total == Decimal("2.03")
@@ -163,10 +166,13 @@ def test_four_eyes_follow_who_drafted_last() -> None:
     before = ledger_digest()
 
     with pytest.raises(FourEyesError):
-        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
     assert ledger_digest() == before
 
-    assert finalize_invoice(invoice_id=draft.pk, actor=DORA, at=AT).finalized_by == "dora"
+    assert (
+        finalize_invoice(invoice_id=draft.pk, actor=DORA, at=AT, terms=SITE_TERMS).finalized_by
+        == "dora"
+    )
 
 
 def test_without_four_eyes_a_stale_draft_and_a_late_window_are_still_refused() -> None:
@@ -177,7 +183,7 @@ def test_without_four_eyes_a_stale_draft_and_a_late_window_are_still_refused() -
 
     with pytest.raises(PeriodNotReadyError):
         finalize_invoice(
-            invoice_id=draft.pk, actor=DORA, at=AT, terms=InvoiceTerms(is_four_eyes=False)
+            invoice_id=draft.pk, actor=DORA, at=AT, terms=replace(SITE_TERMS, is_four_eyes=False)
         )
 
     assert ledger_digest() == before

@@ -32,6 +32,7 @@ from tests.support.billing.ledger import (
     month_of_use,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END
 from tests.support.metering.derived_rows import make_derived_rows
 
@@ -183,7 +184,9 @@ def test_a_void_invoice_takes_its_credits_along_and_the_replacement_has_them(
     accept(ledger.llm)
     final = finalize(draft(ledger.organization, "2026-10"))
 
-    note, replacement = void_invoice(invoice_id=final.pk, reason="Address.", actor=DORA, at=AT)
+    note, replacement = void_invoice(
+        invoice_id=final.pk, reason="Address.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     finalize(replacement)
 
     note.refresh_from_db()
@@ -205,7 +208,7 @@ def test_the_replacement_of_an_earlier_month_takes_no_credit_of_a_later_one_back
     second = finalize(draft(ledger.organization, "2026-11", at=NOVEMBER_OVER), at=NOVEMBER_OVER)
 
     _, replacement = void_invoice(
-        invoice_id=first.pk, reason="Address.", actor=DORA, at=NOVEMBER_OVER
+        invoice_id=first.pk, reason="Address.", actor=DORA, at=NOVEMBER_OVER, terms=SITE_TERMS
     )
     finalize(replacement, at=NOVEMBER_OVER)
 
@@ -236,5 +239,10 @@ def test_a_credit_does_not_raise_the_minimum_and_cannot_be_credited(ledger: Ledg
     line = final.lines.get(kind="credit")
     with pytest.raises(CreditTooLargeError):
         draft_credit(
-            invoice_id=final.pk, amounts={line.pk: Decimal(1)}, reason="Why.", actor=DORA, at=AT
+            invoice_id=final.pk,
+            amounts={line.pk: Decimal(1)},
+            reason="Why.",
+            actor=DORA,
+            at=AT,
+            terms=SITE_TERMS,
         )

@@ -28,6 +28,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, MONTH_START, make_organization, make_project
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +46,7 @@ def draft(ledger: Ledger) -> Invoice:
 def reasons(ledger: Ledger, *, at: object = AT) -> list[str]:
     period = october(ledger)
     with pytest.raises(PeriodNotReadyError) as refused:
-        draft_invoice(period_id=period.pk, actor=DORA, at=at)  # type: ignore[arg-type]
+        draft_invoice(period_id=period.pk, actor=DORA, at=at, terms=SITE_TERMS)  # type: ignore[arg-type]
     assert not Invoice.objects.exists()
     assert refused.value.code == "period_not_ready"
     return [problem.code for problem in refused.value.problems]
@@ -172,7 +173,7 @@ def test_a_period_without_charges_has_nothing_to_invoice() -> None:
     period = open_period(organization=organization, label="2026-10", actor=DORA, at=AT)
 
     with pytest.raises(NothingToInvoiceError) as refused:
-        draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+        draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
     assert refused.value.code == "nothing_to_invoice"
     assert not Invoice.objects.exists()
@@ -230,6 +231,6 @@ def test_the_number_of_statements_does_not_grow_with_lines(
     period = october(ledger)
 
     with django_assert_num_queries(19):
-        draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+        draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
     assert InvoiceLine.objects.count() == projects

@@ -29,6 +29,7 @@ from tests.support.billing.ledger import (
     month_of_use,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import (
     AT,
@@ -63,7 +64,14 @@ def note(document: Invoice, amount: str) -> Invoice:
     make = draft_credit if change < 0 else draft_debit
     amounts = {document.lines.get().pk: abs(change)}
     return finalize(
-        make(invoice_id=document.pk, amounts=amounts, reason="Outage.", actor=DORA, at=AT)
+        make(
+            invoice_id=document.pk,
+            amounts=amounts,
+            reason="Outage.",
+            actor=DORA,
+            at=AT,
+            terms=SITE_TERMS,
+        )
     )
 
 
@@ -170,7 +178,9 @@ def test_a_void_late_invoice_is_replaced_with_what_is_still_owed(
     november = finalize(late(ledger, 5), at=NOVEMBER_OVER)
     note(october, "-3.00")
 
-    back, anew = void_invoice(invoice_id=november.pk, reason="x", actor=DORA, at=AT)
+    back, anew = void_invoice(
+        invoice_id=november.pk, reason="x", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     finalize(anew)
 
     anew.refresh_from_db()

@@ -27,6 +27,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, MONTH_START
 
 DECEMBER = AT.replace(month=12)
@@ -38,7 +39,9 @@ pytestmark = pytest.mark.django_db
 def close_november(ledger: Ledger) -> Invoice:
     """Return November's invoice, which costs more than three times October's, final."""
     period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-11")
-    review_period(period_id=period.pk, actor=DORA, at=DECEMBER, acknowledgement="Checked.")
+    review_period(
+        period_id=period.pk, actor=DORA, at=DECEMBER, acknowledgement="Checked.", terms=SITE_TERMS
+    )
     return finalize(Invoice.objects.get(period=period), at=DECEMBER)
 
 

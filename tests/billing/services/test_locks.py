@@ -30,6 +30,7 @@ from tests.support.billing.ledger import (
     month_of_use,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END
 from tests.support.threads import in_thread
 
@@ -54,11 +55,11 @@ def test_usage_is_written_while_its_organization_drafts_and_finalizes() -> None:
         cursor.execute("SELECT metering_ensure_partitions(%s, 1)", [MONTH_END])
 
     with transaction.atomic():
-        draft = draft_invoice(period_id=october(ledger).pk, actor=DORA, at=AT)
+        draft = draft_invoice(period_id=october(ledger).pk, actor=DORA, at=AT, terms=SITE_TERMS)
         window = in_thread(
             lambda: sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_END)
         )
-        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
         in_thread(
             lambda: sealed_window(ledger.cluster, [Use(ledger.vision)], start_at=MONTH_END + HOUR)
         )
@@ -132,12 +133,12 @@ def _assign(ledger: Ledger) -> None:
 
 
 def _finalize(ledger: Ledger) -> None:
-    draft = draft_invoice(period_id=october(ledger).pk, actor=DORA, at=AT)
-    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    draft = draft_invoice(period_id=october(ledger).pk, actor=DORA, at=AT, terms=SITE_TERMS)
+    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 def _discard(ledger: Ledger) -> None:
-    draft = draft_invoice(period_id=october(ledger).pk, actor=DORA, at=AT)
+    draft = draft_invoice(period_id=october(ledger).pk, actor=DORA, at=AT, terms=SITE_TERMS)
     discard_draft(invoice_id=draft.pk, actor=DORA, at=AT)
 
 

@@ -43,6 +43,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT, MONTH_END, make_organization
 
@@ -181,6 +182,7 @@ def test_a_credit_of_a_minimum_line_is_not_asked_for_again(ledger: Ledger) -> No
         reason="Agreed.",
         actor=DORA,
         at=AT,
+        terms=SITE_TERMS,
     )
     finalize(note)
     november(ledger)
@@ -199,7 +201,7 @@ def test_a_void_invoice_is_replaced_with_the_minimum_that_replaced_another(ledge
     publish(ledger, "10.00", replaces=wrong.pk, reason="Typed wrong.")
 
     note, replacement = void_invoice(
-        invoice_id=invoice.pk, reason="Minimum typed wrong.", actor=DORA, at=AT
+        invoice_id=invoice.pk, reason="Minimum typed wrong.", actor=DORA, at=AT, terms=SITE_TERMS
     )
     finalize(note)
 

@@ -1,5 +1,6 @@
 """Numbers and dates of invoices, two people, and what the database checks of what becomes final."""
 
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -20,6 +21,7 @@ from billing.services.invoicing import draft_invoice
 from tenants.domain.actors import Actor, ActorKind
 from tenants.selectors.clock import database_now
 from tests.support.billing.ledger import DORA, ERIC, TICK, month_of_use
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 ROBOT = Actor(kind=ActorKind.SERVICE_ACCOUNT, id="12", label="robot")
@@ -28,11 +30,11 @@ ROBOT = Actor(kind=ActorKind.SERVICE_ACCOUNT, id="12", label="robot")
 def drafted(slug: str = "acme", *, actor: Actor = DORA) -> Invoice:
     ledger = month_of_use([("llm", 3600)], slug)
     period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
-    return draft_invoice(period_id=period.pk, actor=actor, at=AT)
+    return draft_invoice(period_id=period.pk, actor=actor, at=AT, terms=SITE_TERMS)
 
 
 def finalize(draft: Invoice, *, terms: InvoiceTerms | None = None) -> Invoice:
-    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=terms or InvoiceTerms())
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=terms or SITE_TERMS)
 
 
 @pytest.mark.django_db
@@ -79,7 +81,7 @@ def test_numbers_begin_anew_each_year(superuser_url: str) -> None:
 
 @pytest.mark.django_db
 def test_a_year_begins_at_the_first_number_of_the_site() -> None:
-    terms = InvoiceTerms(first_number=500)
+    terms = replace(SITE_TERMS, first_number=500)
 
     references = [finalize(drafted(slug), terms=terms).reference for slug in ("acme", "umbrella")]
 
@@ -93,7 +95,7 @@ def test_one_person_and_the_service_are_not_two_people(drafter: Actor, finalizer
     draft = drafted(actor=drafter)
 
     with pytest.raises(FourEyesError) as refused:
-        finalize_invoice(invoice_id=draft.pk, actor=finalizer, at=AT)
+        finalize_invoice(invoice_id=draft.pk, actor=finalizer, at=AT, terms=SITE_TERMS)
 
     assert refused.value.facts == {"drafted_by": drafter.label, "finalized_by": finalizer.label}
     assert Invoice.objects.get().state == "draft"
@@ -103,7 +105,7 @@ def test_one_person_and_the_service_are_not_two_people(drafter: Actor, finalizer
 @pytest.mark.django_db
 def test_what_the_service_drafted_is_final_once_two_people_have_acted() -> None:
     draft = drafted(actor=TICK)
-    draft_invoice(period_id=draft.period_id, actor=DORA, at=AT)
+    draft_invoice(period_id=draft.period_id, actor=DORA, at=AT, terms=SITE_TERMS)
 
     assert finalize(draft).state == "final"
 
@@ -165,7 +167,7 @@ def become_final(draft: Invoice, *, is_closed: bool = True, **changes: object) -
         )
         series, issued_at = cursor.fetchone()
     document = issue_document(
-        draft.document, reference=reference_of(series, 1), issued_at=issued_at
+        draft.document, reference=reference_of(series, 1), issued_at=issued_at, payment_days=30
     )
     values: dict[str, Any] = {
         "state": "final",

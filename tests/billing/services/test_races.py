@@ -35,6 +35,7 @@ from tests.support.billing.ledger import (
     month_of_use,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START, bind
 
 pytestmark = pytest.mark.usefixtures("committed_db")
@@ -183,13 +184,13 @@ def test_charges_priced_while_a_price_is_set_have_the_new_price() -> None:
 def test_a_charge_that_arrives_while_the_period_is_closed_stops_the_closing() -> None:
     ledger = month_of_use([("llm", 3600)])
     period = BillingPeriod.objects.get(label="2026-10")
-    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
     late = sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_START + 9 * HOUR)
 
     with pytest.raises(DraftStaleError):
         second_while(
             lambda: accrue_windows(window_ids=[late.pk], actor=TICK, at=AT),
-            lambda: finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT),
+            lambda: finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS),
         )
 
     assert Invoice.objects.get().state == "draft"
@@ -200,16 +201,16 @@ def test_a_charge_that_arrives_while_the_period_is_closed_stops_the_closing() ->
 def test_a_charge_that_arrives_behind_the_closing_goes_to_the_next_period() -> None:
     ledger = month_of_use([("llm", 3600)])
     period = BillingPeriod.objects.get(label="2026-10")
-    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
     late_at = MONTH_START + 9 * HOUR
     bind(ledger.cluster, "late", ledger.vision, begin_at=late_at, end_at=late_at + HOUR)
     late = sealed_window(ledger.cluster, [Use(ledger.vision)], start_at=late_at)
     with pytest.raises(PeriodNotReadyError):
-        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+        finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
     accrue_windows(window_ids=[late.pk], actor=TICK, at=AT)
-    again = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
-    finalize_invoice(invoice_id=again.pk, actor=ERIC, at=AT)
+    again = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
+    finalize_invoice(invoice_id=again.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
     later = sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_START + 10 * HOUR)
     accrue_windows(window_ids=[later.pk], actor=TICK, at=AT)
 
@@ -223,8 +224,8 @@ def test_two_drafters_at_once_make_one_draft() -> None:
     period = BillingPeriod.objects.get(label="2026-10")
 
     second = second_while(
-        lambda: draft_invoice(period_id=period.pk, actor=DORA, at=AT),
-        lambda: draft_invoice(period_id=period.pk, actor=ERIC, at=AT),
+        lambda: draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS),
+        lambda: draft_invoice(period_id=period.pk, actor=ERIC, at=AT, terms=SITE_TERMS),
     )
 
     assert (second.version, second.drafted_by) == (2, "eric")

@@ -46,6 +46,7 @@ from tests.support.billing.ledger import (
     month_of_use,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START
 
 pytestmark = pytest.mark.django_db
@@ -151,8 +152,8 @@ def test_repricing_there_and_back_charges_once_beside_use_without_a_price() -> N
 
 def test_a_closed_month_stays_as_it_is_and_the_next_one_has_the_difference() -> None:
     ledger = month_of_use([("llm", 3599), ("vision", 1801)])
-    draft = draft_invoice(period_id=month(ledger).pk, actor=DORA, at=AT)
-    final = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    draft = draft_invoice(period_id=month(ledger).pk, actor=DORA, at=AT, terms=SITE_TERMS)
+    final = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
     put(ledger, "0.333")
 
     reprice(ledger)

@@ -6,7 +6,6 @@ from decimal import Decimal
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from billing.domain.documents.document import STANDARD_TERMS
 from billing.domain.documents.errors import IssuerExistsError, RouteInvalidError
 from billing.domain.documents.taxes import TaxTerms
 from billing.domain.errors import DraftStaleError, NotCreditableError
@@ -40,6 +39,7 @@ from tenants.domain.errors import InvalidInputError
 from tenants.models import AuditEntry
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, ERIC, TICK, Ledger, month_of_use
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT, make_organization
 
@@ -55,7 +55,9 @@ def ledger() -> Ledger:
 
 def make_issuer(slug: str = "labs", **fields: object) -> Issuer:
     given = {"name": "Labs Ltd", "series": "LB", "credit_series": "LB-CN", "bank_account": "DE89"}
-    return create_issuer(fields={"slug": slug, **given, **fields}, actor=DORA, at=AT)
+    return create_issuer(
+        fields={"slug": slug, **given, **fields}, actor=DORA, at=AT, terms=SITE_TERMS
+    )
 
 
 def make_recipient(ledger: Ledger, slug: str = "physics", **fields: object) -> Recipient:
@@ -134,13 +136,13 @@ def test_a_charge_belongs_to_the_document_of_its_project(ledger: Ledger) -> None
 
 def test_the_review_freezes_routes_and_opening_again_drops_them(ledger: Ledger) -> None:
     set_route(project=ledger.vision, purchase_order="PO-1", actor=DORA, at=AT)
-    period = review_period(period_id=october(ledger).pk, actor=DORA, at=AT)
+    period = review_period(period_id=october(ledger).pk, actor=DORA, at=AT, terms=SITE_TERMS)
     set_route(project=ledger.vision, purchase_order="PO-2", actor=DORA, at=AT)
     assert list(RunRoute.objects.values_list("run", "purchase_order")) == [(1, "PO-1")]
 
     reopen_period(period_id=period.pk, reason="Wrong order.", actor=DORA, at=AT)
     assert not RunRoute.objects.exists()
-    review_period(period_id=period.pk, actor=DORA, at=AT)
+    review_period(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
     set_route(project=ledger.vision, purchase_order="PO-3", actor=DORA, at=AT)
     finalize(Invoice.objects.get(purchase_order=""))
 
@@ -166,7 +168,9 @@ def test_an_open_month_is_not_finalized_along_other_routes_than_shown(ledger: Le
 def test_a_draft_made_again_follows_the_routes_and_keeps_what_is_the_same(ledger: Ledger) -> None:
     set_route(project=ledger.vision, purchase_order="PO-1", actor=DORA, at=AT)
     first = draft(ledger.organization, "2026-10")
-    kept = draft_invoice(period_id=october(ledger).pk, actor=TICK, at=AT, is_kept_if_same=True)
+    kept = draft_invoice(
+        period_id=october(ledger).pk, actor=TICK, at=AT, is_kept_if_same=True, terms=SITE_TERMS
+    )
     assert (kept.pk, kept.version, kept.drafted_by) == (first.pk, 1, DORA.label)
     set_route(project=ledger.vision, actor=DORA, at=AT)
 
@@ -187,7 +191,9 @@ def test_one_document_of_a_run_is_void_and_replaced_along_the_routes_of_now(
     set_route(project=ledger.vision, purchase_order="PO-2", issuer=make_issuer(), actor=DORA, at=AT)
     set_route(project=ledger.llm, purchase_order="PO-9", actor=DORA, at=AT)
 
-    note, replacement = void_invoice(invoice_id=wrong.pk, reason="Wrong order.", actor=DORA, at=AT)
+    note, replacement = void_invoice(
+        invoice_id=wrong.pk, reason="Wrong order.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     assert (note.purchase_order, replacement.purchase_order) == ("PO-1", "PO-2")
     finalize(note)
 
@@ -197,9 +203,13 @@ def test_one_document_of_a_run_is_void_and_replaced_along_the_routes_of_now(
         (f"LB-{year}-000001", ledger.organization.name, "PO-2", "1.00"),
     ]
     with pytest.raises(NotCreditableError):
-        draft_credit(invoice_id=wrong.pk, amounts={}, reason="Again.", actor=DORA, at=AT)
+        draft_credit(
+            invoice_id=wrong.pk, amounts={}, reason="Again.", actor=DORA, at=AT, terms=SITE_TERMS
+        )
     other = Invoice.objects.get(run=1, purchase_order="")
-    note, replacement = void_invoice(invoice_id=other.pk, reason="Too.", actor=DORA, at=AT)
+    note, replacement = void_invoice(
+        invoice_id=other.pk, reason="Too.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     finalize(replacement)
     assert documents(run=3, kind="invoice")[0][2:] == ("PO-9", "2.00")
     owners = {c.project.slug: c.line_id for c in with_line(Charge.objects.all())}
@@ -228,6 +238,7 @@ def test_a_credit_note_has_issuer_recipient_and_series_of_its_invoice(ledger: Le
         reason="Outage.",
         actor=DORA,
         at=AT,
+        terms=SITE_TERMS,
     )
     note = finalize(note)
 
@@ -253,7 +264,9 @@ def test_a_share_of_a_tier_over_two_documents_goes_with_its_project(ledger: Ledg
         assert line.amount == discounts[line.project.slug]
         assert {one.project_id for one in row.lines.all()} == {line.project_id}
     wrong = Invoice.objects.get(purchase_order="PO-1")
-    note, replacement = void_invoice(invoice_id=wrong.pk, reason="Wrong.", actor=DORA, at=AT)
+    note, replacement = void_invoice(
+        invoice_id=wrong.pk, reason="Wrong.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     finalize(note)
     assert Invoice.objects.get(pk=replacement.pk).total == wrong.total
 
@@ -307,7 +320,7 @@ def test_all_documents_of_a_run_need_another_person(ledger: Ledger) -> None:
     draft(ledger.organization, "2026-10")
     other = Invoice.objects.get(purchase_order="PO-1")
 
-    finalize_invoice(invoice_id=other.pk, expected_version=1, actor=ERIC, at=AT)
+    finalize_invoice(invoice_id=other.pk, expected_version=1, actor=ERIC, at=AT, terms=SITE_TERMS)
 
     assert set(Invoice.objects.values_list("state", "finalized_by")) == {("final", "eric")}
     assert october(ledger).state == "closed"
@@ -377,5 +390,5 @@ def freeze_alone(invoice: Invoice) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         freeze_routes(invoice.period, run=1)
         BillingPeriod.objects.update(state="closed", closed_at=AT)
-        finalizing._freeze(invoice, actor=ERIC, terms=STANDARD_TERMS)  # noqa: SLF001 - On purpose.
+        finalizing._freeze(invoice, actor=ERIC, terms=SITE_TERMS)  # noqa: SLF001 - On purpose.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")

@@ -30,6 +30,7 @@ from billing.tasks import settle_periods
 from tenants.models import Organization
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, TICK, Ledger, month_of_use
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 pytestmark = pytest.mark.django_db
@@ -161,7 +162,12 @@ def test_a_credit_note_takes_the_rate_printed_on_its_invoice(ledger: Ledger) -> 
 
     line = final.lines.get(project__slug="llm")
     part = draft_credit(
-        invoice_id=final.pk, amounts={line.pk: Decimal("0.50")}, reason="x", actor=DORA, at=AT
+        invoice_id=final.pk,
+        amounts={line.pk: Decimal("0.50")},
+        reason="x",
+        actor=DORA,
+        at=AT,
+        terms=SITE_TERMS,
     )
 
     assert sums(finalize(part)) == ("-0.50", "-0.10", "-0.60")
@@ -183,6 +189,7 @@ def test_partial_credit_notes_of_a_whole_invoice_give_back_its_tax(ledger: Ledge
                 reason="x",
                 actor=DORA,
                 at=AT,
+                terms=SITE_TERMS,
             )
         )
         for slug, amount in (("llm", "0.50"), ("llm", "1.50"), ("vision", "1.00"))
@@ -209,7 +216,9 @@ def test_a_void_invoice_is_credited_at_its_rate_and_replaced_at_the_right_one(
     withdraw_tax_rate(rate_id=rate.pk, reason="Typed wrong.", actor=DORA, at=AT)
     set_rate("7")
 
-    note, replacement = void_invoice(invoice_id=final.pk, reason="Rate.", actor=DORA, at=AT)
+    note, replacement = void_invoice(
+        invoice_id=final.pk, reason="Rate.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     finalize(replacement)
 
     note.refresh_from_db()

@@ -26,6 +26,7 @@ from tests.support.billing.ledger import (
     month_of_use,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT, MONTH_END, bind
 
@@ -77,7 +78,9 @@ def test_of_a_closed_month_it_is_replaced_and_a_void_invoice_has_the_right_one(
     wrong.refresh_from_db()
     assert (wrong.superseded_from, right.replaces_id) == ("2026-10", wrong.pk)
     assert tiers_of(final) == ["-2.00"]
-    note, replacement = void_invoice(invoice_id=final.pk, reason="Tiers.", actor=DORA, at=AT)
+    note, replacement = void_invoice(
+        invoice_id=final.pk, reason="Tiers.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     assert (tiers_of(note), tiers_of(replacement)) == (["2.00"], ["-0.20"])
     finalize(replacement)
 

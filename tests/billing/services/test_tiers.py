@@ -29,6 +29,7 @@ from tests.support.billing.ledger import (
     month_of_use,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT, MONTH_END, bind
 
@@ -173,7 +174,9 @@ def test_a_void_invoice_gives_back_its_tiers_and_the_replacement_has_them(ledger
     publish(ledger)
     final = finalize(draft(ledger.organization, "2026-10"))
 
-    note, replacement = void_invoice(invoice_id=final.pk, reason="Address.", actor=DORA, at=AT)
+    note, replacement = void_invoice(
+        invoice_id=final.pk, reason="Address.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     finalize(replacement)
 
     note.refresh_from_db()
@@ -181,7 +184,9 @@ def test_a_void_invoice_gives_back_its_tiers_and_the_replacement_has_them(ledger
     assert (note.total, replacement.total) == (Decimal("-4.00"), Decimal("4.00"))
     assert tiers_of(note) == [("llm", 2, "2026-10", "1.33"), ("vision", 2, "2026-10", "0.67")]
     assert tiers_of(replacement) == tiers_of(final)
-    again = void_invoice(invoice_id=replacement.pk, reason="Again.", actor=DORA, at=AT)
+    again = void_invoice(
+        invoice_id=replacement.pk, reason="Again.", actor=DORA, at=AT, terms=SITE_TERMS
+    )
     assert [one.total for one in again] == [Decimal("-4.00"), Decimal("4.00")]
     expect_verified()
 
@@ -194,7 +199,9 @@ def test_a_month_of_a_year_is_replaced_after_the_next_one_and_the_sum_stays(
     first = finalize(draft(ledger.organization, "2026-10"))
     second = finalize(draft(ledger.organization, "2026-11", at=NOVEMBER_OVER), at=NOVEMBER_OVER)
 
-    void = void_invoice(invoice_id=first.pk, reason="Address.", actor=DORA, at=NOVEMBER_OVER)
+    void = void_invoice(
+        invoice_id=first.pk, reason="Address.", actor=DORA, at=NOVEMBER_OVER, terms=SITE_TERMS
+    )
     finalize(void[1], at=NOVEMBER_OVER)
 
     # 4 h at 2.00: one and a half of them at 50 %.
@@ -220,7 +227,14 @@ def test_a_credit_gives_back_no_more_than_tiers_left_of_the_invoice(ledger: Ledg
         {tier.pk: Decimal("0.01")},
     ):
         with pytest.raises(CreditTooLargeError):
-            draft_credit(invoice_id=final.pk, amounts=amounts, reason="x", actor=DORA, at=AT)
+            draft_credit(
+                invoice_id=final.pk,
+                amounts=amounts,
+                reason="x",
+                actor=DORA,
+                at=AT,
+                terms=SITE_TERMS,
+            )
 
     assert Invoice.objects.count() == 1
     part = draft_credit(
@@ -229,6 +243,7 @@ def test_a_credit_gives_back_no_more_than_tiers_left_of_the_invoice(ledger: Ledg
         reason="x",
         actor=DORA,
         at=AT,
+        terms=SITE_TERMS,
     )
     assert finalize(part).total == Decimal("-3.00")
 

@@ -28,6 +28,7 @@ from tenants.domain.actors import Actor
 from tests.support.billing.balance import LedgerMachine
 from tests.support.billing.ledger import DORA, ERIC
 from tests.support.billing.owed import Bill, Dispute, Money, WriteOff
+from tests.support.billing.site import SITE_TERMS
 
 people = st.sampled_from([DORA, ERIC])
 numbers = st.integers(0, 5)
@@ -248,6 +249,6 @@ class DisputeMachine(WriteOffMachine):
         return note.pk
 
     def _finalize(self, note: UUID) -> None:
-        finalize_invoice(invoice_id=note, actor=ERIC, at=self.at)
+        finalize_invoice(invoice_id=note, actor=ERIC, at=self.at, terms=SITE_TERMS)
         del self.owed.drafts[note]
         self.note_documents()

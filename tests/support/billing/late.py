@@ -13,6 +13,7 @@ from metering.services.corrections.posting import Draft, write_drafts
 from tenants.domain.actors import system_actor
 from tenants.models import Organization, Project
 from tests.support.billing.ledger import DORA, ERIC, HOUR, SMALL_GROUP, TICK
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 METERING = system_actor("metering.rechecks")
@@ -95,12 +96,12 @@ def accrue_late(*corrections: UsageCorrection, at: datetime = AT) -> int:
 def draft(organization: Organization, label: str, *, at: datetime = AT) -> Invoice:
     """Return a month's draft by Dora."""
     period = BillingPeriod.objects.get(organization=organization, label=label)
-    return draft_invoice(period_id=period.pk, actor=DORA, at=at)
+    return draft_invoice(period_id=period.pk, actor=DORA, at=at, terms=SITE_TERMS)
 
 
 def finalize(invoice: Invoice, *, at: datetime = AT) -> Invoice:
     """Return the invoice, final by Eric."""
-    return finalize_invoice(invoice_id=invoice.pk, actor=ERIC, at=at)
+    return finalize_invoice(invoice_id=invoice.pk, actor=ERIC, at=at, terms=SITE_TERMS)
 
 
 def reported(invoice: Invoice) -> list[tuple[str, int, str]]:

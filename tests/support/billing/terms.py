@@ -24,6 +24,7 @@ from billing.services.routing import create_issuer, create_recipient, set_route
 from billing.services.taxes import set_tax_rate, set_tax_treatment
 from tenants.domain.actors import system_actor
 from tenants.models import Organization
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 SEED = system_actor("seed")
@@ -52,6 +53,7 @@ def make_terms(organization: Organization, book: PriceBook) -> dict[str, UUID]:
         fields={"slug": slug, "name": slug, "series": country, "credit_series": f"{country}-CN"},
         actor=SEED,
         at=AT,
+        terms=SITE_TERMS,
     )
     recipient = create_recipient(
         organization=organization, fields={"slug": slug, "name": slug}, actor=SEED, at=AT

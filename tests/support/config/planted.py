@@ -28,6 +28,7 @@ from tests.support.billing.ledger import (
     make_ledger,
     make_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_terms
 from tests.support.builders import AT, MONTH_START
 from tests.support.cast import make_cast
@@ -75,8 +76,8 @@ def make_world() -> None:
         note_assignment(assignment)
     accrue_everything()
     period = BillingPeriod.objects.get(label="2026-10", organization=ledger.organization)
-    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT)
-    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT)
+    draft = draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
+    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 
 
 @transaction.atomic

@@ -63,6 +63,7 @@ from tests.support.billing.ledger import (
     seal_rest_of_month,
     sealed_window,
 )
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_terms
 from tests.support.builders import (
     AT,
@@ -161,7 +162,7 @@ def _rows(
 ) -> dict[str, Any]:
     """Make what is missing of one organization, and return the keys of all it has."""
     period = BillingPeriod.objects.get(organization=organization, label="2026-10")
-    drafted = draft_invoice(period_id=period.pk, actor=DRAFTER, at=AT)
+    drafted = draft_invoice(period_id=period.pk, actor=DRAFTER, at=AT, terms=SITE_TERMS)
     book = PriceBook.objects.get(slug=f"book-of-{organization.slug}")
     _device(windows[1], project)
     make_limit(organization, units=16)

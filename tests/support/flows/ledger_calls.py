@@ -23,6 +23,7 @@ from tenants.domain.actors import Actor
 from tenants.models import Notification, NotificationDelivery
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.payments import bank_row
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 from tests.support.flows.estate import Estate
 
@@ -212,7 +213,11 @@ LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, s
     "billing.disputes.accept_dispute": (
         dora,
         lambda e, who: disputes.accept_dispute(
-            dispute_id=e.places["own"]["disputes"], amounts={}, reason="Broken.", **who
+            dispute_id=e.places["own"]["disputes"],
+            amounts={},
+            reason="Broken.",
+            **who,
+            terms=SITE_TERMS,
         ),
         [("billing:dispute:accept", "acme"), ("billing:invoice:draft", "acme")],
     ),

@@ -8,7 +8,6 @@ from typing import Any
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from billing.adapters.journal_layouts import GenericCsvLayout
-from billing.domain.documents.document import STANDARD_TERMS
 from billing.domain.documents.invoicing import ChargeSum, compose_lines
 from billing.domain.period import Month, month_hours
 from billing.models import (
@@ -35,6 +34,7 @@ from billing.services.ledger.write_offs import propose_write_off
 from tenants.domain.actors import system_actor
 from tenants.models import Organization, Project
 from tests.support.billing.payments import bank_row
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 SEED = system_actor("seed")
@@ -139,7 +139,7 @@ def make_final(organization: Organization, project: Project, *, month: Month) ->
     )
     lines = compose_lines([used], currency=organization.billing_currency)
     invoice = Invoice(organization=organization, period=period, version=0)
-    terms = replace(STANDARD_TERMS, is_four_eyes=False)
+    terms = replace(SITE_TERMS, is_four_eyes=False)
     (composed,) = compose_run(period, organization, lines, terms=terms, at=AT)
     fill_draft(invoice, composed, actor=SEED, at=AT)
     finalizing._freeze(invoice, actor=SEED, terms=terms)  # noqa: SLF001 - It has no charges.

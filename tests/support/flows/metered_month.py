@@ -28,6 +28,7 @@ from simulator.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, PLATFORM_ADMIN
 from simulator.demo.seeding import Endpoints, seed
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.actors import actor_of_user
+from tests.support.billing.site import SITE_TERMS
 
 METERED_FROM = datetime(2026, 10, 29, tzinfo=UTC)
 MONTH_OVER = datetime(2026, 11, 1, tzinfo=UTC)
@@ -148,8 +149,12 @@ def _accept_gaps() -> tuple[datetime, ...]:
 
 def _invoices() -> tuple[Invoice, ...]:
     for period in BillingPeriod.objects.filter(label="2026-10").order_by("organization__slug"):
-        draft = draft_invoice(period_id=period.pk, actor=person(FINANCE_ADMIN), at=NOW)
-        finalize_invoice(invoice_id=draft.pk, actor=person(FINANCE_REVIEWER), at=NOW)
+        draft = draft_invoice(
+            period_id=period.pk, actor=person(FINANCE_ADMIN), at=NOW, terms=SITE_TERMS
+        )
+        finalize_invoice(
+            invoice_id=draft.pk, actor=person(FINANCE_REVIEWER), at=NOW, terms=SITE_TERMS
+        )
     return tuple(
         Invoice.objects.select_related("organization", "period")
         .prefetch_related("lines__project")

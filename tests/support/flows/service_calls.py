@@ -33,6 +33,7 @@ from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from tenants.domain.actors import Actor
 from tenants.models import Cluster
 from tenants.selectors.actors import actor_of_user
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import MONTH_END
 from tests.support.flows.estate import IN_FORCE_FROM, Estate
 from tests.support.flows.fair_use import LOAN_DEEDS
@@ -175,6 +176,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         lambda e, who: invoicing.draft_invoice(
             period_id=BillingPeriod.objects.get(organization=e.cast.acme, label="2026-10").pk,
             **who,
+            terms=SITE_TERMS,
         ),
         [("billing:invoice:draft", "acme")],
     ),
@@ -187,12 +189,16 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
     ),
     "billing.closing.review_period": (
         dora,
-        lambda e, who: closing.review_period(period_id=_acmes_month(e, state="open"), **who),
+        lambda e, who: closing.review_period(
+            period_id=_acmes_month(e, state="open"), **who, terms=SITE_TERMS
+        ),
         [("billing:invoice:draft", "acme"), ("billing:period:review", "acme")],
     ),
     "billing.closing.approve_period": (
         frank,
-        lambda e, who: closing.approve_period(period_id=_acmes_month(e, **_IN_REVIEW), **who),
+        lambda e, who: closing.approve_period(
+            period_id=_acmes_month(e, **_IN_REVIEW), **who, terms=SITE_TERMS
+        ),
         [("billing:period:approve", "acme")],
     ),
     "billing.closing.reopen_period": (
@@ -205,7 +211,9 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
     "billing.finalizing.finalize_invoice": (
         dora,
         lambda e, who: finalizing.finalize_invoice(
-            invoice_id=Invoice.objects.get(organization=e.cast.acme, state="draft").pk, **who
+            invoice_id=Invoice.objects.get(organization=e.cast.acme, state="draft").pk,
+            **who,
+            terms=SITE_TERMS,
         ),
         [("billing:invoice:finalize", "acme")],
     ),

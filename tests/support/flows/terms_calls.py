@@ -18,6 +18,7 @@ from billing.services.pricing import (
 )
 from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_calendar_rule, make_rule
 from tests.support.flows.estate import IN_FORCE_FROM, Estate
 
@@ -136,6 +137,7 @@ TERMS_DEEDS: dict[
         lambda _, who: routing.create_issuer(
             fields={"slug": "third", "name": "Third", "series": "TH", "credit_series": "TH-CN"},
             **who,
+            terms=SITE_TERMS,
         ),
         [("billing:issuer:create", None)],
     ),

@@ -11,7 +11,6 @@ from django.test import override_settings
 
 from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.documents.carrying import CarryTerms
-from billing.domain.documents.document import STANDARD_TERMS
 from billing.domain.documents.document_text import invoice_text
 from billing.domain.errors import DraftStaleError
 from billing.domain.ledger.errors import NothingCarriedError
@@ -44,10 +43,11 @@ from tests.support.billing.ledger import (
     sealed_window,
 )
 from tests.support.billing.payments import pay, settled
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START
 
 pytestmark = pytest.mark.django_db
-TERMS = replace(STANDARD_TERMS, carry=CarryTerms(months=2, below={"EUR": Decimal("1.50")}))
+TERMS = replace(SITE_TERMS, carry=CarryTerms(months=2, below={"EUR": Decimal("1.50")}))
 MONTHS = {"2026-11": MONTH_START.replace(month=11), "2026-12": MONTH_START.replace(month=12)}
 MONTHS["2027-01"] = MONTH_START.replace(year=2027, month=1)
 

@@ -28,6 +28,7 @@ from tests.billing.services.test_taxes import set_rate, sums, treat
 from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import DORA, HOUR, Ledger, month_of_use
 from tests.support.billing.payments import pay, settled
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END
 
 pytestmark = pytest.mark.django_db
@@ -71,12 +72,15 @@ def debit(invoice: Invoice, amount: str) -> Invoice:
         reason="Support was left out.",
         actor=DORA,
         at=AT,
+        terms=SITE_TERMS,
     )
 
 
 def credit(document: Invoice, amount: str) -> Invoice:
     amounts = {line_of(document).pk: Decimal(amount)}
-    return draft_credit(invoice_id=document.pk, amounts=amounts, reason="x", actor=DORA, at=AT)
+    return draft_credit(
+        invoice_id=document.pk, amounts=amounts, reason="x", actor=DORA, at=AT, terms=SITE_TERMS
+    )
 
 
 def test_a_debit_note_asks_for_more_on_a_line_and_names_its_invoice(final: Invoice) -> None:
@@ -167,7 +171,12 @@ def test_what_cannot_be_debited_is_refused_and_nothing_is_written(final: Invoice
         assert refused.value.field == "lines"
     with pytest.raises(CreditInvalidError):
         draft_debit(
-            invoice_id=final.pk, amounts={final.pk: Decimal(1)}, reason="x", actor=DORA, at=AT
+            invoice_id=final.pk,
+            amounts={final.pk: Decimal(1)},
+            reason="x",
+            actor=DORA,
+            at=AT,
+            terms=SITE_TERMS,
         )
     with pytest.raises(ReasonMissingError):
         draft_debit(
@@ -176,12 +185,13 @@ def test_what_cannot_be_debited_is_refused_and_nothing_is_written(final: Invoice
             reason=" ",
             actor=DORA,
             at=AT,
+            terms=SITE_TERMS,
         )
     assert Invoice.objects.count() == 1
 
     note = debit(final, "0.75")
     with pytest.raises(FourEyesError):
-        finalize_invoice(invoice_id=note.pk, actor=DORA, at=AT)
+        finalize_invoice(invoice_id=note.pk, actor=DORA, at=AT, terms=SITE_TERMS)
     finalize(note)
     for refused_call in (lambda: debit(note, "1.00"), lambda: void(note), lambda: void(final)):
         with pytest.raises(NotCreditableError):
@@ -190,7 +200,7 @@ def test_what_cannot_be_debited_is_refused_and_nothing_is_written(final: Invoice
 
 
 def void(document: Invoice) -> None:
-    void_invoice(invoice_id=document.pk, reason="x", actor=DORA, at=AT)
+    void_invoice(invoice_id=document.pk, reason="x", actor=DORA, at=AT, terms=SITE_TERMS)
 
 
 def test_use_taken_back_after_a_debit_gives_back_what_the_use_was_billed(

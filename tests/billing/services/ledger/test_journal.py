@@ -19,6 +19,7 @@ from billing.services.pricing.tiers import publish_tiers
 from tenants.models import AuditEntry, Organization
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, TICK, Ledger, month_of_use
+from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT
 
@@ -70,7 +71,12 @@ def test_a_credit_note_takes_from_receivables(final: Invoice) -> None:
     line = final.lines.get(project__slug="llm")
     finalize(
         draft_credit(
-            invoice_id=final.pk, amounts={line.pk: FIRST}, reason="Broken.", actor=DORA, at=AT
+            invoice_id=final.pk,
+            amounts={line.pk: FIRST},
+            reason="Broken.",
+            actor=DORA,
+            at=AT,
+            terms=SITE_TERMS,
         )
     )
 
@@ -103,7 +109,12 @@ def test_a_closed_month_takes_no_entry_and_later_ones_keep_their_date(final: Inv
     line = final.lines.get(project__slug="llm")
     note = finalize(
         draft_credit(
-            invoice_id=final.pk, amounts={line.pk: FIRST}, reason="Broken.", actor=DORA, at=AT
+            invoice_id=final.pk,
+            amounts={line.pk: FIRST},
+            reason="Broken.",
+            actor=DORA,
+            at=AT,
+            terms=SITE_TERMS,
         )
     )
 

@@ -34,6 +34,7 @@ from tests.billing.services.ledger.test_journal import balances, issued_on
 from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import DORA, HOUR, Ledger, month_of_use
 from tests.support.billing.payments import camt_text, csv_text, pay, settled
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END
 
 pytestmark = pytest.mark.django_db
@@ -73,6 +74,7 @@ def credit(invoice: Invoice, amount: str) -> Invoice:
             reason="Broken.",
             actor=DORA,
             at=AT,
+            terms=SITE_TERMS,
         )
     )
 

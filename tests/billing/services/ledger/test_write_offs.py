@@ -32,6 +32,7 @@ from tests.billing.services.ledger.test_journal import balances
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, ERIC, Ledger, month_of_use
 from tests.support.billing.payments import pay, settled
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 pytestmark = pytest.mark.django_db
@@ -73,7 +74,14 @@ def confirm(row: WriteOff, **who: Any) -> WriteOff:  # noqa: ANN401 - Actor and 
 
 def credit(invoice: Invoice, amount: str) -> Invoice:
     amounts = {invoice.lines.get(project__slug="llm").pk: Decimal(amount)}
-    return draft_credit(invoice_id=invoice.pk, amounts=amounts, reason="Broken.", actor=DORA, at=AT)
+    return draft_credit(
+        invoice_id=invoice.pk,
+        amounts=amounts,
+        reason="Broken.",
+        actor=DORA,
+        at=AT,
+        terms=SITE_TERMS,
+    )
 
 
 def test_what_is_open_is_written_off_by_a_second_person(final: Invoice) -> None:
