@@ -101,7 +101,7 @@ class ApiTokenAuthentication(BaseAuthentication):
             network = client_network(request.META, trusted=settings.TRUSTED_PROXIES)
             count_wrong_token(network=network, actor=GUESSING, at=at)
             raise AuthenticationFailed(error.message) from error
-        note_token_use(token_id=token.pk, actor=actor, at=at)
+        note_token_use(token=token, actor=actor, at=at)
         return _principal(token), TokenProof(token_id=token.pk, actor=actor)
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - DRF's signature.

@@ -141,19 +141,21 @@ def revoke_token(*, token: ApiToken, actor: Actor, at: datetime) -> ApiToken:
     return row
 
 
-def note_token_use(*, token_id: UUID, actor: Actor, at: datetime) -> bool:
+def note_token_use(*, token: ApiToken, actor: Actor, at: datetime) -> bool:
     """Note that a token was used, at most every five minutes; return whether it was noted.
 
     It only helps to find unused tokens, so it leaves no audit entry.
 
     Args:
-        token_id: Which one.
+        token: Which one; what it knows of its last use may be old.
         actor: Its holder; only a holder's use counts.
         at: When, UTC.
     """
+    if token.last_used_at is not None and token.last_used_at >= at - USE_NOTED_EVERY:
+        return False
     mine = Q(user_id=actor.id) if actor.kind is ActorKind.PERSON else Q(service_account_id=actor.id)
     stale = Q(last_used_at=None) | Q(last_used_at__lt=at - USE_NOTED_EVERY)
-    return bool(ApiToken.objects.filter(mine & stale, pk=token_id).update(last_used_at=at))
+    return bool(ApiToken.objects.filter(mine & stale, pk=token.pk).update(last_used_at=at))
 
 
 def _issued_before() -> DomainError:

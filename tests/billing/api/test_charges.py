@@ -131,7 +131,7 @@ def test_the_number_of_statements_of_a_list_is_constant(
     client.get(CHARGES)
 
     for size in (1, 3):
-        with django_assert_num_queries(4):
+        with django_assert_num_queries(3):
             client.get(f"{CHARGES}?page_size={size}")
 
 

@@ -97,13 +97,14 @@ def test_subtotals_add_up_to_the_total_project_by_project() -> None:
     assert document["total"]["amount"] == "6.00"
 
 
-def test_issuing_adds_number_and_date_and_nothing_else() -> None:
+def test_issuing_adds_number_date_and_due_date_and_nothing_else() -> None:
     draft = make_document()
 
     issued = issue_document(draft, reference="GL-2026-000007", issued_at=ISSUED_AT, payment_days=30)
 
-    changed = {key for key in issued if issued[key] != draft[key]}
-    assert changed == {"state", "reference", "issued_at"}
+    changed = {key for key in issued if issued[key] != draft.get(key)}
+    assert changed == {"state", "reference", "issued_at", "due_on"}
+    assert issued["due_on"] == "2026-12-03"
     assert (issued["state"], issued["issued_at"]) == ("final", "2026-11-03T09:00:00Z")
     assert draft["reference"] == ""
 

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -58,6 +59,7 @@ class TestOne:
             "state": "final",
             "reference": reference,
             "issued_at": utc_text(issued_at),
+            "due_on": (issued_at.date() + timedelta(days=30)).isoformat(),
         }
         assert invoice.content_sha256 == digest_of(invoice.document)
         assert invoice.period.state == "closed"

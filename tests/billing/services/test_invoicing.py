@@ -32,7 +32,7 @@ from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, MONTH_START, make_organization, make_project
 
 pytestmark = pytest.mark.django_db
-TERMS = InvoiceTerms(issuer=Party(name="Site", tax_id="X1"), series="S")
+TERMS = InvoiceTerms(issuer=Party(name="Site", address="Site 1", tax_id="X1"), series="S")
 
 
 def october(ledger: Ledger) -> BillingPeriod:

@@ -159,7 +159,7 @@ def test_a_request_takes_a_constant_number_of_statements(
     client = api_client(cast.alice)
     client.get(ME)
 
-    with django_assert_num_queries(3):  # type: ignore[operator]
+    with django_assert_num_queries(2):  # type: ignore[operator]
         client.get(ME)
 
 

@@ -291,7 +291,7 @@ def test_a_use_is_noted_once_in_five_minutes_and_only_by_its_holder(cast: Cast) 
     alice, bob = actor_of_user(cast.alice), actor_of_user(cast.bob)
 
     def use(actor: Actor, minutes: int) -> bool:
-        return note_token_use(token_id=token.pk, actor=actor, at=AT + timedelta(minutes=minutes))
+        return note_token_use(token=token, actor=actor, at=AT + timedelta(minutes=minutes))
 
     assert [use(bob, 0), use(alice, 0), use(alice, 5), use(alice, 6)] == [
         False,
