@@ -35,6 +35,7 @@ from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
+from tenants.models.organization import Language
 
 
 class IssuerSerializer(serializers.ModelSerializer[Issuer]):
@@ -49,6 +50,7 @@ class IssuerSerializer(serializers.ModelSerializer[Issuer]):
             "address",
             "tax_id",
             "bank_account",
+            "country",
             "series",
             "credit_series",
             "first_number",
@@ -65,6 +67,7 @@ class IssuerChangeSerializer(StrictSerializer):
     address = serializers.CharField(max_length=1000, default="", allow_blank=True)
     tax_id = serializers.CharField(max_length=64, default="", allow_blank=True)
     bank_account = serializers.CharField(max_length=64, default="", allow_blank=True)
+    country = serializers.CharField(max_length=2, default="", allow_blank=True)
 
 
 class IssuerInputSerializer(IssuerChangeSerializer):
@@ -126,6 +129,8 @@ class RecipientSerializer(serializers.ModelSerializer[Recipient]):
             "contact",
             "email",
             "cost_center",
+            "country",
+            "language",
             "tax_country",
             "tax_category",
             "created_at",
@@ -144,6 +149,13 @@ class RecipientChangeSerializer(StrictSerializer):
     contact = serializers.CharField(max_length=200, default="", allow_blank=True)
     email = serializers.EmailField(default="", allow_blank=True)
     cost_center = serializers.CharField(max_length=64, default="", allow_blank=True)
+    country = serializers.CharField(max_length=2, default="", allow_blank=True)
+    language = serializers.ChoiceField(
+        choices=Language.choices,
+        default="",
+        allow_blank=True,
+        help_text='"" for as the organization is.',
+    )
     tax_country = serializers.CharField(
         max_length=2, default="", allow_blank=True, help_text='"" for as the organization is.'
     )

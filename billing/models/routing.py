@@ -7,7 +7,7 @@ from django.db.models import F, Q
 from billing.models.period import BillingPeriod
 from tenants.domain.identifiers import new_id
 from tenants.models import Organization, Project
-from tenants.models.organization import SLUG
+from tenants.models.organization import COUNTRY, SLUG, Language
 
 SERIES = RegexValidator(r"^[A-Z0-9-]{1,12}$", "Use 1 to 12 capital letters, digits and hyphens.")
 PURCHASE_ORDER_LENGTH_MAX = 64
@@ -22,6 +22,9 @@ class Issuer(models.Model):
     address = models.TextField(max_length=1000, blank=True, default="")
     tax_id = models.CharField(max_length=64, blank=True, default="")
     bank_account = models.CharField(max_length=64, blank=True, default="")
+    country = models.CharField(
+        max_length=2, blank=True, default="", db_default="", validators=[COUNTRY]
+    )
     series = models.CharField(max_length=12, unique=True, validators=[SERIES])
     """Prefix of the numbers of its invoices; neither prefix ever changes."""
     credit_series = models.CharField(max_length=12, unique=True, validators=[SERIES])
@@ -58,6 +61,14 @@ class Recipient(models.Model):
     contact = models.CharField(max_length=200, blank=True, default="")
     email = models.EmailField(blank=True, default="")
     cost_center = models.CharField(max_length=64, blank=True, default="")
+    country = models.CharField(
+        max_length=2, blank=True, default="", db_default="", validators=[COUNTRY]
+    )
+    """Of the address."""
+    language = models.CharField(
+        max_length=2, choices=Language.choices, blank=True, default="", db_default=""
+    )
+    """Of its documents; "" for that of its organization."""
     tax_country = models.CharField(max_length=2, blank=True, default="")
     """With the category, how it is taxed; "" for as its organization is."""
     tax_category = models.CharField(max_length=2, blank=True, default="")

@@ -6,6 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from billing.domain.documents.document import (
+    STANDARD_LANGUAGE,
     Document,
     InvoiceTerms,
     Party,
@@ -48,7 +49,7 @@ class ComposedDocument:
 
 @dataclass(frozen=True)
 class Billing:
-    """Parties and tax of a document, as they are now.
+    """Parties, language and tax of a document, as they are now.
 
     Attributes:
         terms: The site's, with its issuer or the one that the project is routed to.
@@ -56,6 +57,7 @@ class Billing:
 
     terms: InvoiceTerms
     customer: Party
+    language: str
     tax: TaxTerms | None
 
 
@@ -72,6 +74,7 @@ def billing_of(
     return Billing(
         terms=issuing_terms(route.issuer_id, terms=terms),
         customer=customer_of(organization, recipient),
+        language=language_of(organization, recipient),
         tax=tax_terms_of(organization, recipient=recipient, tax_point=tax_point),
     )
 
@@ -105,6 +108,7 @@ def compose_run(
         document = compose_document(
             issuer=billing.terms.issuer,
             customer=billing.customer,
+            language=billing.language,
             period=_period_facts(period, organization),
             lines=part,
             currency=currency,
@@ -139,6 +143,8 @@ def require_parties(invoice: Invoice, billing: Billing) -> None:
         for name in {*fields, *invoice.document[party]}
         if invoice.document[party].get(name, "") != fields.get(name, "")
     )
+    if invoice.document.get("language", STANDARD_LANGUAGE) != billing.language:
+        changed.append("language")
     if changed:
         raise DraftStaleError(
             "What is printed of issuer or customer has changed since the draft was made.",
@@ -168,6 +174,7 @@ def issuing_terms(issuer_id: UUID | None, *, terms: InvoiceTerms) -> InvoiceTerm
         address=issuer.address,
         tax_id=issuer.tax_id,
         bank_account=issuer.bank_account,
+        country=issuer.country,
     )
     return replace(
         terms,
@@ -190,6 +197,7 @@ def customer_of(organization: Organization, recipient: Recipient | None = None) 
             email=recipient.email,
             cost_center=recipient.cost_center,
             buyer_reference=recipient.buyer_reference,
+            country=recipient.country,
         )
     return Party(
         name=organization.name,
@@ -198,7 +206,14 @@ def customer_of(organization: Organization, recipient: Recipient | None = None) 
         contact=organization.billing_contact,
         email=organization.billing_email,
         cost_center=organization.cost_center,
+        country=organization.country,
     )
+
+
+def language_of(organization: Organization, recipient: Recipient | None) -> str:
+    """Return the language of a customer's documents."""
+    own = "" if recipient is None else recipient.language
+    return own or organization.language
 
 
 def _period_facts(period: BillingPeriod, organization: Organization) -> PeriodFacts:

@@ -226,16 +226,14 @@ def _freeze(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
 def _require_issuer(invoice: Invoice) -> None:
     """Refuse a document whose issuer lacks what has to be printed of it."""
     missing = missing_of_issuer(invoice.document)
-    if missing and invoice.issuer_id is None:
-        raise IssuerIncompleteError(
-            "The site's issuer is incomplete.",
-            facts={"settings": ", ".join(f"ISSUER_{field.upper()}" for field in missing)},
-        )
-    if missing:
-        issuer = invoice.document["issuer"]["name"]
-        raise IssuerIncompleteError(
-            "The issuer is incomplete.", facts={"issuer": issuer, "fields": ", ".join(missing)}
-        )
+    if not missing:
+        return
+    names, whose = ", ".join(missing), invoice.document["issuer"]["name"]
+    if invoice.issuer_id is None:
+        names, whose = ", ".join(f"ISSUER_{field.upper()}" for field in missing), "the site"
+    raise IssuerIncompleteError(
+        f"The issuer ({whose}) lacks {names}.", facts={"missing": names, "issuer": whose}
+    )
 
 
 def _take_number(prefix: str, *, first_number: int) -> tuple[str, int, datetime]:

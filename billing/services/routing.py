@@ -22,7 +22,7 @@ from tenants.models import Organization, Project
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.changing import add_row, change_row, lock_version, require_editable
 
-ISSUER_EDITABLE: Final = ("name", "address", "tax_id", "bank_account")
+ISSUER_EDITABLE: Final = ("name", "address", "tax_id", "bank_account", "country")
 ISSUER_FIXED: Final = ("slug", "series", "credit_series", "first_number")
 RECIPIENT_EDITABLE: Final = (
     "name",
@@ -32,6 +32,8 @@ RECIPIENT_EDITABLE: Final = (
     "contact",
     "email",
     "cost_center",
+    "country",
+    "language",
     "tax_country",
     "tax_category",
 )

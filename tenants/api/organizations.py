@@ -31,7 +31,7 @@ from tenants.api.idempotency import idempotent
 from tenants.api.serializers import EmptySerializer, StrictSerializer
 from tenants.api.views import ReadingViewSet
 from tenants.models import NamespaceBinding, Organization, Project
-from tenants.models.organization import LifecycleState
+from tenants.models.organization import Language, LifecycleState
 from tenants.selectors.people import user_named
 from tenants.services.namespaces import bind_namespace, close_binding
 from tenants.services.organizations import (
@@ -44,7 +44,14 @@ from tenants.services.organizations import (
 )
 
 WRITE_ORGANIZATION = "tenants:organization:write"
-BILLING_FIELDS = ("billing_contact", "billing_email", "billing_address", "tax_id")
+BILLING_FIELDS = (
+    "billing_contact",
+    "billing_email",
+    "billing_address",
+    "tax_id",
+    "country",
+    "language",
+)
 
 
 class OrganizationSerializer(serializers.ModelSerializer[Organization]):
@@ -85,6 +92,8 @@ class OrganizationChangeSerializer(StrictSerializer):
     billing_email = serializers.EmailField(allow_blank=True, required=False)
     billing_address = serializers.CharField(max_length=2000, allow_blank=True, required=False)
     tax_id = serializers.CharField(max_length=64, allow_blank=True, required=False)
+    country = serializers.CharField(max_length=2, allow_blank=True, required=False)
+    language = serializers.ChoiceField(choices=Language.choices, required=False)
 
 
 class OrganizationInputSerializer(OrganizationChangeSerializer):

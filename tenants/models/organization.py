@@ -7,6 +7,7 @@ from django.db.models import Q
 from tenants.domain.identifiers import new_id
 
 SLUG = RegexValidator(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "Use a-z, 0-9 and dashes.")
+COUNTRY = RegexValidator(r"^[A-Z]{2}$", "Use the two capital letters of ISO 3166-1, such as DE.")
 CURRENCY = RegexValidator(r"^[A-Z]{3}$", "Use the three letters of ISO 4217.")
 
 
@@ -15,6 +16,13 @@ class LifecycleState(models.TextChoices):
 
     ACTIVE = "active"
     CLOSED = "closed"
+
+
+class Language(models.TextChoices):
+    """A language that documents are printed in."""
+
+    ENGLISH = "en", "English"
+    GERMAN = "de", "German"
 
 
 class Organization(models.Model):
@@ -33,6 +41,17 @@ class Organization(models.Model):
     billing_email = models.EmailField(blank=True, default="")
     billing_address = models.TextField(blank=True, default="")
     tax_id = models.CharField(max_length=64, blank=True, default="")
+    country = models.CharField(
+        max_length=2, blank=True, default="", db_default="", validators=[COUNTRY]
+    )
+    """Of the billing address."""
+    language = models.CharField(
+        max_length=2,
+        choices=Language.choices,
+        default=Language.ENGLISH,
+        db_default=Language.ENGLISH.value,
+    )
+    """Of its documents."""
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
 

@@ -20,7 +20,7 @@ from tenants.domain.refusals import (
     SlugTakenError,
 )
 from tenants.models import NamespaceBinding, Organization, Project
-from tenants.models.organization import CURRENCY, LifecycleState
+from tenants.models.organization import CURRENCY, Language, LifecycleState
 from tenants.selectors.locks import lock_rows
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.changing import (
@@ -38,6 +38,8 @@ ORGANIZATION_EDITABLE: Final = (
     "billing_email",
     "billing_address",
     "tax_id",
+    "country",
+    "language",
 )
 """Currency and zone are not among them: months already billed depend on both."""
 PROJECT_EDITABLE: Final = ("name", "cost_center")
@@ -55,6 +57,8 @@ def create_organization(  # noqa: PLR0913 - A record's columns; all are keyword 
     billing_email: str = "",
     billing_address: str = "",
     tax_id: str = "",
+    country: str = "",
+    language: str = Language.ENGLISH.value,
     actor: Actor,
     at: datetime,
 ) -> Organization:
@@ -70,6 +74,8 @@ def create_organization(  # noqa: PLR0913 - A record's columns; all are keyword 
         billing_email: Where they are sent.
         billing_address: The address on them.
         tax_id: The tax number on them.
+        country: Of the address, ISO 3166-1 alpha-2.
+        language: Of its documents, "en" or "de".
         actor: The caller.
         at: When, UTC.
 
@@ -87,6 +93,8 @@ def create_organization(  # noqa: PLR0913 - A record's columns; all are keyword 
         billing_email=billing_email,
         billing_address=billing_address,
         tax_id=tax_id,
+        country=country,
+        language=language,
         created_at=at,
     )
     problems = (*_currency_problems(billing_currency), *_zone_problems(time_zone))

@@ -187,7 +187,12 @@ def _make_invoice(ledger: Ledger) -> None:
 def _make_route(ledger: Ledger) -> None:
     slug, count = ledger.organization.slug, Issuer.objects.count()
     issuer = Issuer.objects.create(
-        slug=slug, name="Labs", series=f"S{count}", credit_series=f"S{count}-CN", created_at=AT
+        slug=slug,
+        name="Labs",
+        address="Lab 1",
+        series=f"S{count}",
+        credit_series=f"S{count}-CN",
+        created_at=AT,
     )
     recipient = Recipient.objects.create(
         organization=ledger.organization, slug="physics", name="Physics", created_at=AT

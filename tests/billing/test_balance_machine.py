@@ -302,7 +302,12 @@ class BalanceMachine(DisputeMachine):
         if (key := self.pick(self.owed.documents(), number)) is None:
             return
         bill = self.owed.bills[key]
-        given: dict[str, Any] = {"invoice_id": key, "reason": "Wrong.", "actor": DORA}
+        given: dict[str, Any] = {
+            "invoice_id": key,
+            "reason": "Wrong.",
+            "actor": DORA,
+            "terms": SITE_TERMS,
+        }
         is_right: bool | None = self.owed.is_correctable(key)
         is_right = is_right and (bill.is_invoice or call is draft_credit)
         if amount is None:

@@ -94,19 +94,23 @@ class MonthMachine(RuleBasedStateMachine):
     @rule(label=months)
     def draft(self, label: str) -> None:
         """Draft a month, or draft it again."""
-        self.attempt(draft_invoice, period_id=self.month(label), actor=DORA)
+        self.attempt(draft_invoice, period_id=self.month(label), actor=DORA, terms=SITE_TERMS)
 
     @rule(label=months)
     def review(self, label: str) -> None:
         """Send a month to review."""
         self.attempt(
-            review_period, period_id=self.month(label), actor=DORA, acknowledgement="Checked."
+            review_period,
+            period_id=self.month(label),
+            actor=DORA,
+            acknowledgement="Checked.",
+            terms=SITE_TERMS,
         )
 
     @rule(label=months, person=people)
     def approve(self, label: str, person: Actor) -> None:
         """Approve a month."""
-        self.attempt(approve_period, period_id=self.month(label), actor=person)
+        self.attempt(approve_period, period_id=self.month(label), actor=person, terms=SITE_TERMS)
 
     @rule(label=months)
     def reopen(self, label: str) -> None:
@@ -124,7 +128,7 @@ class MonthMachine(RuleBasedStateMachine):
         """Finalize a draft, with the others of its run."""
         if (draft := self.pick("draft", number)) is None:
             return
-        made = self.attempt(finalize_invoice, invoice_id=draft.pk, actor=person)
+        made = self.attempt(finalize_invoice, invoice_id=draft.pk, actor=person, terms=SITE_TERMS)
         if made and draft.corrects_id and not self.is_void(draft):
             slug = draft.lines.get().project.slug
             rows = InvoiceLine.objects.filter(invoice__state="final", project__slug=slug)
@@ -145,7 +149,12 @@ class MonthMachine(RuleBasedStateMachine):
         line = final.lines.earliest("position")
         amounts = {line.pk: Decimal(cents) / 100}
         made = self.attempt(
-            draft_credit, invoice_id=final.pk, amounts=amounts, reason="Broken.", actor=DORA
+            draft_credit,
+            invoice_id=final.pk,
+            amounts=amounts,
+            reason="Broken.",
+            actor=DORA,
+            terms=SITE_TERMS,
         )
         if made and is_final:
             self.finalize(number=self.place_of_last_run(), person=ERIC)
@@ -155,7 +164,9 @@ class MonthMachine(RuleBasedStateMachine):
         """Draft a credit note in full and a replacement, and finalize both or not."""
         if (final := self.pick("final", number)) is None:
             return
-        made = self.attempt(void_invoice, invoice_id=final.pk, reason="Address.", actor=DORA)
+        made = self.attempt(
+            void_invoice, invoice_id=final.pk, reason="Address.", actor=DORA, terms=SITE_TERMS
+        )
         if made and is_final:
             self.finalize(number=self.place_of_last_run(), person=ERIC)
 

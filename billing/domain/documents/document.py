@@ -30,6 +30,8 @@ from billing.domain.period import HourSpan
 
 _OF_ONE_DOCUMENT: Final = frozenset({"carried", "due_on"})
 """What a document that corrects another does not take over from it."""
+STANDARD_LANGUAGE: Final = "en"
+"""Of documents that name none."""
 SCHEMA: Final = "gpu-ledger/invoice/1"
 HOUR_DECIMALS: Final = 6
 """Digits of unit-hours; `unit_seconds` beside them is the exact quantity."""
@@ -98,10 +100,11 @@ class PeriodFacts:
     span: HourSpan
 
 
-def compose_document(
+def compose_document(  # noqa: PLR0913 - The parts of a document; all are keyword only.
     *,
     issuer: Party,
     customer: Party,
+    language: str = STANDARD_LANGUAGE,
     period: PeriodFacts,
     lines: Iterable[Line],
     currency: str,
@@ -116,6 +119,7 @@ def compose_document(
     is_credit = total_of(composed, currency=currency).amount < 0
     return {
         **({"kind": InvoiceKind.CREDIT_NOTE.value} if is_credit else {}),
+        **({"language": language} if language != STANDARD_LANGUAGE else {}),
         "schema": SCHEMA,
         "state": InvoiceState.DRAFT.value,
         "reference": "",

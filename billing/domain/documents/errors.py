@@ -15,8 +15,8 @@ class IssuerIncompleteError(ConflictError):
 
     code = "issuer_incomplete"
     remedy = (
-        "Set what facts name: the site's settings, or the fields of the issuer in the admin; then "
-        "draft again."
+        "Set it in the site's environment, or in the issuer's fields in the admin; then draft "
+        "again."
     )
 
 

@@ -54,7 +54,13 @@ def ledger() -> Ledger:
 
 
 def make_issuer(slug: str = "labs", **fields: object) -> Issuer:
-    given = {"name": "Labs Ltd", "series": "LB", "credit_series": "LB-CN", "bank_account": "DE89", "address": "Lab 1"}
+    given = {
+        "name": "Labs Ltd",
+        "series": "LB",
+        "credit_series": "LB-CN",
+        "bank_account": "DE89",
+        "address": "Lab 1",
+    }
     return create_issuer(
         fields={"slug": slug, **given, **fields}, actor=DORA, at=AT, terms=SITE_TERMS
     )

@@ -50,7 +50,13 @@ def make_terms(organization: Organization, book: PriceBook) -> dict[str, UUID]:
     )
     slug = organization.slug
     issuer = create_issuer(
-        fields={"slug": slug, "name": slug, "series": country, "credit_series": f"{country}-CN"},
+        fields={
+            "slug": slug,
+            "name": slug,
+            "address": slug,
+            "series": country,
+            "credit_series": f"{country}-CN",
+        },
         actor=SEED,
         at=AT,
         terms=SITE_TERMS,

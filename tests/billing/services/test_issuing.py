@@ -1,0 +1,124 @@
+"""What a final document says of language and payment, and what keeps it from being final."""
+
+import io
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from pypdf import PdfReader
+
+from billing.adapters.documents import render_pdf
+from billing.domain.documents.document import InvoiceTerms
+from billing.domain.documents.errors import IssuerIncompleteError
+from billing.domain.documents.taxes import TaxTerms
+from billing.domain.errors import DraftStaleError
+from billing.models import BillingPeriod, Invoice
+from billing.services.crediting import draft_credit
+from billing.services.finalizing import finalize_invoice
+from billing.services.invoicing import draft_invoice
+from billing.services.taxes import set_tax_rate, set_tax_treatment
+from tenants.services.organizations import update_organization
+from tests.support.billing.ledger import DORA, ERIC, Ledger, month_of_use
+from tests.support.billing.site import SITE_TERMS
+from tests.support.builders import AT
+from tests.support.digest import ledger_digest
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return month_of_use([("llm", 3600)])
+
+
+def drafted(ledger: Ledger, terms: InvoiceTerms = SITE_TERMS) -> Invoice:
+    period = BillingPeriod.objects.get(organization=ledger.organization, label="2026-10")
+    return draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=terms)
+
+
+def finalized(draft: Invoice, terms: InvoiceTerms = SITE_TERMS) -> Invoice:
+    return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=terms)
+
+
+def tax(ledger: Ledger, category: str, rate: int, exemption_text: str = "") -> None:
+    since = {"valid_from": date(2026, 1, 1), "actor": DORA, "at": AT}
+    terms = TaxTerms(
+        country="DE", category=category, rate=Decimal(rate), exemption_text=exemption_text
+    )
+    set_tax_rate(terms=terms, **since)  # type: ignore[arg-type]
+    set_tax_treatment(
+        organization=ledger.organization,
+        country="DE",
+        category=category,
+        **since,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("category", "lacking", "missing"),
+    [
+        ("", {"address": ""}, "ISSUER_ADDRESS"),
+        ("O", {"tax_id": "", "bank_account": ""}, ""),
+        ("S", {"tax_id": "", "bank_account": ""}, "ISSUER_TAX_ID, ISSUER_BANK_ACCOUNT"),
+    ],
+)
+def test_an_incomplete_issuer_is_refused_with_the_settings_that_complete_it(
+    ledger: Ledger, category: str, lacking: dict[str, str], missing: str
+) -> None:
+    if category:
+        tax(ledger, category, 19 if category == "S" else 0, "" if category == "S" else "Internal.")
+    terms = replace(SITE_TERMS, issuer=replace(SITE_TERMS.issuer, **lacking))
+    draft, before = drafted(ledger, terms), ledger_digest()
+
+    if missing:
+        with pytest.raises(IssuerIncompleteError) as refused:
+            finalized(draft, terms)
+        assert refused.value.facts == {"missing": missing, "issuer": "the site"}
+        assert ledger_digest() == before
+    else:
+        assert finalized(draft, terms).number == 1
+
+
+def test_a_customers_language_is_that_of_its_documents(ledger: Ledger) -> None:
+    shown = drafted(ledger)
+    update_organization(
+        organization=ledger.organization,
+        changes={"language": "de", "country": "DE"},
+        actor=DORA,
+        at=AT,
+    )
+    with pytest.raises(DraftStaleError) as refused:
+        finalized(shown)
+    assert refused.value.facts["changed"] == "customer.country, language"
+
+    final = finalized(drafted(ledger))
+
+    (page,) = PdfReader(io.BytesIO(render_pdf(final.document))).pages
+    said = " ".join(page.extract_text().split())
+    due = date.fromisoformat(final.document["due_on"])
+    assert f"Bitte zahlen Sie 2,00 EUR bis {due:%d.%m.%Y}" in said
+    assert "Small H100/1g.10gb 1,0000 2,00 2,00" in said
+    for word in ("Invoice", "Total", "Reference", "Price"):
+        assert word not in said
+
+
+def test_a_credit_note_says_why_and_has_money_alone(ledger: Ledger) -> None:
+    final = finalized(drafted(ledger))
+    note = draft_credit(
+        invoice_id=final.pk,
+        amounts={final.lines.get().pk: Decimal("0.50")},
+        reason="Broken link on node-7.",
+        actor=DORA,
+        at=AT,
+        terms=SITE_TERMS,
+    )
+
+    document = finalized(note).document
+
+    assert (document["reason"], "due_on" in document) == ("Broken link on node-7.", False)
+    (page,) = PdfReader(io.BytesIO(render_pdf(document))).pages
+    said = " ".join(page.extract_text().split())
+    assert "Reason: Broken link on node-7." in said
+    assert "0.0000" not in said
+    assert "Please pay" not in said
