@@ -215,7 +215,7 @@ def issue_document(
 def missing_of_issuer(document: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the fields of the issuer that a document lacks to become final.
 
-    Everybody is told who bills, and where it sits. A customer outside of the house, which is
+    Every document says who bills, and from where. A customer outside of the house, which is
     taxed, needs the tax number and the account to pay to as well. Source: EN 16931, BR-06, BR-08,
     BR-S-02 and BR-61.
     """

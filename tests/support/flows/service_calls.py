@@ -174,9 +174,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
     "billing.invoicing.draft_invoice": (
         dora,
         lambda e, who: invoicing.draft_invoice(
-            period_id=BillingPeriod.objects.get(organization=e.cast.acme, label="2026-10").pk,
-            **who,
-            terms=SITE_TERMS,
+            period_id=_acmes_month(e, state="open"), **who, terms=SITE_TERMS
         ),
         [("billing:invoice:draft", "acme")],
     ),

@@ -66,17 +66,11 @@ def verified(db: None) -> Iterator[None]:  # noqa: ARG001 - It is the transactio
 
 
 def credit(invoice: Invoice, amount: str) -> Invoice:
-    line = invoice.lines.get(project__slug="llm")
-    return finalize(
-        draft_credit(
-            invoice_id=invoice.pk,
-            amounts={line.pk: Decimal(amount)},
-            reason="Broken.",
-            actor=DORA,
-            at=AT,
-            terms=SITE_TERMS,
-        )
+    amounts = {invoice.lines.get(project__slug="llm").pk: Decimal(amount)}
+    note = draft_credit(
+        invoice_id=invoice.pk, amounts=amounts, reason="No.", actor=DORA, at=AT, terms=SITE_TERMS
     )
+    return finalize(note)
 
 
 def test_a_payment_that_names_its_invoice_settles_it(final: Invoice) -> None:
