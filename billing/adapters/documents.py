@@ -12,6 +12,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,14 @@ from billing.domain.documents.document import digest_of
 
 TEMPLATE: Final = Path(__file__).resolve().parent.parent / "documents" / "invoice.typ"
 PDF_STANDARD: Final = "a-3b"
+FONT_PACKAGES: Final = (
+    "noto_cjk_sans_jp_regular",
+    "justmytype_intl_rtl",
+    "justmytype_intl_sea",
+    "fontpkg_noto_sans_devanagari",
+    "fontpkg_noto_sans_tamil",
+)
+"""Their families are named in the template, after those for Latin, Greek and Cyrillic."""
 UNDISPLAYABLE: Final = "could not be displayed"
 """How Typst says that no font has a character."""
 
@@ -29,8 +38,8 @@ def render_pdf(document: Mapping[str, Any]) -> bytes:
     """Return a document of `billing.domain.documents.document` as an A4 PDF/A-3b.
 
     Drafts carry a mark. The only date in the file is the document's own. A name in a script that
-    the fonts lack (they have Latin, Greek and Cyrillic) makes it a plain PDF, which PDF/A forbids
-    to be archived but which can be read: an invoice is never held back for a glyph.
+    the fonts lack makes it a plain PDF, which PDF/A forbids to be archived but which can be read:
+    an invoice is never held back for a glyph.
     """
     try:
         return _compile(document, standards=[PDF_STANDARD])
@@ -62,8 +71,11 @@ def _compile(document: Mapping[str, Any], *, standards: list[Any]) -> bytes:
 
 @cache
 def _fonts() -> typst.Fonts:
-    """Return the fonts inside the wheel, and no others."""
-    return typst.Fonts(include_system_fonts=False, include_embedded_fonts=True)
+    """Return the fonts inside the wheels of Typst and of FONT_PACKAGES, and no others."""
+    folders = [Path(str(files(package))) for package in FONT_PACKAGES]
+    return typst.Fonts(
+        include_system_fonts=False, include_embedded_fonts=True, font_paths=[*folders]
+    )
 
 
 FORMULA_STARTS: Final = frozenset("=+-@\t\r\n\0＝＋－＠")  # noqa: RUF001 - Full-width forms are meant.

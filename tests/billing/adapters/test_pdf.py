@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+import unicodedata
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -188,8 +189,20 @@ def test_other_currencies_have_their_own_digits(currency: str, amount: str) -> N
     assert amount in text
 
 
+@pytest.mark.parametrize(
+    "name", ["東京 株式会社", "한국", "北京", "شركة", "שלום", "नमस्ते", "தமிழ்", "สวัสดี", "Ω Привет"]
+)
+def test_a_name_is_printed_in_its_script_and_archived(name: str) -> None:
+    content = render_pdf(issued(make_document(customer=Party(name=name))))
+
+    assert b"pdfaid" in content
+    assert b".notdef" not in content
+    (text,) = pages(content)
+    assert set(name) <= set(unicodedata.normalize("NFKC", text))
+
+
 def test_a_name_in_a_script_without_a_font_makes_a_plain_pdf_and_is_kept() -> None:
-    document = issued(make_document(customer=Party(name="東京 Labs")))
+    document = issued(make_document(customer=Party(name="བོད་ 🙂 Labs")))
 
     content = render_pdf(document)
 
