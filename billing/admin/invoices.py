@@ -30,6 +30,7 @@ from billing.domain.documents.document_text import invoice_text, money_text, num
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
 from billing.domain.money import Money
 from billing.models import Invoice
+from billing.models.invoice import FileKind
 from billing.selectors.documents.invoices import others_of_run
 from billing.selectors.ledger.carried import releasable_balance
 from billing.selectors.ledger.settlement import settled_document
@@ -37,6 +38,7 @@ from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import finalize_invoice, four_eyes_problem
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
+from billing.services.rendering import file_of
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
@@ -154,8 +156,9 @@ class InvoiceAdmin(LedgerAdmin):
     @method_decorator(xframe_options_sameorigin)
     def show_pdf(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
         """Return the invoice as PDF, to be shown in the page."""
-        document = self._invoice(request, invoice_id, READ_INVOICE).document
-        return _file(render_pdf(document), f"{file_name_of(document)}.pdf", how="inline")
+        invoice = self._invoice(request, invoice_id, READ_INVOICE)
+        content = file_of(invoice, kind=FileKind.PDF, render=render_pdf, at=timezone.now())
+        return _file(content, f"{file_name_of(invoice.document)}.pdf", how="inline")
 
     @method_decorator(require_safe)
     def download_csv(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:

@@ -27,11 +27,13 @@ from billing.domain.documents.document import file_name_of, unit_hours_text
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.ledger.status import PaymentStatus
 from billing.models import Invoice, InvoiceLine
+from billing.models.invoice import FileKind
 from billing.selectors.ledger.settlement import with_settlement
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
+from billing.services.rendering import file_of
 from tenants.api.conditional import expected_version, if_match
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
@@ -338,8 +340,9 @@ class InvoiceViewSet(ReadingViewSet):
     @action(detail=True, methods=["get"])
     def pdf(self, request: Request, pk: UUID) -> HttpResponse:  # noqa: ARG002 - DRF's signature.
         """Return the invoice as PDF/A; the same bytes every time."""
-        document = access_invoice(self.actor, pk, READ_INVOICE).document
-        return _attachment(render_pdf(document), document, kind="application/pdf", suffix="pdf")
+        invoice = access_invoice(self.actor, pk, READ_INVOICE)
+        content = file_of(invoice, kind=FileKind.PDF, render=render_pdf, at=self.at)
+        return _attachment(content, invoice.document, kind="application/pdf", suffix="pdf")
 
     @extend_schema(responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)})
     @action(detail=True, methods=["get"])

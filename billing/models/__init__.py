@@ -13,7 +13,7 @@ from billing.models.charge import (
 )
 from billing.models.customer_class import CustomerClass, CustomerClassMembership
 from billing.models.dispute import Dispute, DisputedLine, DisputeMessage
-from billing.models.invoice import Invoice, InvoiceLine, InvoiceSeries
+from billing.models.invoice import DocumentFile, Invoice, InvoiceLine, InvoiceSeries
 from billing.models.ledger import (
     AccountingMonth,
     AccountKind,
@@ -72,6 +72,7 @@ __all__ = [
     "DisputeMessage",
     "DisputedLine",
     "DocumentDelivery",
+    "DocumentFile",
     "DueDate",
     "Invoice",
     "InvoiceLine",

@@ -166,6 +166,33 @@ class Invoice(models.Model):
         return reference_of(self.series, self.number)
 
 
+class FileKind(models.TextChoices):
+    """What a document is rendered as."""
+
+    PDF = "pdf", "PDF"
+
+
+class DocumentFile(models.Model):
+    """A file of a final document, as it was rendered first."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    document = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="files")
+    kind = models.CharField(max_length=16, choices=FileKind.choices)
+    content = models.BinaryField()
+    sha256 = models.CharField(max_length=64)
+    rendered_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["document", "kind"]
+        constraints = [
+            models.UniqueConstraint(fields=["document", "kind"], name="document_file_unique")
+        ]
+
+    def __str__(self) -> str:
+        """Return document and kind."""
+        return f"{self.document}.{self.kind}"
+
+
 class InvoiceLine(models.Model):
     """One project's use of one size and price group at one price: multiplied once, rounded once.
 

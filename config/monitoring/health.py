@@ -67,6 +67,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_journalbatch": ("is_next", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_journalentry": ("is_balanced", "month_is_open", *_KEPT),
     "billing_duedate": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_documentfile": ("is_of_final", *_KEPT),
     "billing_documentdelivery": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_reminder": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_reminderstop": ("refuses_delete", "refuses_truncate", "refuses_update"),

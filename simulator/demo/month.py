@@ -24,11 +24,13 @@ from billing.adapters.terms import invoice_terms
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.errors import UnusualCostError
 from billing.models import BillingPeriod, Invoice
+from billing.models.invoice import FileKind
 from billing.selectors.pending import pending_window_ids
 from billing.services.closing import review_period
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
+from billing.services.rendering import file_of
 from billing.tasks import accrue_pending
 from metering.domain.collection.windows import GapPolicy
 from metering.models import MeteringWindow, WindowState
@@ -256,8 +258,11 @@ def write_documents(invoices: list[Invoice], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for invoice in invoices:
-        for suffix, render in (("pdf", render_pdf), ("csv", render_csv)):
+        for suffix, content in (
+            ("pdf", file_of(invoice, kind=FileKind.PDF, render=render_pdf, at=now())),
+            ("csv", render_csv(invoice.document)),
+        ):
             path = folder / f"{invoice.reference}.{suffix}"
-            path.write_bytes(render(invoice.document))
+            path.write_bytes(content)
             written.append(path)
     return written

@@ -1,11 +1,13 @@
 """What a final document says of language and payment, and what keeps it from being final."""
 
+import hashlib
 import io
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
 import pytest
+from django.db import DatabaseError, IntegrityError, transaction
 from pypdf import PdfReader
 
 from billing.adapters.documents import render_pdf
@@ -13,10 +15,12 @@ from billing.domain.documents.document import InvoiceTerms
 from billing.domain.documents.errors import IssuerIncompleteError
 from billing.domain.documents.taxes import TaxTerms
 from billing.domain.errors import DraftStaleError
-from billing.models import BillingPeriod, Invoice
+from billing.models import BillingPeriod, DocumentFile, Invoice
+from billing.models.invoice import FileKind
 from billing.services.crediting import draft_credit
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
+from billing.services.rendering import file_of
 from billing.services.taxes import set_tax_rate, set_tax_treatment
 from tenants.services.organizations import update_organization
 from tests.support.billing.ledger import DORA, ERIC, Ledger, month_of_use
@@ -101,6 +105,28 @@ def test_a_customers_language_is_that_of_its_documents(ledger: Ledger) -> None:
     assert "Small H100/1g.10gb 1,0000 2,00 2,00" in said
     for word in ("Invoice", "Total", "Reference", "Price"):
         assert word not in said
+
+
+def test_the_file_of_a_final_document_stays_as_it_was_rendered_first(ledger: Ledger) -> None:
+    draft = drafted(ledger)
+    files = iter([b"draft", b"draft again", b"first", b"of a new font"])
+
+    def ask(document: Invoice) -> bytes:
+        return file_of(document, kind=FileKind.PDF, render=lambda _: next(files), at=AT)
+
+    assert [ask(draft), ask(draft)] == [b"draft", b"draft again"]
+    final = finalized(draft)
+    assert [ask(final), ask(final)] == [b"first", b"first"]
+    stored = DocumentFile.objects.get()
+    assert stored.sha256 == hashlib.sha256(b"first").hexdigest()
+    for change in ({"content": b"other"}, {"document": None}):
+        with pytest.raises(DatabaseError), transaction.atomic():
+            DocumentFile.objects.filter(pk=stored.pk).update(**change)
+    wrong = DocumentFile(
+        document=final, kind="other", content=b"x", sha256="0" * 64, rendered_at=AT
+    )
+    with pytest.raises(IntegrityError, match="billing_documentfile_digest"), transaction.atomic():
+        wrong.save(force_insert=True)
 
 
 def test_a_credit_note_says_why_and_has_money_alone(ledger: Ledger) -> None:
