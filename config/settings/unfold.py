@@ -1,32 +1,46 @@
 """Theme and sidebar of the admin."""
 
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, Final
 
 from django.apps import apps
 from django.http import HttpRequest
 from django.templatetags.static import static
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
+
+PATHS_MAX: Final = 1_000
+"""Of pages whose entry of the sidebar is remembered."""
 
 
 def _entry(title: str, icon: str, target: str) -> dict[str, Any]:
-    link = reverse_lazy(target)
-    return {"title": title, "icon": icon, "link": link, "active": _is_current(link)}
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(target),
+        "active": _is_current(target),
+    }
 
 
-def _is_current(link: object) -> Callable[[HttpRequest], bool]:
+def _is_current(target: str) -> Callable[[HttpRequest], bool]:
     """Return whether a page belongs to an entry: to the one whose link is nearest above it.
 
     Some pages hang below a table's and have an entry of their own, such as the quota board.
     """
 
     def is_current(request: HttpRequest) -> bool:
-        return str(link) == _nearest_link(request.path)
+        return _link(target) == _nearest_link(request.path)
 
     return is_current
 
 
+@cache
+def _link(target: str) -> str:
+    """Return the path of an entry; every page asks for all of them."""
+    return reverse(target)
+
+
+@lru_cache(maxsize=PATHS_MAX)
 def _nearest_link(path: str) -> str:
     """Return the longest link of the sidebar that a path is below; the dashboard is only itself."""
     dashboard, *links = _links()
