@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -43,7 +44,8 @@ gl() {{ (IFS=$'\\x1f'; printf '%s\\x1e' "$*" >> asked)
   for given in "$@"; do [ "$given" = -i ] && printf 'ETag: "3"\\n'; done
   echo '{{"results": [{{"id": '$id', "window_start": "2026-10-05T13:00:00Z"}}], "id": '$id'}}'; }}
 kubectl() {{ echo YQ==; }}; docker() {{ :; }}; curl() {{ echo '{{}}'; }}; sleep() {{ :; }}
-python() {{ :; }}; deploy/make-secrets() {{ :; }}; .venv/bin/python() {{ echo token; }}
+python3() {{ "{sys.executable}" -IS "$@"; }}; python() {{ :; }}
+deploy/make-secrets() {{ :; }}; .venv/bin/python() {{ echo token; }}
 """
 # What the demo writes for its reader, see the page of the sandbox.
 ENVIRONMENT: Final = (
