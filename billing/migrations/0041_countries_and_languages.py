@@ -13,7 +13,7 @@ def country() -> "models.CharField[str, str]":
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0039_time_of_use")]
+    dependencies = [("billing", "0040_daily_costs")]
 
     operations = [
         migrations.AddField(model_name="issuer", name="country", field=country()),
