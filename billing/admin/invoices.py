@@ -35,10 +35,9 @@ from billing.selectors.documents.invoices import others_of_run
 from billing.selectors.ledger.carried import releasable_balance
 from billing.selectors.ledger.settlement import settled_document
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
-from billing.services.finalizing import finalize_invoice, four_eyes_problem
+from billing.services.finalizing import file_of, finalize_invoice, four_eyes_problem
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
-from billing.services.rendering import file_of
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError

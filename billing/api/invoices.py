@@ -30,10 +30,9 @@ from billing.models import Invoice, InvoiceLine
 from billing.models.invoice import FileKind
 from billing.selectors.ledger.settlement import with_settlement
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
-from billing.services.finalizing import finalize_invoice
+from billing.services.finalizing import file_of, finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
-from billing.services.rendering import file_of
 from tenants.api.conditional import expected_version, if_match
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent

@@ -3,7 +3,8 @@
 The database refuses every later change of what is written here.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -22,7 +23,8 @@ from billing.domain.documents.errors import IssuerIncompleteError
 from billing.domain.documents.invoicing import InvoiceMove, InvoiceState, require_move
 from billing.domain.documents.routing import numbering_order
 from billing.domain.errors import FourEyesError
-from billing.models import BillingPeriod, Invoice, PeriodState
+from billing.models import BillingPeriod, DocumentFile, Invoice, PeriodState
+from billing.models.invoice import FileKind
 from billing.selectors.documents.routing import route_of
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period, lock_run
 from billing.services.closing import mark_approved, require_another_person, require_usual_cost
@@ -103,6 +105,39 @@ def finalize_invoice(
         for document in run:
             post_document(document, payment_days=terms.payment_days, actor=actor, at=at)
         return next(document for document in run if document.pk == invoice_id)
+
+
+def file_of(
+    document: Invoice,
+    *,
+    kind: FileKind,
+    render: Callable[[Mapping[str, Any]], bytes],
+    at: datetime,
+) -> bytes:
+    """Return a file of a document: of a final one always the bytes that were rendered first.
+
+    So a new font, template or library changes nothing that was issued. Two callers at once get the
+    bytes of one of them.
+
+    Args:
+        document: A draft, which is rendered anew each time, or a final document.
+        kind: Which file.
+        render: Makes it from the document's text.
+        at: When.
+    """
+    if document.state != InvoiceState.FINAL.value:
+        return render(document.document)
+    files = DocumentFile.objects.filter(document=document, kind=kind)
+    stored = files.first()
+    if stored is None:
+        content = render(document.document)
+        digest = hashlib.sha256(content).hexdigest()
+        made = DocumentFile(
+            document=document, kind=kind, content=content, sha256=digest, rendered_at=at
+        )
+        DocumentFile.objects.bulk_create([made], ignore_conflicts=True)
+        stored = files.get()
+    return bytes(stored.content)
 
 
 def four_eyes_problem(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> str:

@@ -27,10 +27,9 @@ from billing.models import BillingPeriod, Invoice
 from billing.models.invoice import FileKind
 from billing.selectors.pending import pending_window_ids
 from billing.services.closing import review_period
-from billing.services.finalizing import finalize_invoice
+from billing.services.finalizing import file_of, finalize_invoice
 from billing.services.invoicing import draft_invoice
 from billing.services.periods import open_period
-from billing.services.rendering import file_of
 from billing.tasks import accrue_pending
 from metering.domain.collection.windows import GapPolicy
 from metering.models import MeteringWindow, WindowState

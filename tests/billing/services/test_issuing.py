@@ -18,9 +18,8 @@ from billing.domain.errors import DraftStaleError
 from billing.models import BillingPeriod, DocumentFile, Invoice
 from billing.models.invoice import FileKind
 from billing.services.crediting import draft_credit
-from billing.services.finalizing import finalize_invoice
+from billing.services.finalizing import file_of, finalize_invoice
 from billing.services.invoicing import draft_invoice
-from billing.services.rendering import file_of
 from billing.services.taxes import set_tax_rate, set_tax_treatment
 from tenants.services.organizations import update_organization
 from tests.support.billing.ledger import DORA, ERIC, Ledger, month_of_use
