@@ -30,7 +30,7 @@ from billing.admin.cost_form import (
     CostForm,
     address_of,
 )
-from billing.domain.cost_table import FIGURES, cost_columns, cost_record
+from billing.domain.cost_table import FIGURES, cost_columns, cost_file_name, cost_record
 from billing.domain.costs import (
     DAY,
     CostDimension,
@@ -168,7 +168,7 @@ def _file(report: CostReport) -> HttpResponse:
         render_table(cost_columns(query.group_by), map(cost_record, report.rows), numbers=FIGURES),
         content_type="text/csv; charset=utf-8",
         headers={
-            "Content-Disposition": f'attachment; filename="costs-{query.first}-{query.end}.csv"',
+            "Content-Disposition": f'attachment; filename="{cost_file_name(query)}"',
             "Cache-Control": "private, no-store",
         },
     )
@@ -201,11 +201,18 @@ def _cells(row: GroupCost, *, address: Mapping[str, Any]) -> dict[str, Any]:
         "hours": "" if row.unit_seconds is None else hours_text(row.unit_seconds),
         "cost": _money(row.cost),
         "previous": _money(row.previous_cost),
-        "growth": "new" if row.growth is None else f"{100 * row.growth:+,.1f} %",
+        "growth": _growth(row),
         "is_growing": row.growth is None or row.growth > 0,
         "share": "" if row.share is None else f"{100 * row.share:.1f} %",
         "run_rate": "" if row.run_rate is None else _money(row.run_rate),
     }
+
+
+def _growth(row: GroupCost) -> str:
+    """Return the change to the days before, of which no ratio exists below zero."""
+    if row.growth is None:
+        return "\u2013" if row.previous_cost.minor_units else "new"
+    return f"{100 * row.growth:+,.1f} %"
 
 
 def _name(key: CostKey) -> str:
@@ -219,11 +226,13 @@ def _opened(key: CostKey, address: Mapping[str, Any]) -> str:
     """Return the query of the page of one key alone, divided further; "" where none filters it."""
     if not key.value:
         return ""
+    # The form has the projects of the chosen organization alone.
     filters = {one.value: address.get(one.value, "") for one in CostDimension}
     opened = {
         **address,
         **filters,
         key.by.value: key.value,
+        **({"organization": key.organization_id} if key.organization_id else {}),
         "group_by": NEXT[key.by].value,
         "then_by": "",
     }

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from billing.access import daily_costs_visible_to
 from billing.adapters.documents import render_table
 from billing.api.money import MoneyValueField
-from billing.domain.cost_table import FIGURES, cost_columns, cost_record
+from billing.domain.cost_table import FIGURES, cost_columns, cost_file_name, cost_record
 from billing.domain.costs import DAY, CostDimension, CostQuery, GroupCost, parse_dimensions
 from billing.selectors.cost_report import CostReport, cost_report
 from tenants.api.serializers import StrictSerializer
@@ -155,7 +155,7 @@ def cost_csv(report: CostReport) -> HttpResponse:
         render_table(cost_columns(query.group_by), map(cost_record, report.rows), numbers=FIGURES),
         content_type="text/csv; charset=utf-8",
         headers={
-            "Content-Disposition": f'attachment; filename="costs-{query.first}-{query.end}.csv"',
+            "Content-Disposition": f'attachment; filename="{cost_file_name(query)}"',
             "Cache-Control": "private, no-store",
         },
     )

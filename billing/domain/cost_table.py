@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from billing.domain.costs import CostDimension, CostKey, GroupCost
+from billing.domain.costs import DAY, CostDimension, CostKey, CostQuery, GroupCost
 from billing.domain.documents.document import amount_text, unit_hours_text
 
 FIGURES: Final = (
@@ -62,3 +62,8 @@ def _key_record(key: CostKey) -> dict[str, str]:
 
 def _ratio_text(ratio: Decimal | None) -> str:
     return "" if ratio is None else str(ratio)
+
+
+def cost_file_name(query: CostQuery) -> str:
+    """Return the name of a file of costs, with the first and the last day."""
+    return f"costs-{query.first}-{query.end - DAY}.csv"

@@ -11,10 +11,12 @@ from enum import StrEnum
 from typing import Final
 
 from billing.domain.money import Money, cost_of
-from billing.domain.period import HOUR, Month, month_hours
+from billing.domain.period import Month
 from tenants.domain.errors import ConflictError, InvalidInputError
 
 DAY: Final = timedelta(days=1)
+LAST_MIDNIGHT: Final = timedelta(hours=12)
+"""A day ends so long after it has ended in UTC where it ends last."""
 DAYS_MAX: Final = 366
 """A year; with the year before it, two million rows of 1,000 projects are read."""
 DIMENSIONS_MAX: Final = 2
@@ -159,28 +161,37 @@ def parse_dimensions(text: str) -> tuple[CostDimension, ...]:
 
 @dataclass(frozen=True)
 class MonthPace:
-    """How far a running month in UTC is metered.
+    """The days of the running month that are metered in every time zone.
 
     Attributes:
-        hours: Of the month.
-        elapsed_hours: Metered so far, above 0.
+        first: Its first day.
+        end: The day after the last one metered.
+        days: Of the whole month.
     """
 
     first: date
     end: date
-    hours: int
-    elapsed_hours: int
+    days: int
+
+    @property
+    def elapsed_days(self) -> int:
+        """The days metered, above 0."""
+        return (self.end - self.first).days
 
 
 def pace_of(query: CostQuery, *, metered_until: datetime | None, at: datetime) -> MonthPace | None:
     """Return the pace of the running month; None where none of it is asked for, or metered."""
     month = Month(at.year, at.month)
-    span = month_hours(month, UTC)
-    first, end = span.begin_at.date(), span.end_at.date()
+    first, end = date(month.year, month.month, 1), date(*_next(month), 1)
     if metered_until is None or query.end <= first or query.first >= end:
         return None
-    elapsed = (min(metered_until, span.end_at) - span.begin_at) // HOUR
-    return MonthPace(first, end, span.hours, elapsed) if elapsed > 0 else None
+    metered = min((metered_until.astimezone(UTC) - LAST_MIDNIGHT).date(), end)
+    return MonthPace(first, metered, (end - first).days) if metered > first else None
+
+
+def _next(month: Month) -> tuple[int, int]:
+    following = month.shift(1)
+    return following.year, following.month
 
 
 @dataclass(frozen=True)
@@ -192,6 +203,7 @@ class CostKey:
         slug: Of an organization, project or cluster; "" of others.
         name: As people know it.
         organization: The slug of a project's organization; "" of others.
+        organization_id: Its key as text; "" of others.
     """
 
     by: CostDimension
@@ -199,6 +211,7 @@ class CostKey:
     name: str
     slug: str = ""
     organization: str = ""
+    organization_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -207,7 +220,7 @@ class CostSum:
 
     Attributes:
         previous: Of as many days before.
-        month: Of the running month so far.
+        month: Of the days of the running month that are metered.
     """
 
     currency: str
@@ -232,7 +245,7 @@ class GroupCost:
     Attributes:
         keys: In the order of the grouping; none of a total.
         unit_seconds: None where units of several sizes would be added.
-        growth: Change to the period before as a ratio; None where nothing was there.
+        growth: Change to the period before as a ratio; None where that had no cost above zero.
         share: Of the total in this currency, as a ratio; None where that is zero.
         run_rate: Cost of the whole running month at its pace so far; None without one.
     """
@@ -264,7 +277,7 @@ def cost_row(
         pace: Of the running month.
     """
     currency = added.currency
-    paced = None if pace is None else added.month * pace.hours / pace.elapsed_hours
+    paced = None if pace is None else added.month * pace.days / pace.elapsed_days
     return GroupCost(
         keys=keys,
         unit_seconds=unit_seconds,

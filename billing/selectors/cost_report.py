@@ -70,7 +70,7 @@ def cost_report(costs: QuerySet[DailyCost], query: CostQuery, *, at: datetime) -
         at: Now: the running month is that of UTC.
 
     Raises:
-        CostRowsTooManyError: There are more than ROWS_MAX groups.
+        CostRowsTooManyError: There are more than ROWS_MAX groups, or SUMS_MAX with their prices.
     """
     metered_until = sealed_until()
     pace = pace_of(query, metered_until=metered_until, at=at)
@@ -88,7 +88,7 @@ def cost_report(costs: QuerySet[DailyCost], query: CostQuery, *, at: datetime) -
             pace=pace,
         )
         for (_, *values), (added, used) in sums.items()
-        if added.product or added.previous
+        if used or added.previous or added.month
     ]
     rows.sort(key=lambda row: (row.cost.currency, -row.cost.amount, *(k.name for k in row.keys)))
     return CostReport(
@@ -176,7 +176,12 @@ def _sums(
         .order_by()
     )
     sums: dict[Group, tuple[CostSum, int]] = {}
-    for row in rows[: SUMS_MAX + 1]:
+    found = list(rows[: SUMS_MAX + 1])
+    if len(found) > SUMS_MAX:
+        raise CostRowsTooManyError(
+            f"There are more than {SUMS_MAX:,} groups and prices.", field="group_by"
+        )
+    for row in found:
         group = (row["currency"], *(str(row[column]) for column in columns))
         used, price = int(row["used"]), row["unit_price"]
         added = CostSum(row["currency"], used * price, row["before"] * price, row["month"] * price)
@@ -208,8 +213,10 @@ def _names(query: CostQuery, groups: Iterable[Group]) -> Callable[[CostDimension
         if dimension not in names:
             return CostKey(dimension, value, name=value)
         row = names[dimension][value]
-        organization = slugs[row.organization_id] if dimension is CostDimension.PROJECT else ""
-        return CostKey(dimension, value, row.name, row.slug, organization)
+        if dimension is not CostDimension.PROJECT:
+            return CostKey(dimension, value, row.name, row.slug)
+        owner = row.organization_id
+        return CostKey(dimension, value, row.name, row.slug, slugs[owner], str(owner))
 
     return name
 

@@ -259,7 +259,12 @@ def _freeze(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
 
 
 def _require_issuer(invoice: Invoice) -> None:
-    """Refuse a document whose issuer lacks what has to be printed of it."""
+    """Refuse a document whose issuer lacks what has to be printed of it.
+
+    A note shows the issuer as it stands on the final document that it corrects.
+    """
+    if invoice.corrects_id is not None:
+        return
     missing = missing_of_issuer(invoice.document)
     if not missing:
         return

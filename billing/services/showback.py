@@ -32,7 +32,9 @@ AFTER_MIDNIGHT: Final = timedelta(hours=26)
 """A day has up to 25 hours."""
 
 
-def add_up_changed_days(*, organization_ids: Collection[UUID] | None = None) -> int:
+def add_up_changed_days(
+    *, organization_ids: Collection[UUID] | None = None, notes: int = NOTES_PER_BATCH
+) -> int:
     """Add up some days whose charges changed; return how many, 0 when none is left.
 
     Another worker's batch is not waited for: its days are its own, and the others are left to the
@@ -40,11 +42,12 @@ def add_up_changed_days(*, organization_ids: Collection[UUID] | None = None) -> 
 
     Args:
         organization_ids: Only days of these; None for all.
+        notes: Of as many days at most.
     """
     with transaction.atomic():
         if not try_daily_costs_lock():
             return 0
-        days = _take_days(organization_ids)
+        days = _take_days(organization_ids, notes=notes)
         if days:
             _replace(*days)
     return len(days[0]) if days else 0
@@ -64,8 +67,12 @@ def save_cost_view(*, name: str, query: str, actor: Actor, at: datetime) -> Cost
         CostViewsTooManyError: The person has VIEWS_MAX others.
     """
     text = clean_text(name).strip()
-    if not 1 <= len(text) <= VIEW_NAME_MAX or len(query) > VIEW_QUERY_MAX:
+    if not 1 <= len(text) <= VIEW_NAME_MAX:
         raise CostViewInvalidError("The view cannot be saved.", field="name")
+    if len(query) > VIEW_QUERY_MAX:
+        raise CostViewInvalidError(
+            "The filters are too long.", field="query", remedy="Use shorter filters."
+        )
     with transaction.atomic():
         others = CostView.objects.filter(person=actor.person_id).exclude(name=text)
         if others.count() >= VIEWS_MAX:
@@ -111,9 +118,9 @@ Days = tuple[list[UUID], list[date], list[datetime]]
 """Organizations, days, and where each day begins."""
 
 
-def _take_days(organization_ids: Collection[UUID] | None) -> Days | None:
+def _take_days(organization_ids: Collection[UUID] | None, *, notes: int) -> Days | None:
     """Remove the notes of some days, and return these days."""
-    values = {**_only(organization_ids), "notes": NOTES_PER_BATCH}
+    values = {**_only(organization_ids), "notes": notes}
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)
         rows = cursor.fetchall()

@@ -127,6 +127,15 @@ def test_a_group_opens_into_the_next_with_the_filters_so_far(costs: Office) -> N
     assert table(again) == [("carol", "1.0000", "2.00 EUR", "100.0 %")]
 
 
+def test_a_project_opens_with_its_organization_whose_projects_the_form_has(costs: Office) -> None:
+    rows = context_of(costs.cast.dora, f"{OCTOBER}&group_by=project")["rows"]
+
+    opened = context_of(costs.cast.dora, rows[0]["keys"][0]["link"])
+
+    assert opened["form"].is_valid(), opened["form"].errors
+    assert len(opened["rows"]) >= 1
+
+
 def test_the_file_is_that_of_rest(costs: Office) -> None:
     dora = costs.cast.dora
     query = {"from": "2026-10-01", "to": "2026-11-01", "group_by": "project,size"}

@@ -146,13 +146,25 @@ def test_what_cannot_be_reported_is_refused_with_its_field(
     assert field in {body.get("field"), *(one["field"] for one in body.get("problems", []))}
 
 
+def test_more_groups_and_prices_than_one_answer_reads_are_refused(
+    costs: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("billing.selectors.cost_report.SUMS_MAX", 1)
+
+    refused = api_client(costs.cast.dora).get(
+        "/api/v1/costs/", {**THE_THIRD, "group_by": "project,size"}
+    )
+
+    assert refused.json()["code"] == "cost_rows_too_many"
+
+
 def test_the_csv_has_the_rows_of_the_answer_and_no_formula(costs: Office) -> None:
     answer = api_client(costs.cast.alice).get(
         "/api/v1/costs/csv/", {**THE_THIRD, "group_by": "project,owner", "size": "small"}
     )
 
     assert answer["Content-Disposition"] == (
-        'attachment; filename="costs-2026-10-03-2026-10-04.csv"'
+        'attachment; filename="costs-2026-10-03-2026-10-03.csv"'
     )
     header, *records = answer.content.decode().splitlines()
     assert header == ",".join(f'"{name}"' for name in COLUMNS.split())

@@ -41,14 +41,15 @@ def test_nothing_before_has_no_growth_and_nothing_in_all_no_share() -> None:
     assert (row.growth, row.share) == (None, None)
 
 
-def test_the_run_rate_extends_the_metered_hours_to_the_whole_month() -> None:
+def test_the_run_rate_extends_the_days_metered_everywhere_to_the_whole_month() -> None:
     pace = pace_of(OCTOBER, metered_until=datetime(2026, 10, 11, 6, 30, tzinfo=UTC), at=AT)
     assert pace is not None
-    assert (pace.elapsed_hours, pace.hours) == (246, 744)
+    # The 10th ends in the last of all zones at noon of the 11th in UTC.
+    assert (pace.end, pace.elapsed_days, pace.days) == (date(2026, 10, 10), 9, 31)
 
-    row = cost_row(CostSum("JPY", month=HOUR_PRODUCT * 246), total=Decimal(0), pace=pace)
+    row = cost_row(CostSum("JPY", month=HOUR_PRODUCT * 9), total=Decimal(0), pace=pace)
 
-    assert str(row.run_rate and row.run_rate.amount) == "744"
+    assert str(row.run_rate and row.run_rate.amount) == "31"
 
 
 @pytest.mark.parametrize(
@@ -56,11 +57,11 @@ def test_the_run_rate_extends_the_metered_hours_to_the_whole_month() -> None:
     [
         (CostQuery(first=date(2026, 9, 1), end=date(2026, 10, 1)), AT),
         (CostQuery(first=date(2026, 11, 1), end=date(2026, 11, 2)), AT),
-        (OCTOBER, datetime(2026, 10, 1, tzinfo=UTC)),
+        (OCTOBER, datetime(2026, 10, 2, 11, tzinfo=UTC)),
         (OCTOBER, None),
     ],
 )
-def test_days_outside_the_running_month_or_its_metered_hours_have_no_pace(
+def test_days_outside_the_running_month_or_its_metered_days_have_no_pace(
     query: CostQuery, metered_until: datetime | None
 ) -> None:
     assert pace_of(query, metered_until=metered_until, at=AT) is None

@@ -17,6 +17,7 @@ from billing.domain.documents.taxes import TaxTerms
 from billing.domain.errors import DraftStaleError
 from billing.models import BillingPeriod, DocumentFile, Invoice
 from billing.models.invoice import FileKind
+from billing.services import finalizing
 from billing.services.crediting import draft_credit
 from billing.services.finalizing import file_of, finalize_invoice
 from billing.services.invoicing import draft_invoice
@@ -81,6 +82,24 @@ def test_an_incomplete_issuer_is_refused_with_the_settings_that_complete_it(
         assert ledger_digest() == before
     else:
         assert finalized(draft, terms).number == 1
+
+
+def test_a_note_shows_the_issuer_as_it_is_on_the_document_that_it_corrects(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terms = replace(SITE_TERMS, issuer=replace(SITE_TERMS.issuer, address=""))
+    with monkeypatch.context() as before:
+        before.setattr(finalizing, "_require_issuer", lambda _: None)
+        final = finalized(drafted(ledger, terms), terms)
+    amounts = {final.lines.get().pk: Decimal("0.50")}
+
+    note = finalized(
+        draft_credit(
+            invoice_id=final.pk, amounts=amounts, reason="No.", actor=DORA, at=AT, terms=SITE_TERMS
+        )
+    )
+
+    assert note.document["issuer"] == final.document["issuer"]
 
 
 def test_a_customers_language_is_that_of_its_documents(ledger: Ledger) -> None:

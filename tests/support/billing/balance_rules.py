@@ -239,6 +239,7 @@ class DisputeMachine(WriteOffMachine):
             amounts=lines,
             reason="Broken.",
             actor=DORA,
+            terms=SITE_TERMS,
         )
         if made is None or (note := made.credit_note) is None:
             return None

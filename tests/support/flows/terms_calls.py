@@ -7,8 +7,8 @@ from typing import Any
 
 from billing.domain.documents.taxes import TaxTerms
 from billing.domain.pricing.minimum import MinimumRule
-from billing.models import CustomerClass, Issuer, PriceBook, Recipient
-from billing.services import routing, taxes
+from billing.models import CostView, CustomerClass, Issuer, PriceBook, Recipient
+from billing.services import routing, showback, taxes
 from billing.services.pricing import (
     customer_classes,
     minimums,
@@ -20,6 +20,7 @@ from tenants.domain.actors import Actor
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_calendar_rule, make_rule
+from tests.support.builders import AT
 from tests.support.flows.estate import IN_FORCE_FROM, Estate
 
 
@@ -131,6 +132,18 @@ TERMS_DEEDS: dict[
             treatment_id=e.places["own"]["tax-treatments"], reason="Wrong.", **who
         ),
         [("billing:tax_treatment:withdraw", "acme")],
+    ),
+    "billing.showback.save_cost_view": (
+        dora,
+        lambda _, who: showback.save_cost_view(name="Mine", query="group_by=size", **who),
+        [("billing:cost_view:save", None)],
+    ),
+    "billing.showback.delete_cost_view": (
+        dora,
+        lambda e, who: showback.delete_cost_view(
+            view=CostView.objects.create(person=e.cast.dora, name="Old", created_at=AT), **who
+        ),
+        [("billing:cost_view:delete", None)],
     ),
     "billing.routing.create_issuer": (
         dora,

@@ -34,6 +34,10 @@ TABLES = (
 )
 
 
+ACCOUNTED = {"billing_currency": "EUR", "time_zone": "UTC", "language": "en"}
+"""What the form of an organization asks for besides."""
+
+
 def text_of(client: Client, path: str) -> str:
     response = client.get(path)
     assert response.status_code == 200
@@ -78,7 +82,13 @@ def test_an_auditor_reads_and_nobody_offers_a_change(cast: Cast) -> None:
 def test_an_organization_is_made_by_the_service_as_the_signed_in_person(cast: Cast) -> None:
     response = enter(cast.frank).post(
         "/admin/tenants/organization/add/",
-        {"slug": "new", "name": "New", "billing_currency": "EUR", "time_zone": "UTC"},
+        {
+            "slug": "new",
+            "name": "New",
+            "billing_currency": "EUR",
+            "time_zone": "UTC",
+            "language": "en",
+        },
     )
 
     assert response.status_code == 302
@@ -94,11 +104,23 @@ def test_an_organization_is_made_by_the_service_as_the_signed_in_person(cast: Ca
 def test_refusals_of_the_service_stand_beside_their_fields(cast: Cast) -> None:
     page = enter(cast.frank).post(
         "/admin/tenants/organization/add/",
-        {"slug": "acme", "name": "New", "billing_currency": "EUR", "time_zone": "Mars/Olympus"},
+        {
+            "slug": "acme",
+            "name": "New",
+            "billing_currency": "EUR",
+            "time_zone": "Mars/Olympus",
+            "language": "en",
+        },
     )
     taken = enter(cast.frank).post(
         "/admin/tenants/organization/add/",
-        {"slug": "acme", "name": "New", "billing_currency": "EUR", "time_zone": "UTC"},
+        {
+            "slug": "acme",
+            "name": "New",
+            "billing_currency": "EUR",
+            "time_zone": "UTC",
+            "language": "en",
+        },
     )
 
     assert "is not an IANA time zone" in page.content.decode()
