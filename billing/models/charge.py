@@ -300,7 +300,7 @@ class DailyCost(models.Model):
 
 
 class ChangedHour(models.Model):
-    """An hour whose charges changed since its day was added up; a trigger on charges inserts it."""
+    """An hour whose charges changed since its day was added up, noted by what charged it."""
 
     id = models.BigAutoField(primary_key=True)
     organization = models.ForeignKey(

@@ -12,6 +12,19 @@ DAYS_PER_BATCH: Final = 7
 """Some hundred thousand charges, which are added up."""
 
 
+def note_changed_hours(charges: str) -> str:
+    """Return SQL that notes the hours of inserted charges, so that their days are added up anew.
+
+    It is part of the statement that inserts them: both commit together.
+
+    Args:
+        charges: What the statement calls them, with organization_id and window_start.
+    """
+    return f"""
+  INSERT INTO billing_changedhour (organization_id, window_start)
+  SELECT DISTINCT organization_id, window_start FROM {charges}"""  # noqa: S608 - A constant name.
+
+
 def check_daily_costs(cursor: Cursor) -> CheckedBatch:
     """Add the charges of some days up, and compare them with the daily costs.
 

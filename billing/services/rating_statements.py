@@ -7,6 +7,7 @@ number of pods, prices and projects. `billing.domain.pricing.rating` is the equi
 from dataclasses import dataclass
 from typing import Final
 
+from billing.selectors.daily_costs import note_changed_hours
 from billing.selectors.pricing.price_lookup import band_at, best_price
 
 
@@ -104,7 +105,9 @@ WITH lacking AS MATERIALIZED (
   HAVING sum(unit_seconds) <> 0
 ),
 {_PRICED},
-made AS ({_CHARGE} {accrued.on_conflict} RETURNING unit_seconds),
+made AS (
+  {_CHARGE} {accrued.on_conflict} RETURNING organization_id, window_start, unit_seconds),
+changed AS ({note_changed_hours("made")}),
 unpriced AS MATERIALIZED (
   SELECT l.window_id, l.window_start, l.organization_id, l.project_id, l.size, l.price_group,
          l.correction_id, f.price_book_id, f.band, sum(l.unit_seconds)::bigint AS unit_seconds

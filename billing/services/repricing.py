@@ -22,6 +22,7 @@ from billing.domain.errors import (
 from billing.domain.pricing.repricing import PriceChange, total_after, total_before
 from billing.models import BillingPeriod, Repricing
 from billing.models.repricing import RepricingState
+from billing.selectors.daily_costs import note_changed_hours
 from billing.selectors.locks import lock_for_repricing
 from billing.selectors.pricing.repricing import MISPRICED, hours_of, price_changes
 from billing.services.periods import ensure_periods
@@ -162,7 +163,7 @@ def _post(repricing: Repricing, *, note: str, actor: Actor, at: datetime) -> Non
     given = {**hours_of(repricing.period), "repricing": repricing.pk, "at": at}
     with connection.cursor() as cursor:
         cursor.execute(_CHARGE_ANEW, given)
-        charges = cursor.rowcount
+        (charges,) = cursor.fetchone()
     _decide(repricing, RepricingState.POSTED, note=note, actor=actor, at=at)
     _audit(repricing, action="post", charges=charges, actor=actor, at=at)
 
@@ -223,7 +224,8 @@ posting AS MATERIALIZED (
       WHERE p.organization_id = %(organization)s AND p.state = 'open'
         AND upper(p.hours) > h.window_start
       ORDER BY lower(p.hours) LIMIT 1) target
-)
+),
+charged AS (
 INSERT INTO billing_charge
   (window_id, window_start, cluster_id, organization_id, project_id, owner, size, price_group,
    tier, price_id, unit_price, base_unit_price, currency, unit_seconds, correction_id,
@@ -233,4 +235,7 @@ SELECT m.window_id, m.window_start, m.cluster_id, %(organization)s, m.project_id
        m.correction_id, %(repricing)s, t.period_id, %(at)s
   FROM made m JOIN posting t USING (window_start)
  ORDER BY m.window_id, m.correction_id, m.project_id, m.owner, m.size, m.price_group, m.price_id
+RETURNING organization_id, window_start),
+changed AS ({note_changed_hours("charged")})
+SELECT count(*) FROM charged
 """  # noqa: S608 - Put together from constants only.

@@ -1,6 +1,6 @@
 """Showback: charges added up by local day, so that pages of costs read no charges; saved views.
 
-A trigger notes each hour whose charges change, in the transaction that changes them. The sweep
+The statements that insert charges note their hours, in the same transaction. The sweep
 takes the notes of some days and adds these days up anew, all of each; see ADR 0073.
 """
 

@@ -47,7 +47,6 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "comes_unbilled",
         "has_price",
         "is_repriced",
-        "notes_hours",
         *_KEPT,
     ),
     "auth_user": ("change_is_audited", "is_audited", "name_is_plain"),

@@ -1,7 +1,9 @@
 """Charges are added up by the local day of their organization, and none is missed."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from io import StringIO
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -9,6 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+import billing
 from billing.domain.period import month_of
 from billing.models import ChangedHour, DailyCost
 from billing.selectors.daily_costs import check_daily_costs
@@ -84,6 +87,19 @@ def test_a_day_is_in_the_billing_month_of_its_hours(zone: str) -> None:
         found = [label for (label,) in cursor.fetchall()]
 
     assert found == [month_of(hour, ZoneInfo(zone)).label for hour in hours]
+
+
+def test_every_statement_that_inserts_charges_notes_their_hours() -> None:
+    inserting = {
+        path.name: text
+        for path in Path(billing.__file__).parent.rglob("*.py")
+        if re.search(r"INSERT INTO billing_charge\b", text := path.read_text("utf-8"))
+    }
+
+    assert sorted(inserting) == ["rating_statements.py", "repricing.py"]
+    for text in inserting.values():
+        statements = len(re.findall(r"INSERT INTO billing_charge\b", text))
+        assert statements == len(re.findall(r"note_changed_hours\(\"", text)) == 1
 
 
 @pytest.mark.django_db
