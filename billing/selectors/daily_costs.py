@@ -15,14 +15,17 @@ DAYS_PER_BATCH: Final = 7
 def note_changed_hours(charges: str) -> str:
     """Return SQL that notes the hours of inserted charges, so that their days are added up anew.
 
-    It is part of the statement that inserts them: both commit together.
+    It is part of the statement that inserts them: both commit together. The first and the last hour
+    of a day in UTC are in all local days of the hours between.
 
     Args:
-        charges: What the statement calls them, with organization_id and window_start.
+        charges: What the statement calls them, or what they are made from, with organization_id
+            and window_start.
     """
     return f"""
   INSERT INTO billing_changedhour (organization_id, window_start)
-  SELECT DISTINCT organization_id, window_start FROM {charges}"""  # noqa: S608 - A constant name.
+  SELECT organization_id, unnest(ARRAY[min(window_start), max(window_start)])
+    FROM {charges} GROUP BY organization_id, date_trunc('day', window_start, 'UTC')"""  # noqa: S608 - A constant name.
 
 
 def check_daily_costs(cursor: Cursor) -> CheckedBatch:

@@ -105,9 +105,8 @@ WITH lacking AS MATERIALIZED (
   HAVING sum(unit_seconds) <> 0
 ),
 {_PRICED},
-made AS (
-  {_CHARGE} {accrued.on_conflict} RETURNING organization_id, window_start, unit_seconds),
-changed AS ({note_changed_hours("made")}),
+made AS ({_CHARGE} {accrued.on_conflict} RETURNING unit_seconds),
+changed AS ({note_changed_hours("keys")}),
 unpriced AS MATERIALIZED (
   SELECT l.window_id, l.window_start, l.organization_id, l.project_id, l.size, l.price_group,
          l.correction_id, f.price_book_id, f.band, sum(l.unit_seconds)::bigint AS unit_seconds
