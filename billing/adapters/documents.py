@@ -72,9 +72,10 @@ def _compile(document: Mapping[str, Any], *, standards: list[Any]) -> bytes:
 @cache
 def _fonts() -> typst.Fonts:
     """Return the fonts inside the wheels of Typst and of FONT_PACKAGES, and no others."""
-    folders = [Path(str(files(package))) for package in FONT_PACKAGES]
     return typst.Fonts(
-        include_system_fonts=False, include_embedded_fonts=True, font_paths=[*folders]
+        include_system_fonts=False,
+        include_embedded_fonts=True,
+        font_paths=[Path(str(files(package))) for package in FONT_PACKAGES],
     )
 
 

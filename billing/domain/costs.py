@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import Final
 
 from billing.domain.money import Money, cost_of
-from billing.domain.period import Month
 from tenants.domain.errors import ConflictError, InvalidInputError
 
 DAY: Final = timedelta(days=1)
@@ -181,17 +180,12 @@ class MonthPace:
 
 def pace_of(query: CostQuery, *, metered_until: datetime | None, at: datetime) -> MonthPace | None:
     """Return the pace of the running month; None where none of it is asked for, or metered."""
-    month = Month(at.year, at.month)
-    first, end = date(month.year, month.month, 1), date(*_next(month), 1)
+    first = at.astimezone(UTC).date().replace(day=1)
+    end = (first + 31 * DAY).replace(day=1)
     if metered_until is None or query.end <= first or query.first >= end:
         return None
     metered = min((metered_until.astimezone(UTC) - LAST_MIDNIGHT).date(), end)
     return MonthPace(first, metered, (end - first).days) if metered > first else None
-
-
-def _next(month: Month) -> tuple[int, int]:
-    following = month.shift(1)
-    return following.year, following.month
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Daily costs compared with the charges that they are added up from."""
+"""Which days of daily costs are due to be added up, and whether the others equal their charges."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Final

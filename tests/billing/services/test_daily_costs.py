@@ -8,10 +8,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 import billing
+from billing import tasks
 from billing.domain.period import month_of
 from billing.models import ChangedHour, DailyCost
 from billing.selectors.daily_costs import check_daily_costs
@@ -190,3 +191,21 @@ def test_verify_names_organization_and_day_and_a_rebuild_repairs_both() -> None:
 def test_a_rebuild_refuses_an_organization_that_is_not_there() -> None:
     with pytest.raises(CommandError, match="There is no organization acne"):
         call_command("rebuild_daily_costs", "--organization", "acne", stdout=StringIO())
+
+
+@pytest.mark.django_db
+def test_fewer_days_are_tried_where_a_batch_takes_longer_than_it_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int | None] = []
+
+    def add_up(*, notes: int | None = None) -> int:
+        asked.append(notes)
+        if notes is None:
+            raise OperationalError("canceling statement due to statement timeout")
+        return 3
+
+    monkeypatch.setattr(tasks, "add_up_changed_days", add_up)
+
+    assert add_up_days(at=AT, actor=ACTOR) == 3
+    assert asked == [None, tasks.FEW_DAYS]

@@ -121,6 +121,7 @@ def test_a_customers_language_is_that_of_its_documents(ledger: Ledger) -> None:
     due = date.fromisoformat(final.document["due_on"])
     assert f"Bitte zahlen Sie 2,00 EUR bis {due:%d.%m.%Y}" in said
     assert "Small H100/1g.10gb 1,0000 2,00 2,00" in said
+    assert "10115 Berlin DE" in said
     for word in ("Invoice", "Total", "Reference", "Price"):
         assert word not in said
 
