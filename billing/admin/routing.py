@@ -34,6 +34,7 @@ class IssuerAdmin(ServiceAdmin):
     )
     add_fields = (*ISSUER_FIXED, *ISSUER_EDITABLE)
     change_fields = ISSUER_EDITABLE
+    help_texts = {"country": "Of the address: two capital letters, such as DE."}
     list_display = ("slug", "name", "series", "credit_series", "tax_id")
     search_fields = ("slug", "name")
 
@@ -60,6 +61,10 @@ class RecipientAdmin(ServiceAdmin):
     )
     add_fields = ("organization", "slug", *RECIPIENT_EDITABLE)
     change_fields = RECIPIENT_EDITABLE
+    help_texts = {
+        "country": "Of the address: two capital letters, such as DE.",
+        "language": "Of its documents; without one, that of the organization.",
+    }
     list_display = ("organization", "slug", "name", "buyer_reference", "cost_center")
     list_select_related = ("organization",)
     search_fields = ("slug", "name", "organization__name")

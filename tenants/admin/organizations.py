@@ -29,6 +29,8 @@ class OrganizationAdmin(ServiceAdmin):
     help_texts = {
         "billing_currency": "Three letters, such as EUR. It is kept for ever.",
         "time_zone": "Months begin and end at its midnight. It is kept for ever.",
+        "country": "Of the address: two capital letters, such as DE.",
+        "language": "Of its invoices and credit notes.",
     }
     change_fields = organizations.ORGANIZATION_EDITABLE
     list_display = ("name", "slug", "state", "billing_currency", "time_zone", "cost_center")
