@@ -16,7 +16,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from tenants.api.actors import actor_of_request
 from tenants.api.conditional import etag_of, expected_version
-from tenants.api.expansion import add_names, expandable, wanted_names
+from tenants.api.expansion import PARAMETER, add_names, expandable, wanted_names
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
 from tenants.services.audit import is_noted, note_refusal
@@ -48,7 +48,7 @@ class LedgerViewSet(GenericViewSet[Any]):
             InvalidInputError: The answer has no such ids.
         """
         super().initial(request, *args, **kwargs)
-        if request.method == "GET":
+        if request.method == "GET" and PARAMETER in request.query_params:
             self.expanded = wanted_names(request, self.expandable())
 
     def expandable(self) -> tuple[str, ...]:
