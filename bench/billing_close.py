@@ -5,9 +5,10 @@ line, and looks nothing else up.
 """
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from uuid import UUID
 
 from bench.billing_stage import MONTH_START, execute, make_stage, meter
@@ -116,31 +117,24 @@ def _preview() -> Iterator[Figure]:
 
 
 def _close(organizations: list[UUID]) -> Iterator[Figure]:
-    """Draft and finalize every month as two people, one after the other."""
-    from django.db import connection  # noqa: PLC0415 - Django is set up by now.
-    from django.test.utils import CaptureQueriesContext  # noqa: PLC0415
+    """Draft and finalize every month as two people, one after the other, as the admin's page does.
 
-    from billing.adapters.terms import invoice_terms  # noqa: PLC0415
+    Its slices of time are left out.
+    """
+    from billing.adapters.terms import invoice_terms  # noqa: PLC0415 - Django is set up by now.
     from billing.models import BillingPeriod, Invoice  # noqa: PLC0415
     from billing.services.finalizing import finalize_invoice  # noqa: PLC0415
     from billing.tasks import settle_periods  # noqa: PLC0415
     from tenants.domain.actors import Actor, ActorKind  # noqa: PLC0415
 
-    terms = invoice_terms()
     first, second = (Actor(ActorKind.PERSON, id=name, label=name) for name in ("a", "b"))
     with measured() as drafting:
         settle_periods(at=AT, actor=first)
     months = BillingPeriod.objects.filter(label="2026-10", organization__in=organizations)
     drafts = list(months.order_by("organization").values_list("invoices", flat=True))
-    counts = []
+    finalize = partial(finalize_invoice, actor=second, at=AT, terms=invoice_terms())
     with measured() as finalizing:
-        for number, draft in enumerate(drafts):
-            if number in {0, len(drafts) - 1}:
-                with CaptureQueriesContext(connection) as statements:
-                    finalize_invoice(invoice_id=draft, actor=second, at=AT, terms=terms)
-                counts.append(len(statements))
-            else:
-                finalize_invoice(invoice_id=draft, actor=second, at=AT, terms=terms)
+        counts = _finalize(drafts, finalize)
     final = Invoice.objects.filter(state="final").count()
     yield invariant("billing_close.finals", final, "invoices", ORGANIZATIONS)
     yield _seconds("billing_close.drafts", drafting.seconds, DRAFTS_MAX_SECONDS)
@@ -153,6 +147,28 @@ def _close(organizations: list[UUID]) -> Iterator[Figure]:
     yield Figure(
         "billing_close.memory", Decimal(peak), "MiB", Bound.AT_MOST, Decimal(MEMORY_MAX_MIB)
     )
+
+
+def _finalize(drafts: list[UUID], finalize: Callable[..., object]) -> list[int]:
+    """Finalize drafts, read some together, and return the statements of the first and the last."""
+    from django.db import connection  # noqa: PLC0415 - Django is set up by now.
+    from django.test.utils import CaptureQueriesContext  # noqa: PLC0415
+
+    from billing.admin.month_close import READ_TOGETHER  # noqa: PLC0415
+    from billing.selectors.documents.finals import read_finals  # noqa: PLC0415
+    from tenants.services.turns import with_readings  # noqa: PLC0415
+
+    counts = []
+    read = partial(read_finals, at=AT)
+    readings = with_readings(drafts, read, together=READ_TOGETHER, event="bench", at=AT)
+    for number, (draft, reading) in enumerate(readings):
+        if number in {0, len(drafts) - 1}:
+            with CaptureQueriesContext(connection) as statements:
+                finalize(invoice_id=draft, reading=reading)
+            counts.append(len(statements))
+        else:
+            finalize(invoice_id=draft, reading=reading)
+    return counts
 
 
 def _updated() -> int:

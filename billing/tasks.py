@@ -40,7 +40,7 @@ from billing.services.showback import add_up_changed_days, changed_organizations
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.errors import DomainError
 from tenants.selectors.clock import database_now
-from tenants.services.turns import for_each_isolated, run_isolated
+from tenants.services.turns import for_each_isolated, run_isolated, with_readings
 from tenants.services.wakeups import WakeUp
 
 BATCH_RECORDS_MAX: Final = 12_000
@@ -303,21 +303,14 @@ def _redraft_stale(*, at: datetime, actor: Actor) -> Iterator[int]:
 def _read(
     period_ids: Sequence[UUID], *, at: datetime
 ) -> Iterator[tuple[UUID, MonthReading | None]]:
-    """Yield periods, in their order, with what they are drafted from, of many in one go.
-
-    Those that cannot be read together have none: each is read by itself when it is drafted.
-    """
-    for first in range(0, len(period_ids), PERIODS_MAX):
-        together = period_ids[first : first + PERIODS_MAX]
-        readings = run_isolated(
-            partial(read_months, together, at=at),
-            otherwise=dict[UUID, MonthReading](),
-            event="billing.reading.failed",
-            key=together[0],
-            at=at,
-        )
-        for period_id in together:
-            yield period_id, readings.get(period_id)
+    """Yield periods, in their order, with what they are drafted from."""
+    return with_readings(
+        period_ids,
+        partial(read_months, at=at),
+        together=PERIODS_MAX,
+        event="billing.reading.failed",
+        at=at,
+    )
 
 
 def _release_overdue(*, at: datetime, actor: Actor) -> int:

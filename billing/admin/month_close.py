@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -32,7 +32,8 @@ from billing.domain.errors import PeriodLabelInvalidError, UnusualCostError
 from billing.domain.money import round_money
 from billing.domain.month_board import MonthFacts, MonthStep, step_of, to_finalize, to_review
 from billing.domain.period import Month
-from billing.selectors.documents.previews import costs_to_date
+from billing.selectors.documents.finals import FinalReading, read_finals
+from billing.selectors.documents.previews import MonthReading, costs_to_date, read_months
 from billing.selectors.months import month_board, month_labels
 from billing.services.closing import review_period
 from billing.services.finalizing import finalize_invoice
@@ -42,9 +43,13 @@ from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
 from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
+from tenants.services.turns import with_readings
 
 SLICE_SECONDS: Final = 15
 """A web server gives up on a request after 30 s."""
+READ_TOGETHER: Final = 50
+"""Months that are read in one go; the last of them has its turn some seconds later."""
+Reading = TypeVar("Reading")
 BUSY: Final = "The database was busy with this month. Start the step again."
 _SEEN: Final = re.compile(
     r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}):([0-9]{1,9})"
@@ -158,21 +163,35 @@ def _perform(
     actor: Actor,
     at: datetime,
 ) -> StepResult | None:
+    each = partial(_each, after=request.POST.get("after", ""), at=at)
     review = partial(_review, actor=actor, at=at)
     if step == "finalize":
         seen = _seen(request)
         finalize = partial(_finalize, seen=seen, actor=actor, at=at)
-        return _each(
-            [month for month in mine if month.invoice_id in seen], finalize, "finalized", request
-        )
+        confirmed = {
+            month.invoice_id: month
+            for month in mine
+            if month.invoice_id and month.invoice_id in seen
+        }
+        return each(confirmed, read_finals, finalize, name="finalized")
     if step == "review":
-        return _each(to_review(months, at=at), review, "sent to review", request)
-    chosen = [month for month in months if str(month.period_id) == request.POST.get("period")]
+        waiting = {month.period_id: month for month in to_review(months, at=at)}
+        return each(waiting, read_months, review, name="sent to review")
+    asked = request.POST.get("period")
+    chosen = {month.period_id: month for month in months if str(month.period_id) == asked}
     note = request.POST.get("acknowledgement", "")
-    return _each(chosen, partial(review, acknowledgement=note), "sent to review", request)
+    review = partial(review, acknowledgement=note)
+    return each(chosen, read_months, review, name="sent to review")
 
 
-def _review(month: MonthFacts, *, actor: Actor, at: datetime, acknowledgement: str = "") -> None:
+def _review(
+    month: MonthFacts,
+    reading: MonthReading | None,
+    *,
+    actor: Actor,
+    at: datetime,
+    acknowledgement: str = "",
+) -> None:
     """Send a month to review; one of unusual cost is drafted, so that its row asks for a reason."""
     terms = invoice_terms()
     try:
@@ -182,6 +201,7 @@ def _review(month: MonthFacts, *, actor: Actor, at: datetime, acknowledgement: s
             at=at,
             terms=terms,
             acknowledgement=acknowledgement,
+            reading=reading,
         )
     except UnusualCostError:
         if month.invoice_id is None:
@@ -189,7 +209,14 @@ def _review(month: MonthFacts, *, actor: Actor, at: datetime, acknowledgement: s
         raise
 
 
-def _finalize(month: MonthFacts, *, seen: Mapping[UUID, int], actor: Actor, at: datetime) -> None:
+def _finalize(
+    month: MonthFacts,
+    reading: FinalReading | None,
+    *,
+    seen: Mapping[UUID, int],
+    actor: Actor,
+    at: datetime,
+) -> None:
     if month.invoice_id is not None:
         finalize_invoice(
             invoice_id=month.invoice_id,
@@ -197,6 +224,7 @@ def _finalize(month: MonthFacts, *, seen: Mapping[UUID, int], actor: Actor, at: 
             at=at,
             terms=invoice_terms(),
             expected_version=seen[month.invoice_id],
+            reading=reading,
         )
 
 
@@ -209,19 +237,34 @@ def _seen(request: HttpRequest) -> dict[UUID, int]:
 
 
 def _each(
-    months: Sequence[MonthFacts],
-    call: Callable[[MonthFacts], None],
+    months: Mapping[UUID, MonthFacts],
+    read: Callable[..., Mapping[UUID, Reading]],
+    call: Callable[[MonthFacts, Reading | None], None],
+    *,
     name: str,
-    request: HttpRequest,
+    after: str,
+    at: datetime,
 ) -> StepResult:
-    """Call a service for month after month, until all are done or the slice of time is over."""
-    after = request.POST.get("after", "")
-    waiting = [month for month in months if month.slug > after]
+    """Call a service for month after month, until all are done or the slice of time is over.
+
+    What it needs is read of many months at once, by the keys of `months`. It continues behind the
+    organization `after`.
+    """
+    waiting = {key: month for key, month in months.items() if month.slug > after}
     ends = monotonic() + SLICE_SECONDS
     refused: list[tuple[str, str]] = []
     tried: list[str] = []
-    for month in waiting:
-        refused.extend((month.organization, text) for text in _refusals(call, month))
+    for key, reading in with_readings(
+        list(waiting),
+        partial(read, at=at),
+        together=READ_TOGETHER,
+        event="billing.reading.failed",
+        at=at,
+    ):
+        month = waiting[key]
+        refused.extend(
+            (month.organization, text) for text in _refusals(partial(call, month, reading))
+        )
         tried.append(month.slug)
         if monotonic() > ends:
             break
@@ -235,9 +278,9 @@ def _each(
     )
 
 
-def _refusals(call: Callable[[MonthFacts], None], month: MonthFacts) -> Iterator[str]:
+def _refusals(call: Callable[[], None]) -> Iterator[str]:
     try:
-        call(month)
+        call()
     except DomainError as error:
         yield f"{error.message} {error.advice}".strip()
         yield from (problem.message for problem in error.problems)

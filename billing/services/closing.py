@@ -4,8 +4,9 @@ Only an open month takes charges, so sending one to review is the cut-off: what 
 closes. Whatever comes later is charged to the next open month.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -14,9 +15,11 @@ from django.db import transaction
 from billing.domain.closing import PeriodMove, require_period_move, require_usual
 from billing.domain.documents.document import InvoiceTerms, amount_text
 from billing.domain.errors import FourEyesError, PeriodHasChargesError, ReasonMissingError
+from billing.domain.money import Money
 from billing.models import BillingPeriod, Charge, Invoice, PeriodState
-from billing.selectors.documents.invoices import total_of_run, usual_totals
+from billing.selectors.documents.invoices import documents_of_run, usual_totals
 from billing.selectors.documents.minimums import has_minimum
+from billing.selectors.documents.previews import MonthReading
 from billing.selectors.locks import lock_organization, lock_period
 from billing.services.invoicing import draft_invoice, require_ready
 from billing.services.routing import drop_routes, freeze_routes
@@ -33,6 +36,7 @@ def review_period(
     at: datetime,
     terms: InvoiceTerms,
     acknowledgement: str = "",
+    reading: MonthReading | None = None,
 ) -> BillingPeriod:
     """Return the month, drafted anew and sent to review: it takes no more charges.
 
@@ -44,6 +48,7 @@ def review_period(
         at: When.
         terms: Issuer and number series of the site.
         acknowledgement: Why the cost is right; required where it is many times the usual.
+        reading: The month as it was read a moment ago, together with others.
 
     Raises:
         PeriodStateError: It is not open.
@@ -57,9 +62,17 @@ def review_period(
         raise ReasonMissingError("The acknowledgement is too long.", field="acknowledgement")
     with transaction.atomic():
         period = _locked(period_id, PeriodMove.REVIEW)
-        invoice = draft_invoice(period_id=period_id, actor=actor, at=at, terms=terms)
+        invoice = draft_invoice(
+            period_id=period_id, actor=actor, at=at, terms=terms, reading=reading
+        )
         freeze_routes(period, run=1)
-        require_usual_cost(invoice, label=period.label, acknowledgement=acknowledgement)
+        run = documents_of_run(invoice)
+        usual = usual_totals([invoice.organization_id], label=period.label)
+        require_usual_cost(
+            run,
+            usual=usual.get((invoice.organization_id, invoice.currency)),
+            acknowledgement=acknowledgement,
+        )
         period.state, period.acknowledgement = PeriodState.REVIEW.value, acknowledgement
         period.reviewed_by, period.reviewed_by_id = actor.label, actor.id
         period.reviewed_by_kind, period.reviewed_at = actor.kind.value, at
@@ -68,7 +81,7 @@ def review_period(
             period,
             "review",
             {
-                "total": amount_text(total_of_run(invoice)),
+                "total": amount_text(net_of(run)),
                 "currency": invoice.currency,
                 **({"acknowledgement": acknowledgement} if acknowledgement else {}),
             },
@@ -175,15 +188,27 @@ def require_another_person(period: BillingPeriod, *, actor: Actor, terms: Invoic
     )
 
 
-def require_usual_cost(invoice: Invoice, *, label: str, acknowledgement: str) -> None:
-    """Refuse a month that costs many times the usual, unless a person says why."""
-    usual = usual_totals([invoice.organization_id], label=label)
+def require_usual_cost(
+    run: Sequence[Invoice], *, usual: Decimal | None, acknowledgement: str
+) -> None:
+    """Refuse a month that costs many times the usual, unless a person says why.
+
+    Args:
+        run: Its documents.
+        usual: What the organization pays for a month; None without one to compare.
+        acknowledgement: The person's reason.
+    """
     require_usual(
-        total_of_run(invoice).amount,
-        usual=usual.get((invoice.organization_id, invoice.currency)),
+        net_of(run).amount,
+        usual=usual,
         acknowledgement=acknowledgement,
-        currency=invoice.currency,
+        currency=run[0].currency,
     )
+
+
+def net_of(run: Sequence[Invoice]) -> Money:
+    """Return the net sum of the documents of a billing run."""
+    return Money(sum((document.total for document in run), start=Decimal()), run[0].currency)
 
 
 def mark_approved(period: BillingPeriod, *, actor: Actor, at: datetime) -> None:

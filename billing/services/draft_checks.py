@@ -30,6 +30,7 @@ def require_same(
     organization: Organization,
     *,
     terms: InvoiceTerms,
+    facts: TermFacts | None = None,
 ) -> None:
     """Refuse drafts of a run that are not what they would be now.
 
@@ -39,6 +40,7 @@ def require_same(
         period: The period, locked.
         organization: Whose it is, locked.
         terms: Issuer of the site.
+        facts: What lines of terms are computed from; None to read it.
 
     Raises:
         DraftStaleError: Charges, terms, routes, parties or taxes are no longer those of the drafts.
@@ -51,7 +53,7 @@ def require_same(
     _require_fresh(invoices, period, projects=projects)
     only = None if projects is None else {str(project) for project in projects}
     payer, own_ids = period.organization_id, [invoice.pk for invoice in invoices]
-    facts = term_facts_of({payer: invoices[0].currency}, own_ids=own_ids)[payer]
+    facts = facts or term_facts_of({payer: invoices[0].currency}, own_ids=own_ids)[payer]
     for require in (_require_tiers, _require_minimums, _require_credits):
         require(invoices, period, facts, only=only)
     require_carried(invoices, period, terms=terms)

@@ -25,14 +25,13 @@ from billing.domain.documents.routing import numbering_order
 from billing.domain.errors import FourEyesError
 from billing.models import BillingPeriod, DocumentFile, Invoice, PeriodState
 from billing.models.invoice import FileKind
+from billing.selectors.documents.finals import FinalReading, final_documents, read_final
 from billing.selectors.documents.routing import route_of
-from billing.selectors.locks import lock_invoice, lock_organization, lock_period, lock_run
+from billing.selectors.locks import lock_organization, lock_period, lock_run
 from billing.services.closing import mark_approved, require_another_person, require_usual_cost
-from billing.services.composing import (
-    issuing_terms,
-)
+from billing.services.composing import issuing_terms
 from billing.services.draft_checks import require_same
-from billing.services.invoicing import require_ready
+from billing.services.invoicing import refuse_problems
 from billing.services.ledger.documents import post_document
 from billing.services.routing import freeze_routes
 from metering.selectors.collection.plans import prefer_hash_joins
@@ -54,6 +53,7 @@ def finalize_invoice(
     at: datetime,
     terms: InvoiceTerms,
     expected_version: int | None = None,
+    reading: FinalReading | None = None,
 ) -> Invoice:
     """Return the invoice, final with its whole billing run: a second call changes nothing.
 
@@ -66,6 +66,8 @@ def finalize_invoice(
         at: When it was asked for; the date of the invoice is the database's.
         terms: First number of a year, and whether the four-eyes rule applies.
         expected_version: The version of the draft that the caller saw; None for any.
+        reading: What the draft is held against, as it was read a moment ago together with others;
+            one of another version of the draft is not used. Charges are always read anew.
 
     Raises:
         StaleVersionError: It was drafted again since.
@@ -79,32 +81,34 @@ def finalize_invoice(
         TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
         Invoice.DoesNotExist: There is none.
     """
-    period_id = Invoice.objects.values_list("period", flat=True).get(pk=invoice_id)
+    found = Invoice.objects.only("period_id", "run").get(pk=invoice_id)
     with transaction.atomic():
         _wait_longer()
         prefer_hash_joins()
-        period = lock_period(period_id)
+        period = lock_period(found.period_id)
         organization = lock_organization(period.organization_id)
-        invoice = lock_invoice(invoice_id)
+        run = _in_order_of_series(lock_run(period, run=found.run))
+        invoice = _of_run(run, invoice_id)
         if invoice.state == InvoiceState.FINAL.value:
             return invoice
         require_move(invoice.state, InvoiceMove.FINALIZE, reference=invoice.reference)
         require_version(row=invoice, expected_version=expected_version, actor=actor)
-        run = _in_order_of_series(lock_run(period, run=invoice.run))
-        _require_review(period, run, actor=actor, terms=terms, at=at)
+        reading = _first_run_reading(period, run, reading, at=at)
+        _require_review(period, run, reading, actor=actor, terms=terms, at=at)
         notes = [document for document in run if document.corrects_id is not None]
         invoices = [document for document in run if document.corrects_id is None]
         for note in notes:
             _finalize(note, actor=actor, terms=terms, at=at)
         if invoices:
-            require_same(invoices, notes, period, organization, terms=terms)
+            facts = None if reading is None else reading.facts
+            require_same(invoices, notes, period, organization, terms=terms, facts=facts)
         for document in invoices:
             _finalize(document, actor=actor, terms=terms, at=at)
         if period.state != PeriodState.CLOSED:
             _close(period, at=run[-1].finalized_at)
         for document in run:
             post_document(document, payment_days=terms.payment_days, actor=actor, at=at)
-        return next(document for document in run if document.pk == invoice_id)
+        return invoice
 
 
 def file_of(
@@ -152,6 +156,31 @@ def four_eyes_problem(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) ->
     return ""
 
 
+def _of_run(run: Sequence[Invoice], invoice_id: UUID) -> Invoice:
+    """Return a document of a run.
+
+    Raises:
+        Invoice.DoesNotExist: It was discarded a moment ago.
+    """
+    for document in run:
+        if document.pk == invoice_id:
+            return document
+    raise Invoice.DoesNotExist
+
+
+def _first_run_reading(
+    period: BillingPeriod, run: Sequence[Invoice], reading: FinalReading | None, *, at: datetime
+) -> FinalReading | None:
+    """Return what a first run is held against, read anew where something changed since; or None."""
+    if run[0].run > 1:
+        return None
+    payer = period.organization_id
+    finals = final_documents([payer])[payer]
+    if reading is not None and reading.is_of(run, finals=finals):
+        return reading
+    return read_final(period, run, finals=finals, at=at)
+
+
 def _in_order_of_series(run: Sequence[Invoice]) -> list[Invoice]:
     """Return documents in the order in which all runs take numbers."""
     return sorted(run, key=lambda row: numbering_order(row.kind, row.series, route_of(row)))
@@ -183,6 +212,7 @@ def _wait_longer() -> None:
 def _require_review(
     period: BillingPeriod,
     run: Sequence[Invoice],
+    reading: FinalReading | None,
     *,
     actor: Actor,
     terms: InvoiceTerms,
@@ -192,14 +222,14 @@ def _require_review(
 
     A month in review takes no charges, so that it stays as ready as it was.
     """
-    if run[0].run > 1:
+    if reading is None:
         _require_four_eyes(run, actor=actor, terms=terms)
         return
     require_period_move(period.state, PeriodMove.FINALIZE, label=period.label)
     if period.state == PeriodState.OPEN:
         _require_four_eyes(run, actor=actor, terms=terms)
-        require_ready(period, at=at)
-        require_usual_cost(run[0], label=period.label, acknowledgement="")
+        refuse_problems(reading.problems)
+        require_usual_cost(run, usual=reading.usual, acknowledgement="")
         freeze_routes(period, run=1)
     elif period.state == PeriodState.REVIEW:
         require_another_person(period, actor=actor, terms=terms)

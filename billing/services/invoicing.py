@@ -80,7 +80,6 @@ def draft_invoice(
         TaxRateMissingError: A tax treatment has no rate at the tax point.
     """
     with transaction.atomic():
-        prefer_hash_joins()
         period = lock_period(period_id)
         organization = lock_organization(period.organization_id)
         earlier = {route_of(row): row for row in lock_run(period, run=1)}
@@ -88,9 +87,10 @@ def draft_invoice(
             require_move(row.state, InvoiceMove.REDRAFT, reference=row.reference)
         require_period_move(period.state, PeriodMove.DRAFT, label=period.label)
         if reading is None or any(row.drafted_at > reading.at for row in earlier.values()):
+            prefer_hash_joins()
             period.organization = organization
             reading = read_month(period, at=at)
-        _refuse_problems(reading.problems)
+        refuse_problems(reading.problems)
         if not reading.lines:
             raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
         composed = compose_run(period, organization, reading.lines, terms=terms, at=at)
@@ -149,10 +149,15 @@ def require_ready(period: BillingPeriod, *, at: datetime) -> None:
     Raises:
         PeriodNotReadyError: At least one reason applies.
     """
-    _refuse_problems(reasons_against(period, readiness_of(period, at=at), at=at))
+    refuse_problems(reasons_against(period, readiness_of(period, at=at), at=at))
 
 
-def _refuse_problems(problems: tuple[FieldProblem, ...]) -> None:
+def refuse_problems(problems: tuple[FieldProblem, ...]) -> None:
+    """Refuse a period that something holds up.
+
+    Raises:
+        PeriodNotReadyError: At least one reason applies.
+    """
     if problems:
         raise PeriodNotReadyError(
             "The period cannot be invoiced yet.", field="period", problems=problems
@@ -240,9 +245,10 @@ def fill_draft(
     invoice.document = document
     invoice.drafted_by, invoice.drafted_by_id, invoice.drafted_at = actor.label, actor.id, at
     invoice.drafted_by_kind = actor.kind.value
+    if invoice.version:
+        InvoiceLine.objects.filter(invoice=invoice).delete()
     invoice.version += 1
     invoice.save()
-    InvoiceLine.objects.filter(invoice=invoice).delete()
     InvoiceLine.objects.bulk_create([_row(invoice, line) for line in lines])
     record(
         actor=actor,

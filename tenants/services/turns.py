@@ -4,7 +4,7 @@ What crashed is logged with its traceback, and counted in a table: a fault that 
 tick must not be visible in the log only. `gpu_ledger_sweep_crashes_total` shows it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
@@ -73,6 +73,34 @@ def run_isolated(
     except Exception as error:  # noqa: BLE001 - A sweep's item edge: it is reported, not swallowed.
         report_crash(error, event=event, key=key, at=at)
         return otherwise
+
+
+def with_readings(
+    keys: Sequence[Key],
+    read: Callable[[Sequence[Key]], Mapping[Key, Result]],
+    *,
+    together: int,
+    event: str,
+    at: datetime,
+) -> Iterator[tuple[Key, Result | None]]:
+    """Yield items, in their order, with what was read of each: of many in one go.
+
+    Items that cannot be read together have nothing: each is read by itself when its turn comes.
+
+    Args:
+        keys: The items.
+        read: Returns what was read of each, by its key; what is missing has nothing.
+        together: How many are read in one go, just before the first of them has its turn.
+        event: As a crash of reading is logged and counted.
+        at: When, UTC.
+    """
+    for first in range(0, len(keys), together):
+        chunk = keys[first : first + together]
+        none: Mapping[Key, Result] = {}
+        reading = partial(read, chunk)
+        readings = run_isolated(reading, otherwise=none, event=event, key=chunk[0], at=at)
+        for key in chunk:
+            yield key, readings.get(key)
 
 
 def report_crash(error: BaseException, *, event: str, key: object, at: datetime) -> None:

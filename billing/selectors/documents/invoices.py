@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import QuerySet, Sum
+from django.db.models import QuerySet
 
 from billing.domain.closing import USUAL_MONTHS
 from billing.domain.documents.invoicing import ChargeSum
@@ -74,10 +74,9 @@ def others_of_run(invoice: Invoice) -> QuerySet[Invoice]:
     return run.exclude(pk=invoice.pk).select_related("period")
 
 
-def total_of_run(invoice: Invoice) -> Money:
-    """Return the net sum of the documents of an invoice's billing run."""
-    run = Invoice.objects.filter(period=invoice.period_id, run=invoice.run)
-    return Money(run.aggregate(total=Sum("total"))["total"], invoice.currency)
+def documents_of_run(invoice: Invoice) -> list[Invoice]:
+    """Return the documents of an invoice's billing run."""
+    return list(Invoice.objects.filter(period=invoice.period_id, run=invoice.run).order_by())
 
 
 def usual_totals(

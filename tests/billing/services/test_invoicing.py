@@ -230,7 +230,7 @@ def test_the_number_of_statements_does_not_grow_with_lines(
     ledger = month_of_use([(f"project-{n}", 3600) for n in range(projects)])
     period = october(ledger)
 
-    with django_assert_num_queries(19):
+    with django_assert_num_queries(18):
         draft_invoice(period_id=period.pk, actor=DORA, at=AT, terms=SITE_TERMS)
 
     assert InvoiceLine.objects.count() == projects

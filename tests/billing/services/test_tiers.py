@@ -277,7 +277,7 @@ def test_tiers_cost_one_statement_whatever_projects_and_bands(
     ledger = month_of_use([(f"project-{n}", 3600) for n in range(projects)])
     publish(ledger, *((n, n + 1) for n in range(10)))
 
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(19):
         draft(ledger.organization, "2026-10")
 
 
