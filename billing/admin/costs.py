@@ -21,6 +21,7 @@ from billing.access import (
     daily_costs_visible_to,
 )
 from billing.adapters.documents import render_table
+from billing.adapters.workbooks import CONTENT_TYPE, Sheet, render_workbook
 from billing.admin.cost_charts import GROUPS_MAX, stacked_days
 from billing.admin.cost_form import (
     LABELS,
@@ -91,8 +92,9 @@ def costs_page(page: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             page.report_refusal(request, error)
         else:
-            if "csv" in request.GET:
-                return _file(report)
+            for suffix in ("csv", "xlsx"):
+                if suffix in request.GET:
+                    return _file(report, suffix=suffix, at=at)
             context |= _shown(report, costs, address={**form.cleaned_data, "preset": preset})
     return TemplateResponse(request, TEMPLATE, context)
 
@@ -162,13 +164,21 @@ def _change_views(
         page.report_refusal(request, error)
 
 
-def _file(report: CostReport) -> HttpResponse:
+def _file(report: CostReport, *, suffix: str, at: datetime) -> HttpResponse:
     query = report.query
+    columns, records = cost_columns(query.group_by), map(cost_record, report.rows)
+    if suffix == "xlsx":
+        content = render_workbook(
+            Sheet("Costs", columns, records, FIGURES), at=report.metered_until or at
+        )
+    else:
+        content = render_table(columns, records, numbers=FIGURES)
+    name = cost_file_name(query, suffix=suffix)
     return HttpResponse(
-        render_table(cost_columns(query.group_by), map(cost_record, report.rows), numbers=FIGURES),
-        content_type="text/csv; charset=utf-8",
+        content,
+        content_type=CONTENT_TYPE if suffix == "xlsx" else "text/csv; charset=utf-8",
         headers={
-            "Content-Disposition": f'attachment; filename="{cost_file_name(query)}"',
+            "Content-Disposition": f'attachment; filename="{name}"',
             "Cache-Control": "private, no-store",
         },
     )

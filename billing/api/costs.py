@@ -1,4 +1,4 @@
-"""Endpoints /api/v1/costs/ and costs/csv/: costs of a range of days, grouped and compared."""
+"""Endpoints /api/v1/costs/, its csv/ and xlsx/: costs of days, grouped and compared."""
 
 from typing import Any
 
@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from billing.access import daily_costs_visible_to
 from billing.adapters.documents import render_table
+from billing.adapters.workbooks import CONTENT_TYPE, Sheet, render_workbook
 from billing.api.money import MoneyValueField
 from billing.domain.cost_table import FIGURES, cost_columns, cost_file_name, cost_record
 from billing.domain.costs import DAY, CostDimension, CostQuery, GroupCost, parse_dimensions
@@ -128,7 +129,24 @@ class CostViewSet(LedgerViewSet):
     )
     def csv(self, request: Request) -> HttpResponse:
         """Return the same rows as CSV."""
-        return cost_csv(self._report(request))
+        report = self._report(request)
+        columns, records = cost_columns(report.query.group_by), map(cost_record, report.rows)
+        content = render_table(columns, records, numbers=FIGURES)
+        return _attachment(content, report, kind="text/csv; charset=utf-8", suffix="csv")
+
+    @extend_schema(
+        operation_id="cost_report_xlsx",
+        parameters=[CostQuerySerializer],
+        responses={(200, CONTENT_TYPE): OpenApiResponse(OpenApiTypes.BINARY)},
+    )
+    def xlsx(self, request: Request) -> HttpResponse:
+        """Return the same rows as an XLSX workbook."""
+        report = self._report(request)
+        columns, records = cost_columns(report.query.group_by), map(cost_record, report.rows)
+        content = render_workbook(
+            Sheet("Costs", columns, records, FIGURES), at=report.metered_until or self.at
+        )
+        return _attachment(content, report, kind=CONTENT_TYPE, suffix="xlsx")
 
     def _report(self, request: Request) -> CostReport:
         query = CostQuerySerializer(data=request.query_params.dict())
@@ -148,14 +166,13 @@ class CostViewSet(LedgerViewSet):
         )
 
 
-def cost_csv(report: CostReport) -> HttpResponse:
-    """Return the rows of a report as a CSV file."""
-    query = report.query
+def _attachment(content: bytes, report: CostReport, *, kind: str, suffix: str) -> HttpResponse:
+    name = cost_file_name(report.query, suffix=suffix)
     return HttpResponse(
-        render_table(cost_columns(query.group_by), map(cost_record, report.rows), numbers=FIGURES),
-        content_type="text/csv; charset=utf-8",
+        content,
+        content_type=kind,
         headers={
-            "Content-Disposition": f'attachment; filename="{cost_file_name(query)}"',
+            "Content-Disposition": f'attachment; filename="{name}"',
             "Cache-Control": "private, no-store",
         },
     )

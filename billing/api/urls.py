@@ -80,6 +80,7 @@ urlpatterns = [
     *router.urls,
     path("costs/", CostViewSet.as_view({"get": "report"})),
     path("costs/csv/", CostViewSet.as_view({"get": "csv"})),
+    path("costs/xlsx/", CostViewSet.as_view({"get": "xlsx"})),
     path("reports/ageing/", AgeingViewSet.as_view({"get": "report"})),
     path("reports/ageing/csv/", AgeingViewSet.as_view({"get": "csv"})),
     path("reports/statement/", StatementViewSet.as_view({"get": "report"})),

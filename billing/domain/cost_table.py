@@ -64,6 +64,6 @@ def _ratio_text(ratio: Decimal | None) -> str:
     return "" if ratio is None else str(ratio)
 
 
-def cost_file_name(query: CostQuery) -> str:
+def cost_file_name(query: CostQuery, *, suffix: str) -> str:
     """Return the name of a file of costs, with the first and the last day."""
-    return f"costs-{query.first}-{query.end - DAY}.csv"
+    return f"costs-{query.first}-{query.end - DAY}.{suffix}"

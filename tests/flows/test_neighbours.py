@@ -219,6 +219,7 @@ OPEN_TO_ALL: Final[dict[str, str]] = {
     "GET me/": "Who one is, and that one holds no role.",
     "POST sessions/end-others/": "One's own sessions, of which there is no other.",
     "GET costs/csv/": "The header of a table without rows.",
+    "GET costs/xlsx/": "As above.",
     "GET reports/ageing/csv/": "The header of a table without rows.",
     "GET reports/device-sharing/csv/": "The header of a table without rows.",
 }

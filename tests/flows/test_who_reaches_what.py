@@ -68,7 +68,7 @@ def answered(
 def letter_of(answer: HttpResponse, operation: str) -> str:
     if answer.status_code >= 400:
         return LETTERS.get(answer.status_code, f"?{answer.status_code}")
-    is_list = operation.startswith("GET") and not {"pk", "csv"} & set(operation.split("/"))
+    is_list = operation.startswith("GET") and not {"pk", "csv", "xlsx"} & set(operation.split("/"))
     rows = json.loads(answer.content) if is_list else {}
     return "e" if [] in (rows.get("results"), rows.get("totals")) else "y"
 

@@ -21,12 +21,14 @@ from tenants.models import AuditEntry, Organization, Project
 from tests.support.billing.office import Office
 from tests.support.builders import AT, new_organization, new_project
 from tests.support.tenants.clients import api_client
+from tests.support.workbooks import cells
 
 PAGE = "/admin/billing/dailycost/costs/"
 OCTOBER = "begin=2026-10-01&last=2026-10-31"
 EVERYBODY = 300
 CLUSTER = UUID(int=1)
 """Nothing here looks its name up."""
+VIRUS_FIGURES = ["60", "0.016667", "0.03", "0.00", "0.0110"]
 STATEMENTS_MAX = 20
 BYTES_MAX = 300 * 1024
 
@@ -142,8 +144,14 @@ def test_the_file_is_that_of_rest(costs: Office) -> None:
 
     file = client_of(dora).get(f"{PAGE}?{OCTOBER}&group_by=project&then_by=size&csv=1")
 
+    workbook = client_of(dora).get(f"{PAGE}?{OCTOBER}&group_by=project&then_by=size&xlsx=1")
+
     assert file.content == api_client(dora).get("/api/v1/costs/csv/", query).content
     assert file.content.count(b"\n") == 4
+    served = api_client(dora).get("/api/v1/costs/xlsx/", query)
+    assert cells(workbook.content) == cells(served.content)
+    assert [text for _, text in cells(served.content)[-5:]] == VIRUS_FIGURES
+    assert served["Content-Disposition"].endswith('"costs-2026-10-01-2026-10-31.xlsx"')
 
 
 @pytest.mark.parametrize(

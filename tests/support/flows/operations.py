@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Final
+from zipfile import ZipFile
 
 from django.http import HttpResponse
 from django.urls import URLPattern, URLResolver, get_resolver
 from pypdf import PdfReader
 from rest_framework.test import APIClient
 
+from billing.adapters.workbooks import CONTENT_TYPE as XLSX
 from tests.support.flows.ledger_bodies import LEDGER_BODIES, LEDGER_LISTS
 from tests.support.flows.price_bodies import PRICE_BODIES
 
@@ -84,7 +86,7 @@ FILTERS: Final = {
         "organization={organizations}",
     ),
     **dict.fromkeys(
-        ("costs", "costs/csv"),
+        ("costs", "costs/csv", "costs/xlsx"),
         "organization={organizations}&from=2026-10-01&to=2026-11-01&group_by=project,owner",
     ),
     "prices": "price_book={price-books}",
@@ -327,12 +329,15 @@ def send_body(
 
 
 def reported(answer: HttpResponse) -> str:
-    """Return every word of an answer, in lower case: headers and body, a PDF's text too."""
+    """Return every word of an answer, in lower case: headers and body, a file's text too."""
     content = answer.content
     if answer.get("Content-Type") == "application/pdf":
         reader = PdfReader(io.BytesIO(content))
         pages = [page.extract_text() for page in reader.pages]
         body = "\n".join([*pages, str(reader.metadata)])
+    elif answer.get("Content-Type") == XLSX:
+        with ZipFile(io.BytesIO(content)) as book:
+            body = "\n".join(book.read(name).decode() for name in book.namelist())
     else:
         body = content.decode()
     return f"{dict(answer.headers)}\n{body}".lower()

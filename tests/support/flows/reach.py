@@ -43,6 +43,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET clusters/pk/": ("nnnnnyyy", "nnnnnyyy", "nnnnnnnn"),
     "GET costs/": ("yyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET costs/csv/": ("yyyyyyyy", "yyyyyyyy", "yyyyyyyy"),
+    "GET costs/xlsx/": ("yyyyyyyy", "yyyyyyyy", "yyyyyyyy"),
     "GET credit-proposals/": ("eyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET credit-proposals/pk/": ("nyynnyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET device-events/": ("eeeeeyyy", "eeeeeyyy", "eeeeeyyy"),
