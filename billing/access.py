@@ -21,6 +21,7 @@ from billing.models import (
     Dispute,
     DocumentDelivery,
     Invoice,
+    InvoiceLine,
     Issuer,
     JournalBatch,
     JournalEntry,
@@ -244,6 +245,14 @@ def invoices_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySe
     return scope_to_organizations(rows, actor, capability)
 
 
+def lines_visible_to(actor: Actor) -> QuerySet[InvoiceLine]:
+    """Return the lines of the invoices an actor reads."""
+    rows = InvoiceLine.objects.select_related(
+        "invoice__period", "invoice__organization", "project", "service_period"
+    )
+    return rows.filter(invoice__in=_documents_visible_to(actor))
+
+
 def disputes_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySet[Dispute]:
     """Return the disputes of the organizations over whose bills an actor holds a capability."""
     rows = Dispute.objects.select_related("organization", "document__period")
@@ -342,6 +351,7 @@ access_minimum: Final = build_read_access(minimums_visible_to)
 access_charge: Final = build_read_access(charges_visible_to)
 access_exception: Final = build_read_access(exceptions_visible_to)
 access_invoice: Final = build_access(invoices_visible_to)
+access_line: Final = build_read_access(lines_visible_to)
 access_dispute: Final = build_access(disputes_visible_to)
 access_write_off: Final = build_read_access(write_offs_visible_to)
 access_payment: Final = build_access(payments_visible_to)

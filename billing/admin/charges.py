@@ -5,15 +5,20 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.views.decorators.http import require_safe
 from unfold.decorators import action
 
-from billing.access import savings_visible_to
+from billing.access import charges_visible_to, savings_visible_to
+from billing.admin.invoice_lines import charge_origin
+from billing.admin.ledger.invoice_steps import reach
 from billing.domain.documents.document import price_text
 from billing.domain.documents.document_text import hours_text, number_text
 from billing.domain.money import Money
@@ -25,9 +30,12 @@ from billing.models import (
     InvoiceSeries,
     PeriodState,
 )
+from billing.selectors.documents.line_charges import charge_of_use
 from billing.selectors.waste import SavingTotal, WasteMoney, money_of, saving_totals, with_money
+from metering.access import access_usage_record
 from metering.domain.efficiency.rules import WasteRule, thresholds_of
 from metering.domain.figures import percent_text
+from metering.selectors.collection.records import use_of_record
 from quotas.access import limits_visible_to
 from quotas.selectors.headroom.forecast import HoardedQuota, hoarded_quotas
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -169,6 +177,45 @@ class ChargeAdmin(LedgerAdmin):
     search_fields = ("owner", "project__slug", "price_group")
     date_hierarchy = "window_start"
     actions_list = ("waste",)
+    change_form_before_template = "admin/billing/charge/origin.html"
+
+    def get_urls(self) -> list[URLPattern | URLResolver]:
+        """Return the way from a usage record to its charge, before the pages of every table."""
+        own = path(
+            "of-record/<int:record_id>/",
+            self.admin_site.admin_view(self.open_charge_of),
+            name="billing_charge_of_record",
+        )
+        return [own, *super().get_urls()]
+
+    @method_decorator(require_safe)
+    def open_charge_of(self, request: HttpRequest, record_id: int) -> HttpResponse:
+        """Go to the newest charge of a usage record; back to it while there is none."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        actor = actor_of_request(request)
+        record = reach(lambda: access_usage_record(actor, record_id))
+        charge = charge_of_use(charges_visible_to(actor), use_of_record(record))
+        if charge is None:
+            text = "The record is not charged yet: its hour is not sealed, or it has no price."
+            self.message_user(request, text, messages.WARNING)
+            back = reverse("admin:metering_usagerecord_change", args=[record_id])
+            return HttpResponseRedirect(back)
+        return HttpResponseRedirect(reverse("admin:billing_charge_change", args=[charge.pk]))
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return the page of a charge, with the line it is on and the pods it is of."""
+        charge = self.get_object(request, object_id)
+        actor = actor_of_request(request)
+        origin = charge and charge_origin(charge, actor)
+        context = {"origin": origin, **(extra_context or {})}
+        return super().change_view(request, object_id, form_url, context)
 
     @action(description="Waste", url_path="waste", permissions=["view"], icon="savings")
     def waste(self, request: HttpRequest) -> TemplateResponse:

@@ -3,6 +3,7 @@
 Buttons post to services as the signed-in person; following a link changes nothing.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar, Final
@@ -152,8 +153,14 @@ def typed_amounts(request: HttpRequest) -> dict[UUID, Decimal]:
     return amounts
 
 
-def dispute_context(invoice: Invoice, actor: Actor) -> dict[str, Any]:
-    """Return what an invoice's page shows of its disputes, newest first; three queries."""
+def dispute_context(invoice: Invoice, actor: Actor, *, credited: str = "") -> dict[str, Any]:
+    """Return what an invoice's page shows of its disputes, newest first; three queries.
+
+    Args:
+        invoice: The document.
+        actor: Who looks at it.
+        credited: The id of the line that a credit note was begun for.
+    """
     disputes = invoice.disputes.prefetch_related("lines__line__project", "messages")
     shown = [_shown(dispute, invoice) for dispute in disputes.select_related("credit_note__period")]
     rows = {line.pk: line for line in invoice.lines.select_related("project").order_by("position")}
@@ -167,8 +174,16 @@ def dispute_context(invoice: Invoice, actor: Actor) -> dict[str, Any]:
         "may_decide": actor.may(WRITE_INVOICE),
         "disputers": who_may(WRITE_DISPUTE, reach={RoleScope.PLATFORM, RoleScope.ORGANIZATION}),
         "deciders": who_may(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
+        "credited": credited,
+        "credited_amount": _credited_amount(invoice, left, credited),
         "left_lines": [(row, money_text(left[key], invoice.currency)) for key, row in rows.items()],
     }
+
+
+def _credited_amount(invoice: Invoice, left: Mapping[UUID, Decimal], credited: str) -> str:
+    """Return what is left of the credited line, as it is typed; "" without one."""
+    amounts = (amount for key, amount in left.items() if str(key) == credited and amount > 0)
+    return next((amount_text(Money(amount, invoice.currency)) for amount in amounts), "")
 
 
 def _shown(dispute: Dispute, invoice: Invoice) -> dict[str, Any]:

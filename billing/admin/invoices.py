@@ -23,6 +23,7 @@ from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.documents import render_csv, render_pdf
 from billing.adapters.terms import invoice_terms
 from billing.admin.disputes import dispute_context, typed_amounts
+from billing.admin.invoice_lines import line_day_page, line_page, linked_lines
 from billing.admin.ledger.invoice_steps import reach
 from billing.admin.ledger.write_offs import write_off_context
 from billing.domain.documents.document import amount_text, file_name_of
@@ -123,7 +124,19 @@ class InvoiceAdmin(LedgerAdmin):
             )
             for name, view in views.items()
         ]
-        return [*own, *super().get_urls()]
+        lines = [
+            path(
+                "lines/<uuid:line_id>/",
+                self.admin_site.admin_view(self.show_line),
+                name="billing_invoice_line",
+            ),
+            path(
+                "lines/<uuid:line_id>/<str:day>/",
+                self.admin_site.admin_view(self.show_line_day),
+                name="billing_invoice_line_day",
+            ),
+        ]
+        return [*own, *lines, *super().get_urls()]
 
     def change_view(
         self,
@@ -134,22 +147,38 @@ class InvoiceAdmin(LedgerAdmin):
     ) -> HttpResponse:
         """Return the invoice's page, with its document."""
         invoice = self.get_object(request, object_id)
+        words = invoice_text(invoice.document) if invoice else None
+        credited = request.GET.get("credit", "")
+        actor = actor_of_request(request)
         context = {
             "invoice": invoice,
             "document": invoice.document if invoice else None,
-            "words": invoice_text(invoice.document) if invoice else None,
+            "words": words,
+            "lines": linked_lines(invoice, words.lines) if invoice and words else [],
             "is_draft": invoice is not None and invoice.state == InvoiceState.DRAFT.value,
             "finalize_problem": invoice
-            and four_eyes_problem(invoice, actor=actor_of_request(request), terms=invoice_terms()),
+            and four_eyes_problem(invoice, actor=actor, terms=invoice_terms()),
             "may_write": self.has_write_permission(request),
             **(_corrections(invoice) if invoice else {}),
-            **(dispute_context(invoice, actor_of_request(request)) if invoice else {}),
-            **(_settlement(invoice, actor_of_request(request)) if invoice else {}),
+            **(dispute_context(invoice, actor, credited=credited) if invoice else {}),
+            **(_settlement(invoice, actor) if invoice else {}),
             "title": f"Invoice {invoice}",
             **(extra_context or {}),
         }
         answer: HttpResponse = super().change_view(request, object_id, form_url, context)
         return answer
+
+    @method_decorator(require_safe)
+    def show_line(self, request: HttpRequest, line_id: UUID) -> HttpResponse:
+        """Show how a line was computed, with its days."""
+        self._require_view(request)
+        return line_page(self, request, line_id)
+
+    @method_decorator(require_safe)
+    def show_line_day(self, request: HttpRequest, line_id: UUID, day: str) -> HttpResponse:
+        """Show one day of a line, with its charges and pods."""
+        self._require_view(request)
+        return line_day_page(self, request, line_id, day)
 
     @method_decorator(require_safe)
     @method_decorator(xframe_options_sameorigin)
@@ -291,10 +320,13 @@ class InvoiceAdmin(LedgerAdmin):
         self.message_user(request, done, messages.SUCCESS)
         return HttpResponseRedirect(then(made) if then else page)
 
-    def _invoice(self, request: HttpRequest, invoice_id: UUID, capability: str) -> Invoice:
-        """Return the invoice, or answer as the admin does: 403 or 404."""
+    def _require_view(self, request: HttpRequest) -> None:
         if not self.has_view_permission(request):
             raise PermissionDenied
+
+    def _invoice(self, request: HttpRequest, invoice_id: UUID, capability: str) -> Invoice:
+        """Return the invoice, or answer as the admin does: 403 or 404."""
+        self._require_view(request)
         actor = actor_of_request(request)
         invoice: Invoice = reach(lambda: access_invoice(actor, invoice_id, capability))
         return invoice

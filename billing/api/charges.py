@@ -1,13 +1,17 @@
 """/api/v1/charges/, accrual-exceptions/ and waste-savings/: what use costs."""
 
-from typing import Any
+from datetime import date
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
+from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from billing.access import (
     access_charge,
@@ -20,6 +24,7 @@ from billing.api.money import MoneySerializer, MoneyValueField, UnitPriceField
 from billing.domain.documents.document import amount_text, unit_hours_text
 from billing.domain.money import Money
 from billing.models import AccrualException, Charge
+from billing.selectors.documents.line_charges import of_local_day, use_of
 from billing.selectors.documents.membership import (
     billed_charges,
     charges_of_invoice,
@@ -28,10 +33,14 @@ from billing.selectors.documents.membership import (
     with_line,
 )
 from billing.selectors.waste import money_of, with_money
+from metering.access import usage_visible_to
 from metering.domain.catalogue.units import GPUSize
 from metering.domain.efficiency.rules import WasteRule
+from metering.selectors.collection.records import largest_records
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import LedgerViewSet, ReadingViewSet
+
+RECORDS_MAX: Final = 500
 
 
 class ChargeSerializer(serializers.ModelSerializer[Charge]):
@@ -84,6 +93,21 @@ class ChargeSerializer(serializers.ModelSerializer[Charge]):
         return unit_hours_text(charge.unit_seconds)
 
 
+class ChargedRecordSerializer(serializers.Serializer[Any]):
+    """A usage record behind a charge; `usage-records/{id}/explain/` leads to its evidence."""
+
+    id = serializers.IntegerField()
+    window_start = serializers.DateTimeField()
+    namespace = serializers.CharField()
+    pod_name = serializers.CharField()
+    pod_uid = serializers.CharField()
+    resource = serializers.CharField()
+    revision = serializers.IntegerField()
+    units = serializers.IntegerField()
+    seconds = serializers.IntegerField()
+    unit_seconds = serializers.IntegerField()
+
+
 class ChargeFilter(StrictFilterSet):
     """Which charges are listed."""
 
@@ -98,6 +122,7 @@ class ChargeFilter(StrictFilterSet):
     owner = filters.CharFilter()
     size = filters.CharFilter()
     price_group = filters.CharFilter()
+    day = filters.DateFilter(method="filter_day")
     is_billed = filters.BooleanFilter(method="filter_billed")
     hour_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
     hour_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
@@ -109,6 +134,10 @@ class ChargeFilter(StrictFilterSet):
     def filter_line(self, rows: QuerySet[Charge], name: str, value: UUID) -> QuerySet[Charge]:  # noqa: ARG002 - As above.
         """Return the charges of a line of a final invoice."""
         return charges_of_line(rows, value)
+
+    def filter_day(self, rows: QuerySet[Charge], name: str, value: date) -> QuerySet[Charge]:  # noqa: ARG002 - As above.
+        """Return the charges of a day in the time zone of their organization."""
+        return of_local_day(rows, value)
 
     def filter_billed(self, rows: QuerySet[Charge], name: str, value: bool) -> QuerySet[Charge]:  # noqa: ARG002, FBT001 - As above.
         """Return the charges that are on final invoices, or those that are not."""
@@ -131,6 +160,15 @@ class ChargeViewSet(ReadingViewSet):
         seen = access_charge(self.actor, pk)
         charge: Charge = with_line(charges_visible_to(self.actor)).get(pk=seen.pk)
         return charge
+
+    @extend_schema(responses=ChargedRecordSerializer(many=True), filters=False)
+    @action(detail=True, url_path="usage-records", pagination_class=None)
+    def usage_records(self, request: Request, pk: int) -> Response:  # noqa: ARG002 - DRF's signature.
+        """Return the usage records that a charge was added up from, at most the 500 largest."""
+        use = use_of(access_charge(self.actor, pk))
+        found = largest_records(usage_visible_to(self.actor), [use], limit=RECORDS_MAX).get(use)
+        records = found.records if found else ()
+        return Response(ChargedRecordSerializer(records, many=True).data)
 
 
 class AccrualExceptionSerializer(serializers.ModelSerializer[AccrualException]):

@@ -22,11 +22,12 @@ from billing.access import (
 )
 from billing.adapters.documents import render_csv, render_pdf
 from billing.adapters.terms import invoice_terms
-from billing.api.money import MoneyField, MoneyTextField, UnitPriceField
-from billing.domain.documents.document import file_name_of, unit_hours_text
+from billing.api.invoice_lines import InvoiceLineSerializer
+from billing.api.money import MoneyField, MoneyTextField
+from billing.domain.documents.document import file_name_of
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.ledger.status import PaymentStatus
-from billing.models import Invoice, InvoiceLine
+from billing.models import Invoice
 from billing.models.invoice import FileKind
 from billing.selectors.ledger.settlement import with_settlement
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
@@ -38,42 +39,6 @@ from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import EmptySerializer, StrictSerializer
 from tenants.api.views import ReadingViewSet
-
-
-class InvoiceLineSerializer(serializers.ModelSerializer[InvoiceLine]):
-    """One project's use of one size and device share at one price, or the discount of a tier."""
-
-    project = serializers.UUIDField(source="project_id", read_only=True)
-    unit_price = UnitPriceField(currency_source="invoice.currency")
-    amount = MoneyField(currency_source="invoice.currency")
-    tier_schedule = serializers.UUIDField(
-        source="tier_schedule_id", read_only=True, allow_null=True
-    )
-    unit_hours = serializers.SerializerMethodField()
-
-    class Meta:
-        model = InvoiceLine
-        fields = (
-            "id",
-            "position",
-            "project",
-            "size",
-            "price_group",
-            "description",
-            "unit_seconds",
-            "unit_hours",
-            "unit_price",
-            "amount",
-            "kind",
-            "tier_schedule",
-            "tier_band",
-            "tier_span",
-        )
-        read_only_fields = fields
-
-    def get_unit_hours(self, line: InvoiceLine) -> str:
-        """Return the quantity in unit-hours; `unit_seconds` is the exact one."""
-        return unit_hours_text(line.unit_seconds)
 
 
 class InvoiceSerializer(serializers.ModelSerializer[Invoice]):

@@ -10,6 +10,7 @@ from billing.api.charges import (
 )
 from billing.api.costs import CostViewSet
 from billing.api.disputes import DisputeViewSet
+from billing.api.invoice_lines import InvoiceLineViewSet
 from billing.api.invoices import InvoiceViewSet
 from billing.api.ledger.batches import JournalBatchViewSet
 from billing.api.ledger.deliveries import DocumentDeliveryViewSet
@@ -54,6 +55,7 @@ router.register("usage-summary", UsageSummaryViewSet, basename="usage-summary")
 router.register("charges", ChargeViewSet, basename="charge")
 router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
 router.register("invoices", InvoiceViewSet, basename="invoice")
+router.register("invoice-lines", InvoiceLineViewSet, basename="invoice-line")
 router.register("opening-balances", OpeningBalanceViewSet, basename="opening-balance")
 router.register("disputes", DisputeViewSet, basename="dispute")
 router.register("payments", PaymentViewSet, basename="payment")
@@ -78,6 +80,7 @@ router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 
 urlpatterns = [
     *router.urls,
+    path("invoices/<uuid:pk>/lines/", InvoiceLineViewSet.as_view({"get": "of_invoice"})),
     path("costs/", CostViewSet.as_view({"get": "report"})),
     path("costs/csv/", CostViewSet.as_view({"get": "csv"})),
     path("costs/xlsx/", CostViewSet.as_view({"get": "xlsx"})),

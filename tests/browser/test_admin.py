@@ -235,3 +235,22 @@ def test_no_page_of_the_menu_answers_with_an_error(visit: Visit) -> None:
             assert {visit.go(page).status for page in sorted(pages)} == {200}
         visit.page.context.clear_cookies()
     assert visit.errors == []
+
+
+def test_why_a_line_is_so_takes_four_clicks_from_the_list_of_invoices(visit: Visit) -> None:
+    visit.sign_in("dora")
+    visit.go("/admin/billing/invoice/")
+    links = [
+        visit.page.locator("#result_list tbody th a").first,
+        visit.page.get_by_role("link", name="Small unit, H100 1g.10gb").first,
+        visit.page.get_by_role("link", name="Thu 1 Oct 2026"),
+        visit.page.get_by_role("link", name="ns/pod"),
+    ]
+
+    for link in links:
+        with visit.page.expect_navigation():
+            link.click()
+
+    assert visit.page.get_by_text("Where this comes from").is_visible()
+    assert visit.page.get_by_text("sealed, metered from").is_visible()
+    assert visit.errors == []

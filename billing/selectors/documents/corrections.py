@@ -52,12 +52,12 @@ def left_of_lines(invoice: Invoice, rows: Mapping[UUID, InvoiceLine]) -> dict[UU
         key: total
         for *key_parts, total in InvoiceLine.objects.filter(invoice__in=credits_of(invoice))
         .order_by()
-        .values_list(*_KEY)
+        .values_list(*LINE_KEY)
         .annotate(total=Sum("amount"))
         for key in [tuple(key_parts)]
     }
     return {
-        key: row.amount + credited.get(tuple(getattr(row, name) for name in _KEY), Decimal(0))
+        key: row.amount + credited.get(tuple(getattr(row, name) for name in LINE_KEY), Decimal(0))
         for key, row in rows.items()
     }
 
@@ -86,7 +86,7 @@ def _amount(amount: Decimal, *, currency: str) -> Money:
     return money
 
 
-_KEY: Final = (
+LINE_KEY: Final = (
     "kind",
     "project_id",
     "size",

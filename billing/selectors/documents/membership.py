@@ -136,21 +136,28 @@ def read_standing(
     return rows
 
 
-def with_line(charges: QuerySet[Charge]) -> QuerySet[Any]:
-    """Return charges with `line_id`, the line of the final invoice they belong to, or None."""
+def with_line(charges: QuerySet[Charge], *, of_drafts: bool = False) -> QuerySet[Any]:
+    """Return charges with `line_id`, the line of the final invoice they belong to, or None.
+
+    Args:
+        charges: Any.
+        of_drafts: Whether a line of a draft is taken where no final one is there.
+    """
+    states = [InvoiceState.FINAL.value, *([InvoiceState.DRAFT.value] if of_drafts else [])]
     lines = InvoiceLine.objects.filter(
         Q(service_period__isnull=True, invoice__period__hours__contains=OuterRef("window_start"))
         | Q(service_period__hours__contains=OuterRef("window_start")),
         invoice__period=OuterRef("period"),
         invoice__corrects__isnull=True,
-        invoice__state=InvoiceState.FINAL.value,
+        invoice__state__in=states,
         kind=LineKind.USAGE.value,
         project=OuterRef("project"),
         size=OuterRef("size"),
         price_group=OuterRef("price_group"),
         unit_price=OuterRef("unit_price"),
     )
-    return charges.annotate(line_id=Subquery(lines.order_by("-invoice__run").values("pk")[:1]))
+    last = lines.order_by("-invoice__state", "-invoice__run")
+    return charges.annotate(line_id=Subquery(last.values("pk")[:1]))
 
 
 def charges_of_line(charges: QuerySet[Charge], line_id: UUID) -> QuerySet[Charge]:
@@ -165,10 +172,17 @@ def charges_of_line(charges: QuerySet[Charge], line_id: UUID) -> QuerySet[Charge
         .select_related("service_period", "invoice__period")
         .first()
     )
-    if line is None:
-        return charges.none()
+    return charges.none() if line is None else charges_with_key(charges, line)
+
+
+def charges_with_key(charges: QuerySet[Charge], line: InvoiceLine) -> QuerySet[Charge]:
+    """Return the charges of the month of a line of use that have its key, of a draft too.
+
+    Those of a draft are what is charged now, which may be more than when it was drafted.
+    """
     month = line.service_period or line.invoice.period
     return charges.filter(
+        organization=line.invoice.organization_id,
         period=line.invoice.period_id,
         project=line.project_id,
         size=line.size,

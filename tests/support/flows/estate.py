@@ -191,6 +191,7 @@ def _rows(
         **make_terms(organization, book),
         "repricings": _repricing(period, book=book),
         "invoices": drafted.pk,
+        "invoice-lines": drafted.lines.order_by("position")[0].pk,
         **ledger_rows(organization, project),
     }
 

@@ -1,0 +1,106 @@
+"""/api/v1/invoices/{id}/lines/ and invoice-lines/: lines of documents, and the days of each."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from billing.access import (
+    READ_INVOICE,
+    access_invoice,
+    access_line,
+    charges_visible_to,
+    lines_visible_to,
+)
+from billing.api.money import MoneyField, MoneyValueField, UnitPriceField
+from billing.domain.documents.document import unit_hours_text
+from billing.models import InvoiceLine
+from billing.selectors.documents.line_charges import LineDay, days_of_line
+from tenants.api.views import LedgerViewSet
+
+
+class InvoiceLineSerializer(serializers.ModelSerializer[InvoiceLine]):
+    """One project's use of one size and device share at one price, or the discount of a tier."""
+
+    project = serializers.UUIDField(source="project_id", read_only=True)
+    unit_price = UnitPriceField(currency_source="invoice.currency")
+    amount = MoneyField(currency_source="invoice.currency")
+    tier_schedule = serializers.UUIDField(
+        source="tier_schedule_id", read_only=True, allow_null=True
+    )
+    unit_hours = serializers.SerializerMethodField()
+
+    class Meta:
+        model = InvoiceLine
+        fields = (
+            "id",
+            "position",
+            "project",
+            "size",
+            "price_group",
+            "description",
+            "unit_seconds",
+            "unit_hours",
+            "unit_price",
+            "amount",
+            "kind",
+            "tier_schedule",
+            "tier_band",
+            "tier_span",
+        )
+        read_only_fields = fields
+
+    def get_unit_hours(self, line: InvoiceLine) -> str:
+        """Return the quantity in unit-hours; `unit_seconds` is the exact one."""
+        return unit_hours_text(line.unit_seconds)
+
+
+class LineDaySerializer(serializers.Serializer[Any]):
+    """What a line has of one day; its charges are `charges/?line=&day=`."""
+
+    day = serializers.DateField(help_text="In the time zone of the organization.")
+    charges = serializers.IntegerField()
+    unit_seconds = serializers.IntegerField()
+    unit_hours = serializers.SerializerMethodField()
+    cost = MoneyValueField(help_text="Of this day alone, rounded; the line rounds all days once.")
+
+    def get_unit_hours(self, day: LineDay) -> str:
+        """Return the quantity in unit-hours; `unit_seconds` is the exact one."""
+        return unit_hours_text(day.unit_seconds)
+
+
+class InvoiceLineViewSet(LedgerViewSet):
+    """Lines of invoices, credit and debit notes."""
+
+    serializer_class = InvoiceLineSerializer
+    ordering = ("position",)
+
+    def get_queryset(self) -> QuerySet[Any]:
+        """Return the lines of the invoices the caller reads."""
+        return lines_visible_to(self.actor)
+
+    def retrieve(self, request: Request, pk: UUID) -> Response:  # noqa: ARG002 - DRF's signature.
+        """Return one line."""
+        return self.answer(access_line(self.actor, pk))
+
+    @extend_schema(operation_id="invoices_lines_list", responses=InvoiceLineSerializer(many=True))
+    def of_invoice(self, request: Request, pk: UUID) -> Response:  # noqa: ARG002 - As above.
+        """Return the lines of a document, as it prints them."""
+        invoice = access_invoice(self.actor, pk, READ_INVOICE)
+        page = self.paginate_queryset(self.get_queryset().filter(invoice=invoice.pk))
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+    @extend_schema(responses=LineDaySerializer(many=True))
+    @action(detail=True, pagination_class=None)
+    def days(self, request: Request, pk: UUID) -> Response:  # noqa: ARG002 - As above.
+        """Return the days that a line of use adds up, of a draft as they are charged now.
+
+        Lines without quantity, and those of credit and debit notes, have none.
+        """
+        days = days_of_line(charges_visible_to(self.actor), access_line(self.actor, pk))
+        return Response(LineDaySerializer(days, many=True).data)

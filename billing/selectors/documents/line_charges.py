@@ -1,0 +1,141 @@
+"""What a line is made of: days, charges and usage records, and the line that a note corrects."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, DateField, DecimalField, F, Func, QuerySet, Sum, Value
+
+from billing.domain.documents.invoicing import LineKind
+from billing.domain.money import Money, cost_of
+from billing.models import Charge, InvoiceLine
+from billing.selectors.documents.corrections import LINE_KEY
+from billing.selectors.documents.membership import charges_with_key
+from metering.selectors.collection.records import UseKey
+
+_PRODUCT = DecimalField(max_digits=60, decimal_places=10)
+
+
+@dataclass(frozen=True)
+class LineDay:
+    """What a line has of one day, local to the organization.
+
+    Attributes:
+        product: Unit-seconds times the price per unit-hour, exact.
+        cost: What the day alone costs, rounded.
+    """
+
+    day: date
+    charges: int
+    unit_seconds: int
+    product: Decimal
+    cost: Money
+
+
+def charges_behind(charges: QuerySet[Charge], line: InvoiceLine) -> QuerySet[Charge]:
+    """Return the charges of a line, of a draft those of now; none of one without quantity."""
+    if line.kind != LineKind.USAGE.value or line.invoice.corrects_id is not None:
+        return charges.none()
+    return charges_with_key(charges, line)
+
+
+def days_of_line(charges: QuerySet[Charge], line: InvoiceLine) -> tuple[LineDay, ...]:
+    """Return what a line adds up, by day; one statement, a month of rows at most.
+
+    Args:
+        charges: Those that may be read.
+        line: With its invoice and organization.
+    """
+    currency = line.invoice.currency
+    summed = (
+        with_local_day(charges_behind(charges, line), line.invoice.organization.time_zone)
+        .order_by("local_day")
+        .values("local_day")
+        .annotate(
+            charges=Count("pk"),
+            used=Sum("unit_seconds"),
+            product=Sum(F("unit_seconds") * F("unit_price"), output_field=_PRODUCT),
+        )
+    )
+    return tuple(
+        LineDay(
+            day=row["local_day"],
+            charges=row["charges"],
+            unit_seconds=int(row["used"]),
+            product=row["product"],
+            cost=cost_of(row["product"], currency=currency),
+        )
+        for row in summed
+    )
+
+
+def charges_of_day(charges: QuerySet[Charge], line: InvoiceLine, day: date) -> QuerySet[Charge]:
+    """Return the charges of one day of a line, in the order of their hours."""
+    rows = with_local_day(charges_behind(charges, line), line.invoice.organization.time_zone)
+    return rows.filter(local_day=day).order_by("window_start", "owner", "pk")
+
+
+def with_local_day(charges: QuerySet[Any], time_zone: str | None = None) -> QuerySet[Any]:
+    """Return charges with `local_day`, as ADR 0073 defines it.
+
+    Args:
+        charges: Any.
+        time_zone: Of their organization; None for that of each.
+    """
+    zone = F("organization__time_zone") if time_zone is None else Value(time_zone)
+    day = Func(F("window_start"), zone, function="billing_local_day", output_field=DateField())
+    found: QuerySet[Any] = charges.annotate(local_day=day)
+    return found
+
+
+def of_local_day(charges: QuerySet[Charge], day: date) -> QuerySet[Charge]:
+    """Return the charges of a day, local to the organization of each."""
+    midnight = datetime.combine(day, time(), tzinfo=UTC)
+    near = charges.filter(
+        window_start__gt=midnight - timedelta(days=1), window_start__lt=midnight + timedelta(days=2)
+    )
+    return with_local_day(near).filter(local_day=day)
+
+
+def corrected_line(line: InvoiceLine) -> InvoiceLine | None:
+    """Return the line of the document that a credit or debit note corrects; None without one."""
+    if line.invoice.corrects_id is None:
+        return None
+    key = {name: getattr(line, name) for name in LINE_KEY}
+    lines = InvoiceLine.objects.filter(invoice=line.invoice.corrects_id, **key)
+    return lines.select_related("invoice__period").first()
+
+
+def use_of(charge: Charge) -> UseKey:
+    """Return the key of the usage records that a charge is about."""
+    return UseKey(
+        window_id=charge.window_id,
+        window_start=charge.window_start,
+        project_id=charge.project_id,
+        owner=charge.owner,
+        size=charge.size,
+        price_group=charge.price_group,
+        correction_id=charge.correction_id,
+    )
+
+
+def charge_of_use(charges: QuerySet[Charge], use: UseKey) -> Charge | None:
+    """Return the newest charge of some use; None while it is not charged."""
+    rows = charges.filter(
+        window_id=use.window_id,
+        window_start=use.window_start,
+        project=use.project_id,
+        owner=use.owner,
+        size=use.size,
+        price_group=use.price_group,
+        correction_id=use.correction_id,
+    )
+    return rows.order_by("-pk").first()
+
+
+def money_of_days(days: Collection[LineDay], *, currency: str) -> tuple[Money, Decimal]:
+    """Return the sum of rounded days, and the exact product of all."""
+    rounded = sum((day.cost for day in days), start=Money.zero(currency))
+    return rounded, sum((day.product for day in days), start=Decimal())

@@ -1,0 +1,92 @@
+"""Usage records behind a sum of use: the pods of one hour, project, owner, size and price group."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Count, F, QuerySet, Sum, Window
+from django.db.models.functions import RowNumber
+
+from metering.models import UsageRecord
+
+
+@dataclass(frozen=True)
+class UseKey:
+    """What use is added up by before it has a price.
+
+    Attributes:
+        correction_id: The correction that it is of; None for what was metered.
+    """
+
+    window_id: int
+    window_start: datetime
+    project_id: UUID
+    owner: str
+    size: str
+    price_group: str
+    correction_id: UUID | None
+
+
+@dataclass(frozen=True)
+class UseRecords:
+    """The largest records of some use, and of all of it how many and how much."""
+
+    records: tuple[UsageRecord, ...]
+    count: int
+    unit_seconds: int
+
+
+def use_of_record(record: UsageRecord) -> UseKey:
+    """Return the use that a record is part of."""
+    return UseKey(
+        window_id=record.window_id,
+        window_start=record.window_start,
+        project_id=record.project_id,
+        owner=record.owner,
+        size=record.size,
+        price_group=record.price_group,
+        correction_id=record.correction_id,
+    )
+
+
+def largest_records(
+    rows: QuerySet[UsageRecord], uses: Collection[UseKey], *, limit: int
+) -> Mapping[UseKey, UseRecords]:
+    """Return the largest records of each use; one statement.
+
+    Args:
+        rows: Those that may be read.
+        uses: Of one project, size and price group.
+        limit: How many of each at most.
+    """
+    if not uses:
+        return {}
+    together = [F("window_id"), F("owner"), F("correction_id")]
+    numbered = _matching(rows, uses).annotate(
+        number=Window(
+            RowNumber(), partition_by=together, order_by=[F("unit_seconds").desc(), F("pk")]
+        ),
+        alike=Window(Count("pk"), partition_by=together),
+        used=Window(Sum("unit_seconds"), partition_by=together),
+    )
+    found: defaultdict[UseKey, list[UsageRecord]] = defaultdict(list)
+    sums: dict[UseKey, tuple[int, int]] = {}
+    for record in numbered.filter(number__lte=limit).order_by("pk"):
+        use = use_of_record(record)
+        found[use].append(record)
+        sums[use] = record.alike, int(record.used)
+    return {use: UseRecords(tuple(found[use]), *sums[use]) for use in uses if use in found}
+
+
+def _matching(rows: QuerySet[UsageRecord], uses: Collection[UseKey]) -> QuerySet[UsageRecord]:
+    first = next(iter(uses))
+    return rows.filter(
+        owner__in={use.owner for use in uses},
+        window_start__in={use.window_start for use in uses},
+        window_id__in={use.window_id for use in uses},
+        project=first.project_id,
+        size=first.size,
+        price_group=first.price_group,
+    )
