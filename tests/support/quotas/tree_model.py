@@ -10,7 +10,7 @@ Selector = tuple[str, str, str]
 Key = tuple[str, str, Selector]
 """Project, user ("" for the wider level) and selector."""
 FAR = 60
-"""No test plays longer, in hours."""
+"""No test plays longer, in hours: a grant up to here never ends."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ModelTree:
         """Whether every rule holds in an hour and in all that follow."""
         edges = {hour}
         for grant in self.grants:
-            edges |= {edge for edge in (grant.begin, grant.end) if edge > hour}
+            edges |= {edge for edge in (grant.begin, grant.end) if hour < edge < FAR}
         return all(self._holds(edge) for edge in edges)
 
     def _holds(self, hour: int) -> bool:
