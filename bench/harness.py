@@ -161,7 +161,7 @@ def _migrate(server: EmbeddedPostgres) -> None:
         "DATABASE_OWNER_URL": server.url(role=OWNER, database=TEMPLATE),
     }
     subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--database", "owner", "-v", "0"],
+        [sys.executable, "-m", "embedded.quick_migrate", "--database", "owner", "-v", "0"],
         cwd=ROOT,
         check=True,
         env=os.environ | SETTINGS | urls,

@@ -122,8 +122,9 @@ def folder_in_memory() -> Path | None:
 
 def migrate(server: EmbeddedPostgres, name: str) -> None:
     """Migrate a database in a process of its own, as a deployment does: as the owner."""
+    command = ["-W", "ignore", "-m", "embedded.quick_migrate", "--database", "owner", "-v", "0"]
     subprocess.run(
-        [sys.executable, "-W", "ignore", "manage.py", "migrate", "--database", "owner", "-v", "0"],
+        [sys.executable, *command],
         cwd=ROOT,
         check=True,
         env={
