@@ -19,7 +19,8 @@ class Accrued:
         usage: Which rows of `metering_sealed_usage u` it is.
         rows: Which rows of charges and exceptions, as `r`, are about it.
         done: Stores what is charged by now, from `unpriced`.
-        on_conflict: What happens to a charge that is there already.
+        on_conflict: What happens to a charge that is there already; two workers that meet there
+            insert in one order.
     """
 
     usage: str
@@ -83,7 +84,9 @@ CORRECTIONS: Final = Accrued(
     usage="u.correction_id = ANY(%(corrections)s)",
     rows="r.correction_id = ANY(%(corrections)s)",
     done=_DONE_CORRECTIONS,
-    on_conflict="ON CONFLICT DO NOTHING",
+    on_conflict="""
+   ORDER BY l.window_id, l.correction_id, l.project_id, l.owner, l.size, l.price_group
+  ON CONFLICT DO NOTHING""",
 )
 """What corrections added to windows, or took away."""
 
@@ -101,8 +104,10 @@ WITH lacking AS MATERIALIZED (
           SELECT {_columns("r")}, -r.unit_seconds FROM billing_charge r
            WHERE {accrued.rows} AND r.window_start = ANY(%(hours)s)
              AND r.organization_id = ANY(%(organization_ids)s)) used_and_charged
-   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
+   GROUP BY window_id, correction_id, project_id, owner, size, price_group, window_start,
+            cluster_id, organization_id
   HAVING sum(unit_seconds) <> 0
+   ORDER BY window_id, correction_id, project_id, owner, size, price_group
 ),
 {_PRICED},
 made AS ({_CHARGE} {accrued.on_conflict} RETURNING unit_seconds),
@@ -196,8 +201,7 @@ _CHARGE: Final = """
          l.size, l.price_group, 0, f.price_id, f.unit_price, f.base_unit_price, f.currency,
          l.unit_seconds, l.correction_id, f.period_id, %(at)s
     FROM lacking l JOIN found f USING (organization_id, window_start, cluster_id, size, price_group)
-   WHERE f.price_id IS NOT NULL
-   ORDER BY l.window_id, l.correction_id, l.project_id, l.owner, l.size, l.price_group"""
+   WHERE f.price_id IS NOT NULL"""
 _NOTE: Final = """
   INSERT INTO billing_accrualexception AS e
     (window_id, window_start, organization_id, project_id, size, price_group, correction_id,
