@@ -13,6 +13,7 @@ from billing.models import (
     AccountingMonth,
     AccrualException,
     BillingPeriod,
+    ChangedHour,
     Charge,
     CostView,
     CustomerClass,
@@ -226,6 +227,11 @@ def daily_costs_visible_to(actor: Actor) -> QuerySet[DailyCost]:
         own = projects_visible_to(actor, READ_OWN_CHARGE).order_by().values("pk")
         reached |= Q(project__in=own, owner=actor.label)
     return rows.filter(reached)
+
+
+def changed_hours_visible_to(actor: Actor) -> QuerySet[ChangedHour]:
+    """Return the hours to add up of the organizations whose charges an actor reads."""
+    return scope_to_organizations(ChangedHour.objects.all(), actor, READ_CHARGE)
 
 
 def cost_views_visible_to(actor: Actor) -> QuerySet[CostView]:

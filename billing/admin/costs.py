@@ -7,18 +7,22 @@ from datetime import date, datetime
 from decimal import Decimal
 from itertools import count
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils import timezone
 from unfold.decorators import action
 
 from billing.access import (
     READ_CHARGE,
+    changed_hours_visible_to,
     cost_views_visible_to,
     daily_costs_visible_to,
+    exceptions_visible_to,
 )
 from billing.adapters.documents import render_table
 from billing.adapters.workbooks import CONTENT_TYPE, Sheet, render_workbook
@@ -88,7 +92,13 @@ def costs_page(page: LedgerAdmin, request: HttpRequest) -> HttpResponse:
     }
     if is_valid:
         try:
-            report = cost_report(costs, form.cleaned_data["query"], at=at)
+            report = cost_report(
+                costs,
+                form.cleaned_data["query"],
+                unpriced=exceptions_visible_to(actor),
+                changed=changed_hours_visible_to(actor),
+                at=at,
+            )
         except DomainError as error:
             page.report_refusal(request, error)
         else:
@@ -190,6 +200,8 @@ def _shown(
     query = report.query
     return {
         "report": report,
+        "unpriced": _units(report.gaps.unpriced),
+        "unpriced_address": _unpriced_address(query),
         "last": query.end - DAY,
         "previous_last": query.first - DAY,
         "headers": [LABELS[dimension] for dimension in query.group_by],
@@ -199,6 +211,22 @@ def _shown(
         "more": max(0, len(report.rows) - ROWS_SHOWN),
         "charts": _charts(report, costs),
     }
+
+
+def _units(unit_seconds: Mapping[str, int]) -> str:
+    """Return unit-hours by size, which are never added."""
+    sizes = sorted(unit_seconds, key=lambda size: -unit_seconds[size])
+    return ", ".join(f"{hours_text(unit_seconds[size])} {size.capitalize()}" for size in sizes)
+
+
+def _unpriced_address(query: CostQuery) -> str:
+    """Return the page of use without a price in the days of a query."""
+    chosen = {
+        "resolved_at__isempty": "1",
+        "window_start__gte": f"{query.first}T00:00:00+00:00",
+        "window_start__lt": f"{query.end}T00:00:00+00:00",
+    }
+    return f"{reverse('admin:billing_accrualexception_changelist')}?{urlencode(chosen)}"
 
 
 def _cells(row: GroupCost, *, address: Mapping[str, Any]) -> dict[str, Any]:

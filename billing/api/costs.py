@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from billing.access import daily_costs_visible_to
+from billing.access import changed_hours_visible_to, daily_costs_visible_to, exceptions_visible_to
 from billing.adapters.documents import render_table
 from billing.adapters.workbooks import CONTENT_TYPE, Sheet, render_workbook
 from billing.api.money import MoneyValueField
@@ -99,7 +99,17 @@ class CostReportSerializer(serializers.Serializer[CostReport]):
         allow_null=True, help_text="The end of the last hour that every cluster has sealed."
     )
     open_hours = serializers.IntegerField(
-        help_text="Hours of clusters in these days that are not sealed before `metered_until`."
+        source="gaps.open_hours",
+        help_text="Hours of clusters in these days that are not sealed before `metered_until`.",
+    )
+    unpriced_unit_seconds = serializers.DictField(
+        child=serializers.IntegerField(),
+        source="gaps.unpriced",
+        help_text="Use of these days that waits for a price, by size, of all people and clusters.",
+    )
+    changed_days = serializers.IntegerField(
+        source="gaps.changed_days",
+        help_text="Days of organizations with charges that are added up within minutes.",
     )
     tiers_included = serializers.BooleanField(
         default=False, help_text="Always false: tiers are discounts of documents, not of charges."
@@ -162,6 +172,8 @@ class CostViewSet(LedgerViewSet):
                 group_by=parse_dimensions(asked["group_by"]),
                 filters=filters,
             ),
+            unpriced=exceptions_visible_to(self.actor),
+            changed=changed_hours_visible_to(self.actor),
             at=self.at,
         )
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
@@ -24,8 +24,9 @@ from billing.domain.costs import (
     cost_row,
     pace_of,
 )
-from billing.models import DailyCost
-from metering.selectors.collection.windows import sealed_until, unsealed_hours
+from billing.models import AccrualException, ChangedHour, DailyCost
+from billing.selectors.cost_gaps import CostGaps, cost_gaps
+from metering.selectors.collection.windows import sealed_until
 from tenants.models import Cluster, Organization, Project
 
 SUMS_MAX: Final = 5 * ROWS_MAX
@@ -49,7 +50,7 @@ class CostReport:
         rows: By currency, the largest cost first.
         totals: One a currency.
         metered_until: The end of the last hour that every cluster has sealed; None without any.
-        open_hours: Hours of clusters before that, in these days of UTC, that are not sealed.
+        gaps: What is not in these costs yet.
         pace: Of the running month, if some of it is asked for.
     """
 
@@ -57,16 +58,25 @@ class CostReport:
     rows: tuple[GroupCost, ...]
     totals: tuple[GroupCost, ...]
     metered_until: datetime | None
-    open_hours: int
+    gaps: CostGaps
     pace: MonthPace | None
 
 
-def cost_report(costs: QuerySet[DailyCost], query: CostQuery, *, at: datetime) -> CostReport:
+def cost_report(
+    costs: QuerySet[DailyCost],
+    query: CostQuery,
+    *,
+    unpriced: QuerySet[AccrualException],
+    changed: QuerySet[ChangedHour],
+    at: datetime,
+) -> CostReport:
     """Return costs by group, with those of as many days before.
 
     Args:
         costs: What the actor sees.
         query: What is asked for.
+        unpriced: Use without a price that the actor sees.
+        changed: Changed hours of the organizations that the actor sees.
         at: Now: the running month is that of UTC.
 
     Raises:
@@ -96,7 +106,7 @@ def cost_report(costs: QuerySet[DailyCost], query: CostQuery, *, at: datetime) -
         rows=tuple(rows),
         totals=tuple(cost_row(one, total=one.product, pace=pace) for one in totals.values()),
         metered_until=metered_until,
-        open_hours=_open_hours(query, metered_until),
+        gaps=cost_gaps(query, unpriced=unpriced, changed=changed, metered_until=metered_until),
         pace=pace,
     )
 
@@ -142,15 +152,6 @@ def cost_by_day(
         value = None if row["value"] is None else str(row["value"])
         found[row["currency"], value][row["day"]] += product
     return found
-
-
-def _open_hours(query: CostQuery, metered_until: datetime | None) -> int:
-    begin_at, end_at = (
-        datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (query.first, query.end)
-    )
-    if metered_until is None or metered_until <= begin_at:
-        return 0
-    return unsealed_hours(begin_at=begin_at, end_at=min(end_at, metered_until))
 
 
 Group = tuple[str, ...]

@@ -17,9 +17,10 @@ from billing.admin.cost_charts import GROUPS_MAX
 from billing.domain.costs import VIEWS_MAX
 from billing.models import CostView, DailyCost
 from billing.services.showback import add_up_changed_days
-from tenants.models import AuditEntry, Organization, Project
+from tenants.models import AuditEntry, Cluster, Organization, Project
+from tests.support.billing.ledger import HOUR, Use, accrue_everything, sealed_window
 from tests.support.billing.office import Office
-from tests.support.builders import AT, new_organization, new_project
+from tests.support.builders import AT, MONTH_START, new_organization, new_project
 from tests.support.tenants.clients import api_client
 from tests.support.workbooks import cells
 
@@ -84,6 +85,20 @@ def test_the_table_has_groups_with_units_where_they_are_of_one_size(costs: Offic
     ]
     assert [total["cost"] for total in context["totals"]] == ["3.03 EUR"]
     assert [chart["title"] for chart in context["charts"]] == ["Cost a day by project, EUR"]
+
+
+def test_use_without_a_price_opens_from_the_costs_that_lack_it(costs: Office) -> None:
+    use = Use(costs.cast.llm, 3600, size="large", price_group="H100/whole")
+    sealed_window(Cluster.objects.get(), [use], start_at=MONTH_START + 50 * HOUR)
+    accrue_everything()
+
+    shown = context_of(costs.cast.dora, OCTOBER)
+    rows: Any = client_of(costs.cast.dora).get(shown["unpriced_address"])
+
+    assert shown["unpriced"] == "1.0000 Large"
+    assert [row.unit_seconds for row in rows.context_data["cl"].result_list] == [3600]
+    november = context_of(costs.cast.dora, "begin=2026-11-01&last=2026-11-30")
+    assert november["unpriced"] == ""
 
 
 def test_a_chart_has_the_largest_groups_and_the_others_together_by_day_or_week(

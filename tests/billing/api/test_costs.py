@@ -127,6 +127,29 @@ def test_the_answer_says_how_far_metering_has_come(costs: Office) -> None:
     assert (body["metered_until"], body["open_hours"]) == ("2026-10-03T03:00:00Z", 0)
 
 
+def test_the_answer_says_what_the_costs_lack(costs: Office) -> None:
+    cast = costs.cast
+    lacking = [
+        Use(cast.llm, 600, size="medium", price_group="A100/whole"),
+        Use(cast.vision, 300, size="medium", price_group="A100/whole"),
+    ]
+    sealed_window(Cluster.objects.get(), lacking, start_at=THIRD + HOUR)
+    sealed_window(Cluster.objects.get(), [Use(cast.vision)], start_at=THIRD + 2 * HOUR)
+    accrue_everything()
+
+    def lacks(user: User, **query: str) -> tuple[dict[str, int], int]:
+        body = report(user, **{**THE_THIRD, **query})
+        return body["unpriced_unit_seconds"], body["changed_days"]
+
+    assert lacks(cast.dora) == ({"medium": 900}, 1)
+    assert lacks(cast.dora, project=str(cast.vision.pk)) == ({"medium": 300}, 1)
+    assert lacks(cast.dora, size="small") == ({}, 1)
+    assert lacks(cast.dora, **{"from": "2026-10-04", "to": "2026-10-05"}) == ({}, 0)
+    assert lacks(cast.mallory) == ({}, 0)
+    add_up_changed_days()
+    assert lacks(cast.dora)[1] == 0
+
+
 @pytest.mark.parametrize(
     ("query", "code", "field"),
     [
@@ -184,4 +207,4 @@ def test_statements_do_not_grow_with_projects(costs: Office) -> None:
         counts.append(len(statements))
 
     assert counts[0] == counts[1]
-    assert counts[0] <= 8
+    assert counts[0] <= 9
