@@ -185,13 +185,14 @@ def share_for_accrual(extents: Mapping[UUID, tuple[datetime, datetime]]) -> Shar
         cursor.execute(_NEEDED_PERIODS, values)
         needed = cursor.fetchall()
         cursor.execute(_SHARE_PERIODS, [[period_id for period_id, _, _ in needed]])
-        shared = [period_id for (period_id,) in cursor.fetchall()]
-        skipped = {owner for period_id, owner, _ in needed if period_id not in set(shared)}
+        shared = {period_id for (period_id,) in cursor.fetchall()}
+        skipped = {owner for period_id, owner, _ in needed if period_id not in shared}
         posting = {owner for _, owner, is_last in needed if is_last}
-        ids = [key for key in extents if key in posting - skipped]
+        charged = posting - skipped
+        ids = [key for key in extents if key in charged]
         cursor.execute(_SHARE_ORGANIZATIONS, [ids])
         _share_books(cursor, ids)
-    return Shared(organization_ids=ids, period_ids=shared)
+    return Shared(organization_ids=ids, period_ids=list(shared))
 
 
 def lock_for_repricing(period: BillingPeriod) -> None:

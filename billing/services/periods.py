@@ -1,6 +1,6 @@
 """Opening billing periods: computed once from the organization's zone and then kept."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -112,10 +112,17 @@ def _zones(organization_ids: Iterable[UUID]) -> dict[UUID, ZoneInfo]:
     return {key: ZoneInfo(name) for key, name in rows.values_list("pk", "time_zone")}
 
 
-def _stored(organization_ids: Iterable[UUID]) -> dict[UUID, dict[str, HourSpan]]:
+def _stored(months: Mapping[UUID, tuple[Month, Month]]) -> dict[UUID, dict[str, HourSpan]]:
+    """Return the hours of stored months, with the one before and the one after those asked for."""
     stored: dict[UUID, dict[str, HourSpan]] = {}
-    rows = BillingPeriod.objects.filter(organization__in=list(organization_ids)).order_by("label")
-    for key, label, hours in rows.values_list("organization", "label", "hours"):
+    if not months:
+        return stored
+    before = min(first for first, _ in months.values()).shift(-1)
+    after = max(last for _, last in months.values()).shift(1)
+    rows = BillingPeriod.objects.filter(
+        organization__in=list(months), label__gte=before.label, label__lte=after.label
+    )
+    for key, label, hours in rows.order_by().values_list("organization", "label", "hours"):
         stored.setdefault(key, {})[label] = HourSpan(hours.lower, hours.upper)
     return stored
 
