@@ -10,7 +10,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from billing.access import WRITE_INVOICE, access_line, charges_visible_to
+from billing.access import (
+    WRITE_INVOICE,
+    access_line,
+    charges_visible_to,
+    lines_visible_to,
+)
 from billing.admin.ledger.invoice_steps import reach
 from billing.domain.documents.document import price_text
 from billing.domain.documents.document_text import LineText, hours_text, money_text, number_text
@@ -113,7 +118,8 @@ def charge_origin(charge: Charge, actor: Actor) -> dict[str, Any]:
     use = use_of(charge)
     found = largest_records(usage_visible_to(actor), [use], limit=RECORDS_MAX).get(use)
     owned = with_local_day(with_line(charges_visible_to(actor), of_drafts=True)).get(pk=charge.pk)
-    line = None if owned.line_id is None else access_line(actor, owned.line_id)
+    # A lead reads charges of a project, and not the documents of its organization.
+    line = lines_visible_to(actor).filter(pk=owned.line_id).first()
     return {
         "charges": [{**charge_row(charge, found), "more": 0}],
         "line": line,
@@ -126,7 +132,7 @@ def charge_origin(charge: Charge, actor: Actor) -> dict[str, Any]:
 def _origin_rule(charge: Charge, found: UseRecords | None) -> str:
     """Return how records and charge compare, in whole unit-seconds."""
     if found is None:
-        return "Its usage records are not kept any more."
+        return "None of its usage records is there for you to see."
     shown = f"The {RECORDS_MAX} largest of " if found.count > RECORDS_MAX else ""
     records = f"{shown}{found.count:,} usage record{'s' if found.count != 1 else ''}"
     used = f"{records}, in all {found.unit_seconds:,} unit-seconds"
