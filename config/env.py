@@ -77,6 +77,8 @@ class Environment(BaseSettings):
     """After so long without a request a browser has to sign in again."""
     SESSION_MAX_SECONDS: int = Field(default=43_200, ge=300, le=604_800)
     """After so long a browser has to sign in again, however much it was used."""
+    API_REQUESTS_PER_MINUTE: int = Field(default=1_200, ge=0, le=1_000_000)
+    """Of one account over REST; 0 for any number."""
     LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     LOG_FORMAT: Literal["json", "console"] = "json"
     USAGE_SOURCE: Literal["prometheus", "simulated"] = "prometheus"

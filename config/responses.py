@@ -17,6 +17,8 @@ from django.utils.http import parse_etags
 from unfold.settings import get_config
 from unfold.utils import convert_color
 
+from tenants.api.limits import ATTRIBUTE
+
 API: Final = "/api/"
 _STYLE: Final = re.compile(r"<style[^>]*>(.*?)</style>", re.DOTALL)
 _STYLED: Final = (
@@ -27,8 +29,17 @@ _STYLED: Final = (
 """Templates of libraries that have a style element; each is allowed by its digest."""
 
 
+KEPT_BY_304: Final = (
+    "ETag",
+    "Cache-Control",
+    "RateLimit-Limit",
+    "RateLimit-Remaining",
+    "RateLimit-Reset",
+)
+
+
 class AnswerHeaders:
-    """Middleware that adds Content-Security-Policy to pages, `no-store` and ETags to the API."""
+    """Middleware: Content-Security-Policy for pages; `no-store`, limits and ETags for the API."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         """Keep the next layer."""
@@ -39,6 +50,8 @@ class AnswerHeaders:
         response = self.get_response(request)
         if request.path_info.startswith(API):
             response.headers.setdefault("Cache-Control", "no-store")
+            for name, value in getattr(request, ATTRIBUTE, {}).items():
+                response.headers[name] = value
             response = _if_changed(request, response)
         if response.get("Content-Type", "").startswith("text/html"):
             response.headers.setdefault("Content-Security-Policy", self._policy)
@@ -62,7 +75,7 @@ def _if_changed(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     response.headers["ETag"] = etag
     if etag not in parse_etags(request.headers.get("If-None-Match", "")):
         return response
-    kept = {name: response[name] for name in ("ETag", "Cache-Control")}
+    kept = {name: response[name] for name in KEPT_BY_304 if name in response}
     return HttpResponseNotModified(headers=kept)
 
 

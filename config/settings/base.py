@@ -21,6 +21,7 @@ from config.settings.unfold import UNFOLD as UNFOLD  # noqa: PLC0414 - Named aga
 # What `settings_from` fills in, for readers and type checkers.
 API_TOKEN_PEPPER: str
 REDIS_URL: str
+API_REQUESTS_PER_MINUTE: int
 PUBLIC_URL: str
 SESSION_MAX_SECONDS: int
 USAGE_SOURCE: dict[str, Any]
@@ -108,6 +109,7 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "REDIS_URL": str(env.REDIS_URL),
         "PUBLIC_URL": str(env.PUBLIC_URL).rstrip("/"),
         "STATIC_ROOT": env.STATIC_ROOT,
+        "API_REQUESTS_PER_MINUTE": env.API_REQUESTS_PER_MINUTE,
         "SESSION_COOKIE_AGE": env.SESSION_IDLE_SECONDS,
         "SESSION_MAX_SECONDS": env.SESSION_MAX_SECONDS,
         "LOGGING": logging_settings(level=env.LOG_LEVEL, form=env.LOG_FORMAT),
@@ -275,6 +277,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_THROTTLE_CLASSES": ["tenants.api.limits.RequestLimit"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["tenants.api.serializers.LimitedJSONParser"],
     "DEFAULT_PAGINATION_CLASS": "tenants.api.pagination.CursorPages",

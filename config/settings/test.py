@@ -12,6 +12,7 @@ ENV = CheckoutEnvironment.read(
     API_TOKEN_PEPPER="tests-only-not-a-pepper-0123456789abcdef",  # noqa: S106 - Throw-away.
     DATABASE_URL="postgresql://127.0.0.1:1/not_started",
     REDIS_URL="redis://127.0.0.1:1/0",
+    API_REQUESTS_PER_MINUTE="0",
     ALLOWED_HOSTS="testserver,127.0.0.1,localhost",
     LOG_FORMAT="console",
     CLUSTER_SECRETS_DIR=tempfile.gettempdir(),

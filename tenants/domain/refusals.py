@@ -19,6 +19,14 @@ class TooManyAttemptsError(DomainError):
     remedy = "Wait until then; networks you signed in from before have a limit of their own."
 
 
+class TooManyRequestsError(DomainError):
+    """A caller made more requests in a minute than the site allows."""
+
+    code = "too_many_requests"
+    status = 429
+    remedy = "Wait until then; ask for larger pages, and with If-None-Match for what you know."
+
+
 class TooManyInvitationsError(DomainError):
     """One address was invited, or one account invited, too often within some minutes."""
 

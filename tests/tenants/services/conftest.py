@@ -1,8 +1,6 @@
-"""A Valkey of our own, and Celery's connections to it."""
+"""Connections to a Valkey of our own: a client, and Celery's."""
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import redis
@@ -10,18 +8,6 @@ from kombu.connection import Connection
 from kombu.messaging import Producer
 
 from embedded.valkey import EmbeddedValkey
-
-
-@pytest.fixture(scope="module")
-def valkey() -> Iterator[EmbeddedValkey]:
-    """Give a server of our own."""
-    with tempfile.TemporaryDirectory(prefix="gpu-ledger-test-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        server = EmbeddedValkey(folder / "valkey")
-        server.start()
-        yield server
-        server.stop()
 
 
 @pytest.fixture
