@@ -45,7 +45,6 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_billingperiod": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_charge": (
         "comes_unbilled",
-        "has_price",
         "is_repriced",
         *_KEPT,
     ),
