@@ -13,7 +13,7 @@ CONNECT_SECONDS = 2
 """The least that libpq honours."""
 APPS_OF_PAGES = frozenset(
     {
-        "unfold",
+        "config.admin_site.AdminSiteConfig",
         "unfold.contrib.filters",
         "django.contrib.admin",
         "django.contrib.messages",

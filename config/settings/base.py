@@ -201,7 +201,7 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
 """By variable and value. Only the environment of a checkout defines `simulated`."""
 
 INSTALLED_APPS = [
-    "unfold",
+    "config.admin_site.AdminSiteConfig",
     "unfold.contrib.filters",
     "django.contrib.admin",
     # Before Django's accounts: its commands that set passwords are replaced by audited ones.

@@ -326,7 +326,14 @@ def test_neither_the_command_nor_the_server_loads_what_only_pages_need() -> None
 
 
 def test_admission_has_every_app_with_tables_and_those_of_no_page() -> None:
-    apps = ["unfold", "django.contrib.admin", "tenants", "rest_framework", "quotas", "config"]
+    apps = [
+        "config.admin_site.AdminSiteConfig",
+        "django.contrib.admin",
+        "tenants",
+        "rest_framework",
+        "quotas",
+        "config",
+    ]
 
     assert admission_apps(apps) == ["tenants", "quotas"]
 
