@@ -1,15 +1,9 @@
 """A watch killed at any commit point loses nothing and doubles nothing."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from django.db import transaction
 from django.db.models import Model
 
-from embedded.postgres import APP, EmbeddedPostgres
 from metering.domain.collection.crashpoints import CRASHPOINTS
 from metering.models import (
     ClaimConsumer,
@@ -23,11 +17,10 @@ from metering.models import (
 )
 from tests.support.metering.allocations.states import ends
 from tests.support.metering.allocations.watch_crashing import set_the_stage, watch
-from tests.support.metering.crashing import DEAD
+from tests.support.metering.crashing import DEAD, exit_code_of
 from tests.support.metering.seen import HOUR
 from tests.support.sampling import sampled
 
-ROOT = Path(__file__).resolve().parents[4]
 POINTS = [(name, 1) for name in CRASHPOINTS if name.startswith("watch.")]
 # The third list is that of the pods, the first that is staged; the last one ends what is gone.
 POINTS += [
@@ -82,32 +75,13 @@ def expected_rows() -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
+@pytest.mark.usefixtures("committed_db")
 @pytest.mark.parametrize(("point", "hit"), sampled(POINTS, every=4))
-def test_a_watch_killed_at_a_commit_point_changes_nothing_in_the_end(
-    postgres: EmbeddedPostgres, committed_db: str, point: str, hit: int
-) -> None:
+def test_a_watch_killed_at_a_commit_point_changes_nothing_in_the_end(point: str, hit: int) -> None:
     expected = expected_rows()
     set_the_stage()
 
-    died = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.support.metering.allocations.watch_crashing",
-            point,
-            str(hit),
-        ],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        timeout=120,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "config.settings.test",
-            "DATABASE_URL": postgres.url(role=APP, database=committed_db),
-        },
-    )
-    assert died.returncode == DEAD, died.stderr.decode()
+    assert exit_code_of(lambda: watch("first"), point=point, hit=hit) == DEAD
     # The lease of the dead runs out, and another process goes on from the kept versions.
     ClusterWatch.objects.update(lease_until=HOUR.replace(year=2020))
     watch("second")

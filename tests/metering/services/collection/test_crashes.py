@@ -1,23 +1,17 @@
 """A worker killed at any commit point loses nothing and doubles nothing."""
 
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from django.db import transaction
 
-from embedded.postgres import APP, EmbeddedPostgres
 from metering.domain.collection.crashpoints import CRASHPOINTS
 from metering.models import MeteringWindow, UsageRecord
 from tenants.models import AuditEntry
-from tests.support.metering.crashing import DEAD, meter, set_the_stage
+from tests.support.metering.crashing import DEAD, exit_code_of, meter, set_the_stage
 from tests.support.metering.ledger import Rows, everything
 from tests.support.sampling import sampled
 
-ROOT = Path(__file__).resolve().parents[4]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 OURS = [name for name in CRASHPOINTS if not name.startswith(("watch.", "recheck.", "preempt."))]
 POINTS = [(name, 1) for name in OURS] + [
@@ -43,31 +37,13 @@ def expected_rows() -> tuple[Rows, list[tuple[object, ...]]]:
     return found
 
 
-def run_and_die(postgres: EmbeddedPostgres, database: str, *, point: str, hit: int) -> int:
-    """Run a worker in a process of its own up to a crash point; return its exit code."""
-    died = subprocess.run(
-        [sys.executable, "-m", "tests.support.metering.crashing", point, str(hit)],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        timeout=120,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "config.settings.test",
-            "DATABASE_URL": postgres.url(role=APP, database=database),
-        },
-    )
-    return died.returncode
-
-
+@pytest.mark.usefixtures("committed_db")
 @pytest.mark.parametrize(("point", "hit"), sampled(POINTS, every=4))
-def test_a_worker_killed_at_a_commit_point_changes_nothing_in_the_end(
-    postgres: EmbeddedPostgres, committed_db: str, point: str, hit: int
-) -> None:
+def test_a_worker_killed_at_a_commit_point_changes_nothing_in_the_end(point: str, hit: int) -> None:
     expected = expected_rows()
     set_the_stage()
 
-    assert run_and_die(postgres, committed_db, point=point, hit=hit) == DEAD
+    assert exit_code_of(meter, point=point, hit=hit) == DEAD
     # The lease of the dead runs out, and another worker does the same work.
     MeteringWindow.objects.filter(state="collecting").update(lease_until=LONG_AGO)
     meter()

@@ -1,17 +1,12 @@
 """Rechecks killed at any commit, done by several workers, with evidence in any order."""
 
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedded.postgres import APP, EmbeddedPostgres
 from metering.domain.collection.crashpoints import CRASHPOINTS
 from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.domain.errors import ClaimLostError
@@ -26,7 +21,7 @@ from metering.services.corrections.rechecks import claim_rechecks, make_due_rech
 from tenants.models import AuditEntry, Project
 from tests.metering.services.collection.test_concurrency import at_once
 from tests.support.builders import bind, make_cluster, make_organization, make_project
-from tests.support.metering.crashing import DEAD
+from tests.support.metering.crashing import DEAD, exit_code_of
 from tests.support.metering.ledger import Rows, everything
 from tests.support.metering.rechecking import (
     FIRST,
@@ -42,7 +37,6 @@ from tests.support.metering.rechecking_until_death import look_again, seal
 from tests.support.metering.seen import ACTOR, HOUR, ended_pod, pod
 from tests.support.sampling import sampled
 
-ROOT = Path(__file__).resolve().parents[4]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 POINTS = [
     (name, hit)
@@ -79,26 +73,15 @@ def expected_rows() -> tuple[Rows, list[object], list[object]]:
     return found
 
 
+@pytest.mark.usefixtures("committed_db")
 @pytest.mark.parametrize(("point", "hit"), sampled(POINTS, every=4))
 def test_a_worker_killed_while_it_looks_again_changes_nothing_in_the_end(
-    postgres: EmbeddedPostgres, committed_db: str, point: str, hit: int
+    point: str, hit: int
 ) -> None:
     expected = expected_rows()
     seal()
 
-    died = subprocess.run(
-        [sys.executable, "-m", "tests.support.metering.rechecking_until_death", point, str(hit)],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        timeout=120,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "config.settings.test",
-            "DATABASE_URL": postgres.url(role=APP, database=committed_db),
-        },
-    )
-    assert died.returncode == DEAD, died.stderr
+    assert exit_code_of(look_again, point=point, hit=hit) == DEAD
     # The lease of the dead runs out, and another worker does the same work.
     WindowRecheck.objects.filter(state="checking").update(lease_until=LONG_AGO)
     look_again()

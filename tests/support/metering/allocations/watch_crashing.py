@@ -1,25 +1,14 @@
-"""A watch that dies: a fixed hour of lists, events and heartbeats, to its end or a crash point.
+"""What a watch that dies does: a fixed hour of lists, events and heartbeats; see crashing.py.
 
-    python -m tests.support.metering.allocations.watch_crashing watch.list.before_commit 1
-
-dies at the first time it comes to that point, as by SIGKILL. Anyone who goes on afterwards looks at
-the kept versions, as the driver does: what they cover is not reported again, everything after is.
+Anyone who goes on afterwards looks at the kept versions, as the driver does: what they cover is not
+reported again, everything after is.
 """
 
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
-import django
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.test")
-if __name__ == "__main__":
-    django.setup()
-
-from metering.domain.collection.crashpoints import install_listener
 from metering.protocols.watch import ClaimState, NodeState, ObjectState, PodState, WatchedKind
 from metering.selectors.allocations.watch import cursor_of
 from metering.services.allocations.leases import release_lease
@@ -34,7 +23,6 @@ from tests.support.metering.allocations.states import (
     reported_pod,
     reported_slice,
 )
-from tests.support.metering.crashing import DEAD
 from tests.support.metering.seen import HOUR
 
 State = TypeVar("State", PodState, NodeState, ClaimState)
@@ -100,21 +88,3 @@ def _first_pods() -> list[ObjectState]:
 def _at(state: State, version: int) -> State:
     """Return a state as of a version."""
     return replace(state, resource_version=str(version))
-
-
-def main(point: str, hit: int) -> None:
-    """Watch, and die when a crash point is reached for the `hit`-th time."""
-    seen = 0
-
-    def die(name: str) -> None:
-        nonlocal seen
-        seen += name == point
-        if seen == hit:
-            os._exit(DEAD)
-
-    install_listener(die)
-    watch("first")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
