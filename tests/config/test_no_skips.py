@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+Ended = subprocess.CompletedProcess[str]
 ROOT = Path(__file__).resolve().parent.parent.parent
 SKIPPED = 'import pytest\ndef test_left_out():\n    pytest.importorskip("no_such_module")\n'
 EXPECTED = (
@@ -16,12 +17,15 @@ EXPECTED = (
 WHOLE = 'import pytest\npytest.importorskip("no_such_module")\ndef test_x(): ...\n'
 
 
-def run(folder: Path, text: str, *flags: str, ci: str) -> subprocess.CompletedProcess[str]:
+PLUGINS = ("-pno:django", "-pno:cacheprovider", "-pno:schemathesis", "-pno:hypothesispytest")
+
+
+def run(folder: Path, *texts: str, flags: tuple[str, ...] = (), ci: str) -> Ended:
     shutil.copy(ROOT / "conftest.py", folder)
-    (folder / "test_it.py").write_text(text)
-    (folder / "test_fine.py").write_text("def test_fine(): ...\n")
+    for number, text in enumerate((*texts, "def test_fine(): ...\n"), start=1):
+        (folder / f"test_{number}.py").write_text(text)
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:django", "-p", "no:cacheprovider", *flags],
+        [sys.executable, "-m", "pytest", *PLUGINS, *flags],
         cwd=folder,
         env={**os.environ, "CI": ci},
         capture_output=True,
@@ -30,16 +34,14 @@ def run(folder: Path, text: str, *flags: str, ci: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("text", [SKIPPED, WHOLE])
 @pytest.mark.parametrize("flags", [(), ("-n", "1")])
-def test_a_skipped_test_fails_the_session_of_ci(
-    tmp_path: Path, text: str, flags: tuple[str, ...]
-) -> None:
-    done = run(tmp_path, text, *flags, ci="true")
+def test_a_skipped_test_fails_the_session_of_ci(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    done = run(tmp_path, SKIPPED, WHOLE, flags=flags, ci="true")
 
     assert done.returncode == 1
     assert "skipped, which CI=true refuses" in done.stdout
-    assert "test_it.py" in done.stdout
+    assert "test_1.py" in done.stdout
+    assert "test_2.py" in done.stdout
 
 
 def test_elsewhere_a_skipped_test_is_only_reported(tmp_path: Path) -> None:

@@ -70,8 +70,7 @@ def test_a_link_to_nothing_is_found() -> None:
     assert problem("README.md", "https://example.com/none") == ""
 
 
-@pytest.mark.parametrize("page", [name for name in PAGES if name.startswith("docs/")])
-def test_every_page_of_the_documentation_can_be_reached_from_the_index(page: str) -> None:
+def test_every_page_of_the_documentation_can_be_reached_from_the_index() -> None:
     seen, todo = set(), ["docs/README.md"]
     while todo:
         here = todo.pop()
@@ -84,4 +83,4 @@ def test_every_page_of_the_documentation_can_be_reached_from_the_index(page: str
                 target = (ROOT / here).parent.joinpath(path).resolve().relative_to(ROOT)
                 todo.append(str(target / "README.md" if (ROOT / target).is_dir() else target))
 
-    assert page in seen
+    assert [page for page in PAGES if page.startswith("docs/") and page not in seen] == []
