@@ -1,4 +1,7 @@
-"""Who opens which page of the admin: every table, by the platform's people and by tenants."""
+"""Who opens which page of the admin: every table, by the platform's people and by tenants.
+
+Only statuses are looked at, so nothing is rendered; the tests of each app's pages render them.
+"""
 
 import logging
 from collections.abc import Iterator
@@ -6,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.template import Template
 from django.test import Client
+from django.utils.safestring import SafeString
 
 from tests.support.cast import Cast, make_cast
 from tests.support.digest import ledger_digest
@@ -92,9 +97,10 @@ PAGES = {
 
 
 @pytest.fixture
-def cast(db: None) -> Iterator[Cast]:  # noqa: ARG001 - It is the transaction.
+def cast(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cast]:  # noqa: ARG001 - It is the transaction.
     """Everybody, let into the site; what opens there is reported by roles."""
     logging.disable(logging.WARNING)
+    monkeypatch.setattr(Template, "render", lambda *_: SafeString(""))
     made = make_cast()
     User.objects.update(is_staff=True)
     yield made
