@@ -10,6 +10,7 @@ from tests.support.description import problems
 from tests.support.flows.estate import Estate, make_estate
 from tests.support.flows.operations import operations, send
 from tests.support.flows.reach import CALLERS, PUBLIC
+from tests.support.sampling import soaked
 from tests.support.tenants.clients import api_client
 
 
@@ -20,10 +21,13 @@ def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transactio
     logging.disable(logging.NOTSET)
 
 
-def test_every_answer_to_every_role_is_what_the_description_says(estate: Estate) -> None:
+@pytest.mark.parametrize("names", [("frank", "bob"), soaked((CALLERS,))])
+def test_every_answer_to_every_role_is_what_the_description_says(
+    estate: Estate, names: tuple[str, ...]
+) -> None:
     clients = {
         name: api_client(estate.robot if name == "robot" else getattr(estate.cast, name))
-        for name in CALLERS
+        for name in names
     }
     calls = [(name, client, "own") for name, client in clients.items()]
     calls += [("nobody", APIClient(), "own"), ("frank", clients["frank"], "nonexistent")]

@@ -2,8 +2,10 @@
 
 import io
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import count
 from typing import Any, Final
 from zipfile import ZipFile
@@ -387,11 +389,18 @@ def handler_view(operation: str) -> Any:  # noqa: ANN401 - A class of views.
 
 def _views(operation: str) -> Iterator[tuple[Any, dict[str, str]]]:
     """Yield the views at an operation's address, with their actions by method."""
-    path = operation.split(" ")[1]
+    for callback in _callbacks()[operation.split(" ")[1]]:
+        yield getattr(callback, "cls", callback), getattr(callback, "actions", {})
+
+
+@cache
+def _callbacks() -> dict[str, list[Any]]:
+    """Return the functions of each address, read once: there are hundreds of patterns."""
+    found: dict[str, list[Any]] = defaultdict(list)
     for route, pattern in _routes(get_resolver()):
-        if route.startswith(PREFIX) and _plain(route) == path:
-            callback: Any = pattern.callback
-            yield getattr(callback, "cls", callback), getattr(callback, "actions", {})
+        if route.startswith(PREFIX):
+            found[_plain(route)].append(pattern.callback)
+    return found
 
 
 def _tomorrow() -> str:
