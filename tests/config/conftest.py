@@ -11,9 +11,10 @@ from embedded.migrated import TEMPLATE
 from embedded.postgres import OWNER, EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
 from tests.conftest import TEST_DATABASE, use_database
-from tests.support.config.planted import make_world
+from tests.support.config.planted import make_world, verify
 
 WORLD_TEMPLATE = "world_template"
+VERIFIED_TEMPLATE = "verified_template"
 
 
 @pytest.fixture
@@ -40,9 +41,27 @@ def world_template(
     return WORLD_TEMPLATE
 
 
+@pytest.fixture(scope="session")
+def verified_template(
+    postgres: EmbeddedPostgres, world_template: str, django_db_blocker: pytest.FixtureRequest
+) -> str:
+    """Verify the world once, in a copy that tests copy again."""
+    superuser = postgres.url(role=SUPERUSER, database="postgres")
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        postgres.create_database(connection, VERIFIED_TEMPLATE, template=world_template)
+    use_database(postgres, VERIFIED_TEMPLATE)
+    with django_db_blocker.unblock():  # type: ignore[attr-defined]
+        assert verify() == ""
+        connections.close_all()
+    use_database(postgres, TEST_DATABASE)
+    return VERIFIED_TEMPLATE
+
+
 @pytest.fixture
 def database_template(request: pytest.FixtureRequest) -> str:
     """Return what a test's database is a copy of: the world for tests that ask for it."""
+    if "verified_world" in request.fixturenames:
+        return str(request.getfixturevalue("verified_template"))
     if "world" in request.fixturenames:
         return str(request.getfixturevalue("world_template"))
     return TEMPLATE
@@ -51,6 +70,11 @@ def database_template(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def world(committed_db: str) -> None:
     """Two sealed hours and an invoice, committed in a database of the test's own."""
+
+
+@pytest.fixture
+def verified_world(committed_db: str) -> None:
+    """The world in which a first verification has found nothing."""
 
 
 @pytest.fixture
