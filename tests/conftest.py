@@ -33,10 +33,13 @@ from embedded.migrated import superuser_url as superuser_url_of
 from embedded.postgres import APP, OWNER, EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
 
+EXAMPLES = 50
+"""Of a property by default: after some 20 they differ little, and there are 175 properties."""
 # How long an example takes depends on what else the machine does; it proves nothing. To look for a
 # smaller one that fails takes minutes: CI prints the first, and the seed that finds it again.
 hypothesis_settings.register_profile(
     "any-machine",
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=set(Phase) - ({Phase.shrink} if os.environ.get("CI") == "true" else set()),
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 TEST_DATABASE = "gpu_ledger_test"
+GARBAGE_OBJECTS = 10_000
+"""After which it is collected: at 700, Python's default, that is 2 % of what the tests take."""
 MEMORY_MIN_BYTES = 8 * 1024**3
 """Of a few processes, each with its log and the copies of the tests that it runs."""
 
@@ -59,6 +64,8 @@ def pytest_collection(session: pytest.Session) -> None:
     pytest rewrites the asserts of a file when it is imported first, and keeps the bytecode; in one
     order for all, each process would rewrite each file at the same moment as the others.
     """
+    # What is imported and collected stays: to look for garbage among it takes seconds.
+    gc.disable()
     worker = getattr(session.config, "workerinput", None)
     if worker is None or sys.dont_write_bytecode:
         return
@@ -87,8 +94,9 @@ def list_test_files(config: pytest.Config) -> set[Path]:
 
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over modules and 10,000 collected tests: they stay anyway."""
-    gc.collect()
     gc.freeze()
+    gc.set_threshold(GARBAGE_OBJECTS, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -84,7 +84,7 @@ def chunks(text: str, size: int) -> Iterator[bytes]:
     return (whole[at : at + size] for at in range(0, len(whole), size))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(rows(), st.sampled_from([compact, spaced, backwards]), st.integers(1, 400))
 @example([{"metric": {"__name__": "up", "l": MISLEADING[0]}, "values": []}], compact, 7)
 def test_series_are_the_same_however_spelled_and_cut(
@@ -105,7 +105,7 @@ def test_series_are_the_same_however_spelled_and_cut(
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(rows(), st.sampled_from([compact, spaced, backwards]), st.integers(1, 400))
 def test_facts_are_the_same_however_spelled_and_cut(
     result: list[Row],
@@ -121,7 +121,7 @@ def test_facts_are_the_same_however_spelled_and_cut(
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(rows(), st.sampled_from([compact, spaced]), st.integers(1, 200), st.data())
 def test_a_body_that_breaks_off_anywhere_is_refused(
     result: list[Row],

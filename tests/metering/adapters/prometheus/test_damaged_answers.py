@@ -101,7 +101,7 @@ def served() -> Iterator[tuple[World, str]]:
         yield world, url
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_damaged_answer_is_refused_or_read(
     served: tuple[World, str], data: st.DataObject

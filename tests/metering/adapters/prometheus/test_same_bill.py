@@ -216,7 +216,7 @@ def test_in_one_snapshot_the_bill_is_what_truly_was(served: tuple[World, str]) -
     }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(DISTURBANCES), st.integers(FIRST + SCRAPE, ASKED)),

@@ -78,7 +78,7 @@ def evil_world(namespace: str, name: str, node: str, owner: str) -> World:
     return world
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(EVIL, EVIL, EVIL, EVIL)
 def test_queries_do_not_depend_on_what_anything_is_called(
     served: tuple[World, str], namespace: str, name: str, node: str, owner: str
@@ -96,7 +96,7 @@ def test_queries_do_not_depend_on_what_anything_is_called(
     assert (pod.namespace, pod.name, pod.node, pod.owner) == (namespace, name, node, owner)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(EVIL, EVIL, EVIL)
 def test_a_target_fills_one_matcher_or_is_not_asked(
     served: tuple[World, str], label: str, value: str, alias: str

@@ -224,7 +224,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from(["metadata", "spec"]), json_values))
 def test_nothing_makes_it_fail_otherwise(obj: JSON) -> None:
     try:

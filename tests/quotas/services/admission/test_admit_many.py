@@ -357,7 +357,7 @@ LIMITS = st.lists(
 
 @given(limits=LIMITS, pods=PODS)
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_what_a_batch_admits_gets_the_verdict_of_a_single_pod_and_leaves_the_same(
     cast: Cast, limits: list[dict[str, Any]], pods: list[tuple[str, Any, dict[str, Any]]]

@@ -261,7 +261,7 @@ def test_a_sweep_of_many_turns_shows_all_it_did_and_each_bypass_once(
     keys_max=st.integers(1, 5),
 )
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_between_two_turns_every_claim_counts_at_least_once(
     cluster: Cluster, claims: list[int], ended: set[int], keys_max: int
