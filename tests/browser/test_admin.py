@@ -194,6 +194,7 @@ def test_what_a_namespace_should_say_wraps_and_is_cut_off_nowhere(visit: Visit, 
 
 def test_who_shared_devices_is_asked_for_one_cluster_and_a_week(visit: Visit) -> None:
     visit.sign_in("dora")
+    visit.go("/admin/")
     visit.page.get_by_role("link", name="Device sharing").click()
     visit.page.select_option("select[name=cluster]", "ampere")
     visit.page.fill("input[name=week]", "2026-10-05")
@@ -224,6 +225,7 @@ def test_a_quota_request_is_approved_with_a_button(visit: Visit, site: Site) -> 
 def test_no_page_of_the_menu_answers_with_an_error(visit: Visit) -> None:
     for username, offers_tokens in (("dora", False), ("frank", True)):
         visit.sign_in(username)
+        visit.go("/admin/")
         links = visit.page.eval_on_selector_all(
             "a[href^='/admin/']", "links => links.map(link => link.getAttribute('href'))"
         )
