@@ -21,6 +21,7 @@ from config.admission_asgi import NOT_IN_FORCE
 from config.admission_wsgi import admission_apps, only_admission
 from config.management.commands.serve_admission import admission_command
 from embedded.ports import free_port
+from embedded.programs import wait_until
 from simulator.kubernetes_api.access import (
     CLIENT_NAME,
     ServerCertificates,
@@ -57,6 +58,11 @@ class Running:
             return response.status, response.read().decode()
         finally:
             connection.close()
+
+    def is_up(self) -> bool:
+        with suppress(OSError):
+            return self.answer("/healthz", is_proven=True)[0] == 200
+        return False
 
     def probed(self, path: str, method: str = "GET") -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.probe_port, timeout=20)
@@ -118,11 +124,7 @@ def served(names: str, identity: ServerCertificates) -> Iterator[Running]:
         stderr=subprocess.DEVNULL,
     )
     server = Running(port, probe_port, secret_port, identity, process)
-    deadline = time.monotonic() + READY_SECONDS
-    while time.monotonic() < deadline:
-        with suppress(OSError):
-            server.answer("/healthz", is_proven=True)
-            break
+    wait_until(server.is_up, timeout_seconds=READY_SECONDS)
     yield server
     process.terminate()
     process.wait()

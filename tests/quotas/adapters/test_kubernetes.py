@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from email.message import Message
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from quotas.adapters import cluster_calls
+from quotas.adapters import kubernetes
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, QuotaConflictError
 from tenants.domain.errors import SourceUnavailableError
@@ -279,10 +281,10 @@ def test_nobody_there_is_unreachable(tmp_path: Path, enforcer: KubernetesQuotaEn
     assert "sesame" not in str(refusal.value)
 
 
-def test_a_silent_server_is_a_timeout(
-    tmp_path: Path, enforcer: KubernetesQuotaEnforcer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster_calls, "TIMEOUT_SECONDS", (1, 0.2))
+def test_a_silent_server_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    impatient = partial(kubernetes.ClusterCalls, timeout_seconds=(1, Decimal("0.2")))
+    monkeypatch.setattr(kubernetes, "ClusterCalls", impatient)
+    enforcer = KubernetesQuotaEnforcer()
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     path = write_kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}")
 
