@@ -56,11 +56,13 @@ from tenants.access import (
     is_platform_wide,
     organizations_visible_to,
     projects_visible_to,
+    require_capability,
     scope_to_organizations,
     scope_to_platform,
     scope_to_projects,
 )
 from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.errors import NotFoundError
 from tenants.models import Organization
 
 READ_PRICE: Final = "billing:price:read"
@@ -390,3 +392,19 @@ def access_payer(actor: Actor, organization_id: UUID, capability: str) -> Organi
         ForbiddenError: The actor sees it without holding the capability.
     """
     return access_organization(actor, organization_id, capability)
+
+
+def access_billed(actor: Actor, slug: str = "") -> list[UUID]:
+    """Return the organizations over whose bills an actor holds the capability to read; or one.
+
+    Raises:
+        NotFoundError: There is none of this slug for this actor.
+        ForbiddenError: The actor reads no bills.
+    """
+    rows = organizations_visible_to(actor, READ_INVOICE).order_by("slug")
+    found = list((rows.filter(slug=slug) if slug else rows).values_list("pk", flat=True))
+    if slug and not found:
+        raise NotFoundError(f"There is no organization {slug}.", field="organization")
+    if not found:
+        require_capability(actor, READ_INVOICE)
+    return found

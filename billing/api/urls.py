@@ -10,6 +10,7 @@ from billing.api.charges import (
 )
 from billing.api.costs import CostViewSet
 from billing.api.disputes import DisputeViewSet
+from billing.api.exports import ExportViewSet
 from billing.api.invoice_lines import InvoiceLineViewSet
 from billing.api.invoices import InvoiceViewSet
 from billing.api.ledger.batches import JournalBatchViewSet
@@ -84,6 +85,7 @@ urlpatterns = [
     path("costs/", CostViewSet.as_view({"get": "report"})),
     path("costs/csv/", CostViewSet.as_view({"get": "csv"})),
     path("costs/xlsx/", CostViewSet.as_view({"get": "xlsx"})),
+    path("exports/focus/", ExportViewSet.as_view({"get": "focus"})),
     path("reports/ageing/", AgeingViewSet.as_view({"get": "report"})),
     path("reports/ageing/csv/", AgeingViewSet.as_view({"get": "csv"})),
     path("reports/statement/", StatementViewSet.as_view({"get": "report"})),

@@ -1,0 +1,97 @@
+"""Endpoint /api/v1/exports/: FOCUS datasets of a month, streamed."""
+
+from collections.abc import Iterable
+
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+
+from billing.access import access_billed
+from billing.adapters.focus_files import ENCODERS
+from billing.adapters.terms import invoice_terms
+from billing.domain.exports.focus import NEWEST, VERSIONS, FocusDataset, FocusFile, FocusFormat
+from billing.selectors.focus import FocusScope, stream_focus
+from tenants.api.serializers import StrictSerializer
+from tenants.api.views import LedgerViewSet
+
+CONTENT_TYPES = {
+    FocusFormat.CSV: "text/csv; charset=utf-8",
+    FocusFormat.PARQUET: "application/vnd.apache.parquet",
+}
+
+
+class FocusQuerySerializer(StrictSerializer):
+    """Which dataset of which month."""
+
+    month = serializers.CharField(max_length=7, help_text='Year and month, such as "2026-10".')
+    version = serializers.ChoiceField(choices=VERSIONS, required=False, default=NEWEST)
+    dataset = serializers.ChoiceField(
+        choices=[one.value for one in FocusDataset],
+        required=False,
+        default=FocusDataset.COST_AND_USAGE.value,
+        help_text="InvoiceDetail and BillingPeriod are of version 1.4.",
+    )
+    format = serializers.ChoiceField(
+        choices=[one.value for one in FocusFormat],
+        required=False,
+        default=FocusFormat.CSV.value,
+    )
+    organization = serializers.SlugField(
+        required=False, default="", max_length=63, help_text="Only of the one with this slug."
+    )
+
+
+class ExportViewSet(LedgerViewSet):
+    """Files for other systems, of the organizations whose bills the caller reads."""
+
+    def perform_content_negotiation(
+        self,
+        request: Request,  # noqa: ARG002 - DRF's signature.
+        force: bool = False,  # noqa: ARG002, FBT001, FBT002 - As above.
+    ) -> tuple[BaseRenderer, str]:
+        """Answer refusals as JSON: `format` is about the file."""
+        return JSONRenderer(), JSONRenderer.media_type
+
+    @extend_schema(
+        operation_id="export_focus",
+        parameters=[FocusQuerySerializer],
+        responses={
+            (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR),
+            (200, "application/vnd.apache.parquet"): OpenApiResponse(OpenApiTypes.BINARY),
+        },
+    )
+    def focus(self, request: Request) -> StreamingHttpResponse:
+        """Return a FOCUS dataset of a month, as CSV or Parquet.
+
+        All rows are of one state of the database. A file that is cut short was not ended properly:
+        its transfer fails.
+        """
+        query = FocusQuerySerializer(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        asked = query.validated_data
+        file = FocusFile.of(
+            month=asked["month"],
+            dataset=asked["dataset"],
+            version=asked["version"],
+            format_name=asked["format"],
+        )
+        scope = FocusScope(
+            access_billed(self.actor, asked["organization"]), issuer=invoice_terms().issuer.name
+        )
+        blocks = stream_focus(file, scope, encode=ENCODERS[file.format])
+        return download(blocks, name=file.name, content_type=CONTENT_TYPES[file.format])
+
+
+def download(blocks: Iterable[bytes], *, name: str, content_type: str) -> StreamingHttpResponse:
+    """Return a file that is made while it is sent."""
+    return StreamingHttpResponse(
+        blocks,
+        content_type=content_type,
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "Cache-Control": "private, no-store",
+        },
+    )

@@ -1,0 +1,1 @@
+"""What is exported: FOCUS datasets with their rules, and a month as one bundle."""

@@ -1,0 +1,57 @@
+"""FOCUS files over REST: of the organizations whose bills a caller reads."""
+
+import csv
+import io
+
+import pytest
+from django.contrib.auth.models import User
+
+from tenants.models import Project
+from tests.support.billing.office import Office
+from tests.support.tenants.clients import api_client, problem
+
+PATH = "/api/v1/exports/focus/"
+
+
+def accounts(user: User, **query: str) -> dict[str, set[str]]:
+    """Return the projects of each organization in a caller's file of October."""
+    answer = api_client(user).get(PATH, {"month": "2026-10", **query})
+    assert answer.status_code == 200, answer.content
+    assert answer["Content-Disposition"].endswith('CostAndUsage-2026-10.csv"')
+    found: dict[str, set[str]] = {}
+    content = answer.getvalue().decode()
+    for row in csv.DictReader(io.StringIO(content, newline="")):
+        found.setdefault(row["BillingAccountName"], set()).add(row["SubAccountName"])
+    return found
+
+
+def test_a_caller_gets_the_organizations_whose_bills_it_reads(office: Office) -> None:
+    Project.objects.filter(pk=office.cast.llm.pk).update(name="=cmd()")
+
+    everything = accounts(office.cast.dora)
+    own = accounts(office.cast.alice)
+
+    assert set(everything) == {"Acme", "Umbrella"}
+    assert own == {"Acme": {"'=cmd()", "VISION"}}
+    assert accounts(office.cast.dora, organization="umbrella") == {"Umbrella": {"VIRUS"}}
+
+
+def test_who_reads_no_bills_is_refused(office: Office) -> None:
+    answer = api_client(office.cast.bob).get(PATH, {"month": "2026-10"})
+
+    assert problem(answer) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"month": "2026-13"}, "month"),
+        ({"month": "2026-10", "format": "xml"}, "format"),
+        ({"month": "2026-10", "version": "1.2", "dataset": "InvoiceDetail"}, "version"),
+    ],
+)
+def test_a_refusal_names_the_field(office: Office, query: dict[str, str], field: str) -> None:
+    answer = api_client(office.cast.dora).get(PATH, query)
+
+    assert problem(answer)[0] == 422
+    assert answer.json()["field"] == field
