@@ -4,6 +4,7 @@ What an actor may not see does not exist; what it sees but may not change is for
 """
 
 from datetime import date
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -49,6 +50,7 @@ from billing.selectors.ledger.settlement import with_free_amount, with_open_bala
 from metering.access import waste_visible_to
 from tenants.access import (
     access_organization,
+    access_organizations,
     access_seen,
     build_access,
     build_read_access,
@@ -56,13 +58,11 @@ from tenants.access import (
     is_platform_wide,
     organizations_visible_to,
     projects_visible_to,
-    require_capability,
     scope_to_organizations,
     scope_to_platform,
     scope_to_projects,
 )
 from tenants.domain.actors import Actor, ActorKind
-from tenants.domain.errors import NotFoundError
 from tenants.models import Organization
 
 READ_PRICE: Final = "billing:price:read"
@@ -382,6 +382,7 @@ access_tiers_to_write: Final = build_write_access(access_tiers, WRITE_PRICE)
 access_calendar_to_write: Final = build_write_access(access_calendar, WRITE_PRICE)
 access_minimum_to_write: Final = build_write_access(access_minimum, WRITE_PRICE)
 access_write_off_to_decide: Final = build_write_access(access_write_off, WRITE_PAYMENT)
+access_billed: Final = partial(access_organizations, capability=READ_INVOICE)
 
 
 def access_payer(actor: Actor, organization_id: UUID, capability: str) -> Organization:
@@ -392,19 +393,3 @@ def access_payer(actor: Actor, organization_id: UUID, capability: str) -> Organi
         ForbiddenError: The actor sees it without holding the capability.
     """
     return access_organization(actor, organization_id, capability)
-
-
-def access_billed(actor: Actor, slug: str = "") -> list[UUID]:
-    """Return the organizations over whose bills an actor holds the capability to read; or one.
-
-    Raises:
-        NotFoundError: There is none of this slug for this actor.
-        ForbiddenError: The actor reads no bills.
-    """
-    rows = organizations_visible_to(actor, READ_INVOICE).order_by("slug")
-    found = list((rows.filter(slug=slug) if slug else rows).values_list("pk", flat=True))
-    if slug and not found:
-        raise NotFoundError(f"There is no organization {slug}.", field="organization")
-    if not found:
-        require_capability(actor, READ_INVOICE)
-    return found

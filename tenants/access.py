@@ -313,6 +313,22 @@ def is_platform_wide(actor: Actor, capability: str) -> bool:
     return actor.may(capability)
 
 
+def access_organizations(actor: Actor, slug: str = "", *, capability: str) -> list[UUID]:
+    """Return the organizations over which an actor holds a capability, by slug; or one of them.
+
+    Raises:
+        NotFoundError: There is none of this slug for this actor.
+        ForbiddenError: The actor holds it over none.
+    """
+    rows = organizations_visible_to(actor, capability).order_by("slug")
+    found = list((rows.filter(slug=slug) if slug else rows).values_list("pk", flat=True))
+    if slug and not found:
+        raise NotFoundError(f"There is no organization {slug}.", field="organization")
+    if not found:
+        require_capability(actor, capability)
+    return found
+
+
 def require_capability(
     actor: Actor,
     capability: str,

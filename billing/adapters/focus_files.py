@@ -1,12 +1,13 @@
 """FOCUS files: Parquet from CSV as the database streams it, and rows of either read back.
 
-Arrow reads CSV in blocks and writes row groups: memory holds one of each. Source: Apache Parquet,
-Apache Arrow.
+Memory holds some MiB of CSV and one row group. Source: Apache Parquet, Apache Arrow.
 """
 
 import csv
 import io
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,13 +15,16 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from billing.domain.exports.blocks import join_blocks
 from billing.domain.exports.errors import FocusFileError
 from billing.domain.exports.focus import DECIMAL_DIGITS, ColumnType, FocusColumn, FocusFormat
 
-BLOCK_BYTES: Final = 4 * 1024 * 1024
-"""Of CSV that Arrow parses at once; more was not faster, and takes more memory."""
-CSV_BLOCK_BYTES: Final = 256 * 1024
-"""Of what is handed on at once: the database sends row by row."""
+BLOCK_BYTES: Final = 1024 * 1024
+"""Of CSV that Arrow parses at once; a quarter of it took 40% longer."""
+BLOCKS_AHEAD: Final = 8
+"""Read while Arrow works, so that the database does not wait: 24 were not faster."""
+GROUP_ROWS: Final = 32 * 1024
+"""Of a row group, some 24 MiB in memory; twice as many made the file 3% smaller."""
 READ_ROWS: Final = 8192
 FIELD_CHARACTERS_MAX: Final = 1_000_000
 _MAGIC: Final = b"PAR1"
@@ -29,18 +33,54 @@ _MAGIC: Final = b"PAR1"
 def to_csv(blocks: Iterator[bytes], columns: Sequence[FocusColumn]) -> Iterator[bytes]:
     """Yield the same CSV in larger blocks."""
     del columns
-    reader = _BlockReader(blocks)
-    return iter(lambda: reader.read(CSV_BLOCK_BYTES), b"")
+    return join_blocks(blocks)
 
 
 def to_parquet(blocks: Iterator[bytes], columns: Sequence[FocusColumn]) -> Iterator[bytes]:
-    """Yield a Parquet file of CSV with a header: decimals as decimal128, times in UTC."""
+    """Yield a Parquet file of CSV: decimals as decimal128, times in UTC.
+
+    Args:
+        blocks: The header, and then whole rows.
+        columns: Of the header, in its order.
+    """
     schema = pa.schema([pa.field(column.name, _type(column)) for column in columns])
-    sink = _Sink()
-    reader = pyarrow.csv.open_csv(
-        _BlockReader(blocks),
-        read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+    next(blocks)
+    sink = Sink()
+    with pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for group in _groups(blocks, schema):
+            writer.write_table(group)
+            yield from sink.take()
+    yield from sink.take()
+
+
+def _groups(blocks: Iterator[bytes], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield rows of CSV as tables of a row group each."""
+    tables: list[pa.Table] = []
+    for chunk in _read_ahead(join_blocks(blocks, BLOCK_BYTES)):
+        tables.append(_table(chunk, schema))
+        if sum(table.num_rows for table in tables) >= GROUP_ROWS:
+            yield pa.concat_tables(tables)
+            tables.clear()
+    if tables:
+        yield pa.concat_tables(tables)
+
+
+def _read_ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield blocks, of which a thread reads the next ones; it has ended when the caller has."""
+    with ThreadPoolExecutor(1, "read-ahead") as pool:
+        ahead = deque(pool.submit(next, blocks, None) for _ in range(BLOCKS_AHEAD))
+        while (block := ahead.popleft().result()) is not None:
+            ahead.append(pool.submit(next, blocks, None))
+            yield block
+
+
+def _table(chunk: bytes, schema: pa.Schema) -> pa.Table:
+    """Return whole rows of CSV as a table, parsed as one block: then values may have newlines."""
+    return pyarrow.csv.read_csv(
+        pa.BufferReader(chunk),
+        read_options=pyarrow.csv.ReadOptions(
+            use_threads=False, block_size=len(chunk) + 1, column_names=schema.names
+        ),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=schema,
             null_values=[""],
@@ -48,11 +88,6 @@ def to_parquet(blocks: Iterator[bytes], columns: Sequence[FocusColumn]) -> Itera
             quoted_strings_can_be_null=False,
         ),
     )
-    with pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for batch in reader:
-            writer.write_batch(batch)
-            yield from sink.take()
-    yield from sink.take()
 
 
 ENCODERS: Final = {FocusFormat.CSV: to_csv, FocusFormat.PARQUET: to_parquet}
@@ -133,32 +168,7 @@ def _texts(column: pa.Array) -> list[str | None]:
     return [None if value is None else str(value) for value in column.to_pylist()]
 
 
-class _BlockReader(io.RawIOBase):
-    """A file of blocks: Arrow and others read as many bytes as they want."""
-
-    def __init__(self, blocks: Iterator[Any]) -> None:
-        """Read from blocks."""
-        self._blocks = blocks
-        self._rest = bytearray()
-
-    def readable(self) -> bool:
-        """Say so."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Return at most so many bytes; none at the end."""
-        rest = self._rest
-        while size < 0 or len(rest) < size:
-            block = next(self._blocks, None)
-            if block is None:
-                break
-            rest += block
-        taken = bytes(rest) if size < 0 else bytes(rest[:size])
-        del rest[: len(taken)]
-        return taken
-
-
-class _Sink(io.RawIOBase):
+class Sink(io.RawIOBase):
     """A file that is only written to; what was written is taken out in between."""
 
     def __init__(self) -> None:

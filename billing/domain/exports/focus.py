@@ -3,7 +3,7 @@
 Source: FinOps Open Cost and Usage Specification 1.2, 1.3 and 1.4 (focus.finops.org).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
@@ -140,3 +140,7 @@ def columns_in(columns: Iterable[FocusColumn], version: str) -> tuple[FocusColum
 def written_in(columns: Iterable[FocusColumn], version: str) -> tuple[FocusColumn, ...]:
     """Return the columns of a version that are written, in their order."""
     return tuple(column for column in columns_in(columns, version) if column.sql)
+
+
+FocusEncoder = Callable[[Iterator[bytes], Sequence[FocusColumn]], Iterator[bytes]]
+"""Makes a file of CSV: the header, and then whole rows in each block."""

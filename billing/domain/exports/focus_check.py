@@ -22,7 +22,7 @@ REMEMBERED_MAX: Final = 10_000
 
 
 @dataclass(frozen=True)
-class Finding:
+class FocusFinding:
     """What is wrong, where, and what to do."""
 
     row: int
@@ -51,7 +51,9 @@ def version_of(header: Collection[str]) -> str:
     return "1.3" if "ServiceProviderName" in header else "1.2"
 
 
-def check_focus(header: Sequence[str], rows: Iterable[Row], *, version: str) -> Iterator[Finding]:
+def check_focus(
+    header: Sequence[str], rows: Iterable[Row], *, version: str
+) -> Iterator[FocusFinding]:
     """Yield what is wrong with a file, in the order of its rows.
 
     Args:
@@ -73,24 +75,24 @@ def check_focus(header: Sequence[str], rows: Iterable[Row], *, version: str) -> 
 
 def _header(
     header: Sequence[str], known: dict[str, FocusColumn], *, version: str
-) -> Iterator[Finding]:
+) -> Iterator[FocusFinding]:
     seen: set[str] = set()
     is_own = False
     for name in header:
         if name in seen:
-            yield Finding(HEADER, name, "It is there twice. Keep one.")
+            yield FocusFinding(HEADER, name, "It is there twice. Keep one.")
         seen.add(name)
         if name.startswith(OWN_PREFIX):
             is_own = True
         elif name not in known:
-            yield Finding(
+            yield FocusFinding(
                 HEADER, name, f"FOCUS {version} has no such column. Begin its name with x_."
             )
         elif is_own:
-            yield Finding(HEADER, name, "It is behind own columns. Put these last.")
+            yield FocusFinding(HEADER, name, "It is behind own columns. Put these last.")
     for column in known.values():
         if column.level is Level.MANDATORY and column.name not in seen:
-            yield Finding(HEADER, column.name, f"FOCUS {version} demands it. Add the column.")
+            yield FocusFinding(HEADER, column.name, f"FOCUS {version} demands it. Add the column.")
 
 
 def _rows(
@@ -99,20 +101,20 @@ def _rows(
     *,
     pairs: Sequence[PairRule],
     version: str,
-) -> Iterator[Finding]:
+) -> Iterator[FocusFinding]:
     names = {column.name for column in columns}
     rules = [
         rule for rule in ROW_RULES if rule.column in names and rule.since <= version <= rule.until
     ]
     right: dict[str, set[str | None]] = {column.name: set() for column in columns}
-    pairings = [_Pairing(rule) for rule in pairs if {*rule.keys, rule.column} <= names]
+    pairings = [_SeenPairs(rule) for rule in pairs if {*rule.keys, rule.column} <= names]
     for number, row in enumerate(rows, 1):
         wrong = list(_wrong_values(columns, row, right=right))
         # Rules of several columns take each value to be right.
         if not wrong:
             wrong = [(rule.column, rule.remedy) for rule in rules if not rule.holds(row)]
             wrong += [(one.rule.column, one.rule.remedy) for one in pairings if not one.holds(row)]
-        yield from (Finding(number, column, text) for column, text in wrong)
+        yield from (FocusFinding(number, column, text) for column, text in wrong)
 
 
 def _wrong_values(
@@ -128,7 +130,7 @@ def _wrong_values(
             known.add(value)
 
 
-class _Pairing:
+class _SeenPairs:
     """The values of a rule of all rows so far."""
 
     def __init__(self, rule: PairRule) -> None:
