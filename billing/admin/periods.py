@@ -9,13 +9,14 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib import admin
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
 from unfold.decorators import action, display
 
 from billing.adapters.terms import invoice_terms
 from billing.admin.month_close import month_close_page
+from billing.admin.month_export import export_month
 from billing.models import BillingPeriod
 from billing.selectors.closing import clusters_of, readiness_of, reasons_against
 from billing.services.closing import approve_period, reopen_period, review_period
@@ -129,6 +130,7 @@ class BillingPeriodAdmin(ServiceAdmin):
     change_form_before_template = "admin/billing/billingperiod/readiness.html"
     action_form = NoteActionForm
     actions_list = ("close_month",)
+    actions_detail = ("export_period",)
     actions = (
         "draft_invoices",
         "review_months",
@@ -167,9 +169,22 @@ class BillingPeriodAdmin(ServiceAdmin):
         return answer
 
     @action(description="Month close", url_path="close", permissions=["view"], icon="task_alt")
-    def close_month(self, request: HttpRequest) -> HttpResponse:
-        """Show the months of all organizations, and do the steps that close them."""
+    def close_month(self, request: HttpRequest) -> HttpResponseBase:
+        """Show the months of all organizations, do the steps that close them, and export one."""
+        if "export" in request.GET:
+            label = request.GET.get("month", "")
+            return export_month(self, request, label, back=request.path)
         return month_close_page(self, request)
+
+    @action(description="Export month", url_path="export", permissions=["view"], icon="download")
+    def export_period(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        """Return the documents, charges and journal of one month as one file."""
+        period = self.get_object(request, object_id)
+        if period is None:
+            raise Http404
+        page = reverse("admin:billing_billingperiod_change", args=[period.pk])
+        organization = period.organization.slug
+        return export_month(self, request, period.label, organization=organization, back=page)
 
     @admin.display(description="hours (UTC)", ordering="hours")
     def hours_text(self, period: BillingPeriod) -> str:

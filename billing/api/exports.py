@@ -1,4 +1,4 @@
-"""Endpoint /api/v1/exports/: FOCUS datasets of a month, streamed."""
+"""Endpoints /api/v1/exports/: FOCUS datasets and the bundle of a month, streamed."""
 
 from collections.abc import Iterable
 
@@ -9,11 +9,16 @@ from rest_framework import serializers
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 
-from billing.access import access_billed
+from billing.access import READ_JOURNAL, access_billed
 from billing.adapters.focus_files import ENCODERS
+from billing.adapters.month_bundle import BUNDLE_MAKERS
 from billing.adapters.terms import invoice_terms
+from billing.domain.exports.bundle import bundle_name
 from billing.domain.exports.focus import NEWEST, VERSIONS, FocusDataset, FocusFile, FocusFormat
+from billing.domain.period import Month
 from billing.selectors.focus import FocusScope, stream_focus
+from billing.services.exports.month import stream_month
+from tenants.access import is_platform_wide
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
 
@@ -39,6 +44,15 @@ class FocusQuerySerializer(StrictSerializer):
         required=False,
         default=FocusFormat.CSV.value,
     )
+    organization = serializers.SlugField(
+        required=False, default="", max_length=63, help_text="Only of the one with this slug."
+    )
+
+
+class MonthQuerySerializer(StrictSerializer):
+    """Which month."""
+
+    month = serializers.CharField(max_length=7, help_text='Year and month, such as "2026-10".')
     organization = serializers.SlugField(
         required=False, default="", max_length=63, help_text="Only of the one with this slug."
     )
@@ -83,6 +97,34 @@ class ExportViewSet(LedgerViewSet):
         )
         blocks = stream_focus(file, scope, encode=ENCODERS[file.format])
         return download(blocks, name=file.name, content_type=CONTENT_TYPES[file.format])
+
+    @extend_schema(
+        operation_id="export_month",
+        parameters=[MonthQuerySerializer],
+        responses={(200, "application/zip"): OpenApiResponse(OpenApiTypes.BINARY)},
+    )
+    def month(self, request: Request) -> StreamingHttpResponse:
+        """Return a month as one zip: documents, charges, FOCUS, and a manifest.
+
+        Documents are PDF, CSV, XLSX and JSON lines. The journal is for callers who read it. All
+        tables are of one state of the database; the manifest has the SHA-256, rows and totals of
+        each file.
+        """
+        query = MonthQuerySerializer(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        month = Month.parse(query.validated_data["month"], field="month")
+        organization = query.validated_data["organization"]
+        blocks = stream_month(
+            month=month,
+            scope=FocusScope(
+                access_billed(self.actor, organization), issuer=invoice_terms().issuer.name
+            ),
+            with_journal=is_platform_wide(self.actor, READ_JOURNAL),
+            makers=BUNDLE_MAKERS,
+            at=self.at,
+        )
+        name = bundle_name(month, organization)
+        return download(blocks, name=name, content_type="application/zip")
 
 
 def download(blocks: Iterable[bytes], *, name: str, content_type: str) -> StreamingHttpResponse:

@@ -86,6 +86,7 @@ urlpatterns = [
     path("costs/csv/", CostViewSet.as_view({"get": "csv"})),
     path("costs/xlsx/", CostViewSet.as_view({"get": "xlsx"})),
     path("exports/focus/", ExportViewSet.as_view({"get": "focus"})),
+    path("exports/month/", ExportViewSet.as_view({"get": "month"})),
     path("reports/ageing/", AgeingViewSet.as_view({"get": "report"})),
     path("reports/ageing/csv/", AgeingViewSet.as_view({"get": "csv"})),
     path("reports/statement/", StatementViewSet.as_view({"get": "report"})),

@@ -15,3 +15,10 @@ class FocusFileError(InvalidInputError):
 
     code = "focus_file"
     remedy = "Give a CSV in UTF-8 with a header, or a Parquet file."
+
+
+class BundleError(InvalidInputError):
+    """A file cannot be read as a month's bundle."""
+
+    code = "month_bundle"
+    remedy = "Give a zip that export_month, the REST API or the page Month close made."

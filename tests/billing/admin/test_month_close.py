@@ -214,3 +214,22 @@ def test_the_board_takes_as_many_statements_for_many_organizations() -> None:
         month_board("2026-10", ended_by=AT)
 
     assert len(few) == len(many) == 4
+
+
+def test_a_month_is_one_file_by_one_click(office: Office) -> None:
+    client = Client()
+    client.force_login(office.cast.dora)
+    period = BillingPeriod.objects.get(organization=office.cast.acme, label="2026-10")
+    page = reverse("admin:billing_billingperiod_change", args=[period.pk])
+
+    of_all = client.get(f"{reverse(PAGE)}?export=1&month=2026-10")
+    button = reverse("admin:billing_billingperiod_export_period", args=[period.pk])
+    of_one = client.get(button)
+    refused = client.get(f"{reverse(PAGE)}?export=1&month=10", follow=True)
+
+    assert "export=1&amp;month=2026-10" in client.get(f"{reverse(PAGE)}?month=2026-10").text
+    assert button in client.get(page).text
+    assert of_all["Content-Disposition"].endswith('"gpu-ledger-2026-10.zip"')
+    assert of_one["Content-Disposition"].endswith('"gpu-ledger-acme-2026-10.zip"')
+    assert of_one.getvalue().startswith(b"PK")
+    assert "month" in next(str(message) for message in refused.context["messages"])

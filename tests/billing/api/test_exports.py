@@ -1,7 +1,9 @@
-"""FOCUS files over REST: of the organizations whose bills a caller reads."""
+"""Exports over REST: of the organizations whose bills a caller reads."""
 
 import csv
 import io
+import json
+import zipfile
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,6 +13,7 @@ from tests.support.billing.office import Office
 from tests.support.tenants.clients import api_client, problem
 
 PATH = "/api/v1/exports/focus/"
+MONTH = "/api/v1/exports/month/"
 
 
 def accounts(user: User, **query: str) -> dict[str, set[str]]:
@@ -36,10 +39,40 @@ def test_a_caller_gets_the_organizations_whose_bills_it_reads(office: Office) ->
     assert accounts(office.cast.dora, organization="umbrella") == {"Umbrella": {"VIRUS"}}
 
 
-def test_who_reads_no_bills_is_refused(office: Office) -> None:
-    answer = api_client(office.cast.bob).get(PATH, {"month": "2026-10"})
+def bundled(user: User, name: str) -> tuple[set[str], set[str]]:
+    """Return the organizations and the tables of a caller's bundle of October."""
+    answer = api_client(user).get(MONTH, {"month": "2026-10"})
+    assert answer.status_code == 200
+    assert answer["Content-Disposition"] == f'attachment; filename="{name}"'
+    with zipfile.ZipFile(io.BytesIO(answer.getvalue())) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+        charges = [json.loads(line) for line in archive.read("charges.jsonl").splitlines()]
+        tables = {path for path in archive.namelist() if "/" not in path and ".csv" in path}
+    assert {charge["organization"] for charge in charges} == {*manifest["organizations"]}
+    return {*manifest["organizations"]}, tables
+
+
+def test_a_bundle_has_the_bills_that_a_caller_reads_and_the_journal_for_finance(
+    office: Office,
+) -> None:
+    name = "gpu-ledger-2026-10.zip"
+
+    everything = bundled(office.cast.dora, name)
+    own = bundled(office.cast.alice, name)
+
+    assert everything == ({"acme", "umbrella"}, {"documents.csv", "lines.csv", "journal.csv"})
+    assert own == ({"acme"}, {"documents.csv", "lines.csv"})
+
+
+@pytest.mark.parametrize("path", [PATH, MONTH])
+def test_who_reads_no_bills_is_refused(office: Office, path: str) -> None:
+    answer = api_client(office.cast.bob).get(path, {"month": "2026-10"})
 
     assert problem(answer) == (403, "forbidden")
+    assert problem(api_client(office.cast.dora).get(path, {"month": "10"})) == (
+        422,
+        "period_label_invalid",
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Exports: what others take away."""

@@ -1,0 +1,117 @@
+"""A month of documents as one bundle, whose tables are of one snapshot of the database."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from billing.domain.documents.document import utc_text
+from billing.domain.exports.blocks import Blocks
+from billing.domain.exports.bundle import (
+    CHARGES,
+    DOCUMENT_TEXTS,
+    DOCUMENTS,
+    JOURNAL,
+    LINES,
+    MANIFEST,
+    PDF_FOLDER,
+    WORKBOOK,
+    BundleFile,
+    BundleMakers,
+    Tally,
+    manifest_of,
+)
+from billing.domain.exports.focus import NEWEST, FocusDataset, FocusFile, FocusFormat
+from billing.domain.period import Month
+from billing.models import Invoice
+from billing.models.invoice import FileKind
+from billing.selectors.export_months import snapshot
+from billing.selectors.focus import FocusScope, stream_focus
+from billing.selectors.month_files import (
+    document_texts,
+    in_parts,
+    month_documents,
+    month_table,
+    slugs_of,
+    stored_pdfs,
+)
+from billing.services.finalizing import file_of
+
+_TABLES: Final = (DOCUMENTS, LINES)
+
+
+def stream_month(
+    *, month: Month, scope: FocusScope, with_journal: bool, makers: BundleMakers, at: datetime
+) -> Blocks:
+    """Yield the bundle of a month in blocks; memory does not grow with it.
+
+    Its tables are of one snapshot. PDFs follow after it: a final document never changes, and one
+    without a PDF gets it as by a look at the document.
+
+    Args:
+        month: The billing month.
+        scope: Of which organizations.
+        with_journal: Whether the caller may read the journal.
+        makers: What makes the files.
+        at: When.
+    """
+    facts = {
+        "month": month.label,
+        "created_at": utc_text(at),
+        "organizations": slugs_of(list(scope.organization_ids)),
+    }
+    tables = (*_TABLES, JOURNAL) if with_journal else _TABLES
+    files = _files(month, scope, tables=tables, makers=makers, at=at)
+    return makers.archive(_with_manifest(files, facts), at)
+
+
+def _with_manifest(
+    files: Iterator[tuple[str, Blocks]], facts: Mapping[str, Any]
+) -> Iterator[tuple[str, Blocks]]:
+    passed: list[BundleFile] = []
+    for path, blocks in files:
+        tally = Tally(path)
+        yield path, tally.through(blocks)
+        passed.append(tally.file())
+    manifest = json.dumps(manifest_of(passed, **facts), indent=2, ensure_ascii=False)
+    yield MANIFEST, iter([f"{manifest}\n".encode()])
+
+
+def _files(
+    month: Month,
+    scope: FocusScope,
+    *,
+    tables: Sequence[str],
+    makers: BundleMakers,
+    at: datetime,
+) -> Iterator[tuple[str, Blocks]]:
+    ids = list(scope.organization_ids)
+    with snapshot():
+        documents = month_documents(month, ids)
+        for path in (*tables, CHARGES):
+            yield path, month_table(path, month, ids)
+        yield DOCUMENT_TEXTS, document_texts([key for key, _ in documents])
+        yield (
+            WORKBOOK,
+            makers.workbook(((path, month_table(path, month, ids)) for path in tables), at),
+        )
+        for dataset in FocusDataset:
+            file = FocusFile(dataset, NEWEST, month, FocusFormat.CSV)
+            yield f"focus/{dataset}.csv", stream_focus(file, scope, encode=makers.encode)
+    yield from _pdfs(documents, makers=makers, at=at)
+
+
+def _pdfs(
+    documents: Sequence[tuple[UUID, str]], *, makers: BundleMakers, at: datetime
+) -> Iterator[tuple[str, Blocks]]:
+    for part in in_parts(documents):
+        stored = stored_pdfs([key for key, _ in part])
+        for key, reference in part:
+            yield f"{PDF_FOLDER}{reference}.pdf", iter([stored.get(key) or _made(key, makers, at)])
+
+
+def _made(document_id: UUID, makers: BundleMakers, at: datetime) -> bytes:
+    """Return the PDF of a document that has none yet, which is stored."""
+    document = Invoice.objects.get(pk=document_id)
+    return file_of(document, kind=FileKind.PDF, render=makers.render, at=at)
