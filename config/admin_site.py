@@ -10,7 +10,7 @@ from unfold.apps import BasicAppConfig
 from unfold.sites import UnfoldAdminSite
 
 
-class LedgerAdminSite(UnfoldAdminSite):
+class LedgerAdminSite(UnfoldAdminSite):  # type: ignore[misc] # It has no types.
     """unfold's site with a sidebar of our own, so that few pages show every table."""
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:  # noqa: ANN401 - A list, once it is looked at.
@@ -23,7 +23,7 @@ class LedgerAdminSite(UnfoldAdminSite):
         )
 
 
-class AdminSiteConfig(BasicAppConfig):
+class AdminSiteConfig(BasicAppConfig):  # type: ignore[misc] # As above.
     """unfold's app, with our site in place of its own."""
 
     def ready(self) -> None:

@@ -1,6 +1,7 @@
 """Endpoints /api/v1/exports/: FOCUS datasets and the bundle of a month, streamed."""
 
 from collections.abc import Iterable
+from uuid import UUID
 
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -9,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 
-from billing.access import READ_JOURNAL, access_billed
+from billing.access import READ_INVOICE, READ_JOURNAL, access_billed, access_payer
 from billing.adapters.focus_files import ENCODERS
 from billing.adapters.month_bundle import BUNDLE_MAKERS
 from billing.adapters.terms import invoice_terms
@@ -44,8 +45,8 @@ class FocusQuerySerializer(StrictSerializer):
         required=False,
         default=FocusFormat.CSV.value,
     )
-    organization = serializers.SlugField(
-        required=False, default="", max_length=63, help_text="Only of the one with this slug."
+    organization = serializers.UUIDField(
+        required=False, default=None, help_text="Only of the one with this id."
     )
 
 
@@ -53,8 +54,8 @@ class MonthQuerySerializer(StrictSerializer):
     """Which month."""
 
     month = serializers.CharField(max_length=7, help_text='Year and month, such as "2026-10".')
-    organization = serializers.SlugField(
-        required=False, default="", max_length=63, help_text="Only of the one with this slug."
+    organization = serializers.UUIDField(
+        required=False, default=None, help_text="Only of the one with this id."
     )
 
 
@@ -92,9 +93,8 @@ class ExportViewSet(LedgerViewSet):
             version=asked["version"],
             format_name=asked["format"],
         )
-        scope = FocusScope(
-            access_billed(self.actor, asked["organization"]), issuer=invoice_terms().issuer.name
-        )
+        slug = self._slug(asked["organization"])
+        scope = FocusScope(access_billed(self.actor, slug), issuer=invoice_terms().issuer.name)
         blocks = stream_focus(file, scope, encode=ENCODERS[file.format])
         return download(blocks, name=file.name, content_type=CONTENT_TYPES[file.format])
 
@@ -113,18 +113,22 @@ class ExportViewSet(LedgerViewSet):
         query = MonthQuerySerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
         month = Month.parse(query.validated_data["month"], field="month")
-        organization = query.validated_data["organization"]
+        slug = self._slug(query.validated_data["organization"])
         blocks = stream_month(
             month=month,
-            scope=FocusScope(
-                access_billed(self.actor, organization), issuer=invoice_terms().issuer.name
-            ),
+            scope=FocusScope(access_billed(self.actor, slug), issuer=invoice_terms().issuer.name),
             with_journal=is_platform_wide(self.actor, READ_JOURNAL),
             makers=BUNDLE_MAKERS,
             at=self.at,
         )
-        name = bundle_name(month, organization)
+        name = bundle_name(month, slug)
         return download(blocks, name=name, content_type="application/zip")
+
+    def _slug(self, organization_id: UUID | None) -> str:
+        """Return the slug of the organization asked for; "" for all of them."""
+        if organization_id is None:
+            return ""
+        return access_payer(self.actor, organization_id, READ_INVOICE).slug
 
 
 def download(blocks: Iterable[bytes], *, name: str, content_type: str) -> StreamingHttpResponse:

@@ -17,7 +17,8 @@ from tests.flows.test_who_reaches_what import answered, client_of, letter_of
 from tests.support.builders import make_user
 from tests.support.digest import ledger_digest
 from tests.support.flows.estate import Estate, add_second_project, make_estate
-from tests.support.flows.operations import BODIES, FILTERS, handler_view, operations, reported
+from tests.support.flows.filters import FILTERS
+from tests.support.flows.operations import BODIES, handler_view, operations, reported
 from tests.support.flows.reach import CALLERS, PUBLIC, REACH
 from tests.support.sampling import sampled
 from tests.support.tenants.clients import api_client

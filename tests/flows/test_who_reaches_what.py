@@ -68,8 +68,9 @@ def answered(
 def letter_of(answer: HttpResponse, operation: str) -> str:
     if answer.status_code >= 400:
         return LETTERS.get(answer.status_code, f"?{answer.status_code}")
-    is_list = operation.startswith("GET") and not {"pk", "csv", "xlsx"} & set(operation.split("/"))
-    rows = json.loads(answer.content) if is_list else {}
+    is_json = answer.headers.get("Content-Type", "").startswith("application/json")
+    is_list = operation.startswith("GET") and "pk" not in operation.split("/")
+    rows = json.loads(answer.content) if is_list and is_json else {}
     return "e" if [] in (rows.get("results"), rows.get("totals")) else "y"
 
 

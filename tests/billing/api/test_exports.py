@@ -36,7 +36,9 @@ def test_a_caller_gets_the_organizations_whose_bills_it_reads(office: Office) ->
 
     assert set(everything) == {"Acme", "Umbrella"}
     assert own == {"Acme": {"'=cmd()", "VISION"}}
-    assert accounts(office.cast.dora, organization="umbrella") == {"Umbrella": {"VIRUS"}}
+    assert accounts(office.cast.dora, organization=str(office.cast.umbrella.pk)) == {
+        "Umbrella": {"VIRUS"}
+    }
 
 
 def bundled(user: User, name: str) -> tuple[set[str], set[str]]:

@@ -66,7 +66,7 @@ HEADER = tuple(
     for column in columns_in(FOCUS_COLUMNS[FocusDataset.COST_AND_USAGE], "1.2")
     if column.name in USAGE or column.name in {"ChargeClass", "ChargeDescription"}
 )
-PLANTED = [
+PLANTED: list[tuple[str, dict[str, str | None]]] = [
     ("ListCost", {"ListCost": "0.67"}),
     ("ContractedCost", {"ContractedCost": "999"}),
     ("ChargeCategory", {"ChargeCategory": "GPU"}),

@@ -44,7 +44,6 @@ from tests.support.builders import AT, MONTH_END
 LATER = AT + HOUR
 DECEMBER = AT.replace(month=12)
 JANUARY = date(2026, 1, 1)
-NOTE = {"reason": "Agreed.", "actor": DORA, "at": LATER}
 
 
 def exported(
@@ -161,8 +160,14 @@ def two_months() -> None:
     ledger = make_ledger(bound_hours=BOUND_HOURS)
     rate = TaxTerms("DE", "S", Decimal(19), "")
     set_tax_rate(terms=rate, valid_from=JANUARY, actor=DORA, at=AT)
-    treatment = {"country": "DE", "category": "S", "valid_from": JANUARY}
-    set_tax_treatment(organization=ledger.organization, **treatment, actor=DORA, at=AT)
+    set_tax_treatment(
+        organization=ledger.organization,
+        country="DE",
+        category="S",
+        valid_from=JANUARY,
+        actor=DORA,
+        at=AT,
+    )
     publish_tiers(price_book=ledger.book, rule=make_rule(), actor=DORA, at=AT)
     least = MinimumRule(Decimal(5), "2026-10")
     publish_minimum(organization=ledger.organization, rule=least, actor=DORA, at=AT)
@@ -177,7 +182,12 @@ def two_months() -> None:
     accrue_late(correct(window, ledger.llm, -1001))
     line = october.lines.filter(kind="usage").latest("amount")
     note = draft_credit(
-        invoice_id=october.pk, amounts={line.pk: Decimal("0.10")}, **NOTE, terms=SITE_TERMS
+        invoice_id=october.pk,
+        amounts={line.pk: Decimal("0.10")},
+        reason="Agreed.",
+        actor=DORA,
+        at=LATER,
+        terms=SITE_TERMS,
     )
     finalize(note)
     finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)

@@ -15,6 +15,7 @@ import pytest
 from django.conf import settings
 
 from quotas.adapters import kubernetes
+from quotas.adapters.cluster_calls import ClusterCalls
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.protocols import DesiredQuota, EnforcementEndpoint, QuotaConflictError
 from tenants.domain.errors import SourceUnavailableError
@@ -282,7 +283,7 @@ def test_nobody_there_is_unreachable(tmp_path: Path, enforcer: KubernetesQuotaEn
 
 
 def test_a_silent_server_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    impatient = partial(kubernetes.ClusterCalls, timeout_seconds=(1, Decimal("0.2")))
+    impatient = partial(ClusterCalls, timeout_seconds=(1, Decimal("0.2")))
     monkeypatch.setattr(kubernetes, "ClusterCalls", impatient)
     enforcer = KubernetesQuotaEnforcer()
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)

@@ -15,86 +15,11 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from pypdf import PdfReader
 from rest_framework.test import APIClient
 
-from billing.adapters.workbooks import CONTENT_TYPE as XLSX
-from tests.support.flows.ledger_bodies import LEDGER_BODIES, LEDGER_LISTS
+from tests.support.flows.filters import FILTERS
+from tests.support.flows.ledger_bodies import LEDGER_BODIES
 from tests.support.flows.price_bodies import PRICE_BODIES
 
 PREFIX: Final = "api/v1/"
-RANGE: Final = "window_start_from=2026-10-01T00:00:00Z&window_start_before=2026-12-01T00:00:00Z"
-SPAN: Final = "from=2026-10-01T00:00:00Z&to=2026-10-31T00:00:00Z"
-FILTERS: Final = {
-    **dict.fromkeys(
-        (
-            "projects",
-            "memberships",
-            "service-accounts",
-            "audit-entries",
-            "quota-limits",
-            "quota-grants",
-            "suspensions",
-            "reservations",
-            "admission-refusals",
-            "isolation-policies",
-            "quota-requests",
-            "request-policies",
-            "notification-endpoints",
-            "notification-deliveries",
-            "preemption-plans",
-            "preemption-policies",
-            "protected-windows",
-            "quota-usage",
-            "quota-loans",
-            "quota-forecasts",
-            "loan-policies",
-            "price-book-assignments",
-            "customer-class-memberships",
-            "billing-periods",
-            "repricings",
-            *LEDGER_LISTS,
-            "charges",
-            "accrual-exceptions",
-            "usage-corrections",
-            "waste-findings",
-            "waste-savings",
-            "device-usage",
-            "credit-proposals",
-            "invoices",
-        ),
-        "organization={organizations}",
-    ),
-    "usage-records": f"{RANGE}&organization={{organizations}}",
-    "pod-explanations": (
-        "cluster={clusters}&namespace={namespace}&pod_name=any"
-        "&begin_at=2026-10-01T00:00:00Z&end_at=2026-10-02T00:00:00Z"
-    ),
-    "usage-summary": f"{RANGE}&group_by=owner&organization={{organizations}}",
-    "reports/device-sharing": f"{SPAN}&organization={{organizations}}",
-    "reports/device-sharing/csv": f"{SPAN}&organization={{organizations}}",
-    "reports/unbilled-devices": SPAN,
-    "reports/unbilled-devices/csv": SPAN,
-    "reports/statement": "organization={organizations}&from=2026-10-01&to=2100-01-01",
-    "reports/statement/csv": "organization={organizations}&from=2026-10-01&to=2100-01-01",
-    "which-price": "organization={organizations}&size=small&price_group=H100/whole",
-    "headroom": "project={projects}&size=large&units=1",
-    "api-tokens": "service_account={service-accounts}",
-    "invitations": "project={projects}",
-    "namespace-bindings": "project={projects}",
-    "enforcement-targets": "project={projects}",
-    "price-drafts": "price_book={price-books}",
-    "tier-schedules": "price_book={price-books}",
-    "price-calendars": "price_book={price-books}",
-    **dict.fromkeys(
-        ("project-routes", "recipients", "reports/ageing", "reports/ageing/csv", "tax-treatments"),
-        "organization={organizations}",
-    ),
-    **dict.fromkeys(
-        ("costs", "costs/csv", "costs/xlsx"),
-        "organization={organizations}&from=2026-10-01&to=2026-11-01&group_by=project,owner",
-    ),
-    "prices": "price_book={price-books}",
-    "metering-exceptions": "namespace={namespace}",
-}
-"""How a list is narrowed to one place, where it can be."""
 HOUR_TEXT: Final = "2027-01-01T00:00:00Z"
 HOURS: Final = {
     "cluster": "{clusters}",
@@ -327,22 +252,26 @@ def send_body(
         "application/json",
         headers={name: text for name, text in given.items() if text},
     )
+    if answer.streaming:
+        return HttpResponse(answer.getvalue(), status=answer.status_code, headers=answer.headers)
     return answer
 
 
 def reported(answer: HttpResponse) -> str:
     """Return every word of an answer, in lower case: headers and body, a file's text too."""
-    content = answer.content
-    if answer.get("Content-Type") == "application/pdf":
+    return f"{dict(answer.headers)}\n{_text_of(answer.content)}".lower()
+
+
+def _text_of(content: bytes) -> str:
+    """Return the text of a file: of a PDF's pages, of every file in a ZIP or workbook."""
+    if content.startswith(b"%PDF-"):
         reader = PdfReader(io.BytesIO(content))
         pages = [page.extract_text() for page in reader.pages]
-        body = "\n".join([*pages, str(reader.metadata)])
-    elif answer.get("Content-Type") == XLSX:
-        with ZipFile(io.BytesIO(content)) as book:
-            body = "\n".join(book.read(name).decode() for name in book.namelist())
-    else:
-        body = content.decode()
-    return f"{dict(answer.headers)}\n{body}".lower()
+        return "\n".join([*pages, str(reader.metadata)])
+    if content.startswith(b"PK\x03\x04"):
+        with ZipFile(io.BytesIO(content)) as files:
+            return "\n".join(f"{name}\n{_text_of(files.read(name))}" for name in files.namelist())
+    return content.decode()
 
 
 def _routes(resolver: URLResolver, prefix: str = "") -> Iterator[tuple[str, URLPattern]]:

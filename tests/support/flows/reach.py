@@ -52,6 +52,8 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET device-usage/": ("yyyeeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET enforcement-targets/": ("eeeeeyyy", "eeeeeyyy", "eeeeeeee"),
     "GET enforcement-targets/pk/": ("nnnnnyyy", "nnnnnyyy", "nnnnnnnn"),
+    "GET exports/focus/": ("ffyynyyy", "nnnnyyyy", "nnnnnnnn"),
+    "GET exports/month/": ("ffyynyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET headroom/": ("yyynnyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET invoice-lines/pk/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET invoice-lines/pk/days/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
