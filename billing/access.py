@@ -254,11 +254,13 @@ def invoices_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySe
 
 
 def lines_visible_to(actor: Actor) -> QuerySet[InvoiceLine]:
-    """Return the lines of the invoices an actor reads."""
+    """Return the lines of the invoices an actor reads, and its projects' parts of final ones."""
     rows = InvoiceLine.objects.select_related(
         "invoice__period", "invoice__organization", "project", "service_period"
     )
-    return rows.filter(invoice__in=_documents_visible_to(actor))
+    part = Q(project__in=projects_visible_to(actor, READ_CHARGE).order_by().values("pk"))
+    part &= Q(invoice__state="final")
+    return rows.filter(Q(invoice__in=_documents_visible_to(actor)) | part)
 
 
 def disputes_visible_to(actor: Actor, capability: str = READ_INVOICE) -> QuerySet[Dispute]:

@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -21,6 +22,7 @@ from billing.api.money import MoneyField, MoneyValueField, UnitPriceField
 from billing.domain.documents.document import unit_hours_text
 from billing.models import InvoiceLine
 from billing.selectors.documents.line_charges import LineDay, days_of_line
+from tenants.api.filters import StrictFilterSet
 from tenants.api.views import LedgerViewSet
 
 
@@ -74,14 +76,21 @@ class LineDaySerializer(serializers.Serializer[Any]):
         return unit_hours_text(day.unit_seconds)
 
 
+class InvoiceLineFilter(StrictFilterSet):
+    """Which lines of a document are listed."""
+
+    project = filters.UUIDFilter(field_name="project_id")
+
+
 class InvoiceLineViewSet(LedgerViewSet):
     """Lines of invoices, credit and debit notes."""
 
     serializer_class = InvoiceLineSerializer
+    filterset_class = InvoiceLineFilter
     ordering = ("position",)
 
     def get_queryset(self) -> QuerySet[Any]:
-        """Return the lines of the invoices the caller reads."""
+        """Return the lines of the invoices that the caller reads, and its projects' parts."""
         return lines_visible_to(self.actor)
 
     def retrieve(self, request: Request, pk: UUID) -> Response:  # noqa: ARG002 - DRF's signature.
@@ -90,12 +99,18 @@ class InvoiceLineViewSet(LedgerViewSet):
 
     @extend_schema(operation_id="invoices_lines_list", responses=InvoiceLineSerializer(many=True))
     def of_invoice(self, request: Request, pk: UUID) -> Response:  # noqa: ARG002 - As above.
-        """Return the lines of a document, as it prints them."""
-        invoice = access_invoice(self.actor, pk, READ_INVOICE)
-        page = self.paginate_queryset(self.get_queryset().filter(invoice=invoice.pk))
+        """Return the lines of a document, as it prints them.
+
+        A caller with the charges of a project, and without its organization's invoices, is shown
+        that project's part of final documents: send `project`.
+        """
+        lines = self.filter_queryset(self.get_queryset().filter(invoice=pk))
+        if not (self.request.query_params.get("project") and lines.exists()):
+            access_invoice(self.actor, pk, READ_INVOICE)
+        page = self.paginate_queryset(lines)
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 
-    @extend_schema(responses=LineDaySerializer(many=True))
+    @extend_schema(responses=LineDaySerializer(many=True), filters=False)
     @action(detail=True, pagination_class=None)
     def days(self, request: Request, pk: UUID) -> Response:  # noqa: ARG002 - As above.
         """Return the days that a line of use adds up, of a draft as they are charged now.

@@ -10,13 +10,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet, Sum
 
 from billing.domain.closing import USUAL_MONTHS
 from billing.domain.documents.invoicing import ChargeSum
 from billing.domain.documents.money_notes import MoneyNote
 from billing.domain.money import Money
-from billing.models import BillingPeriod, Invoice
+from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.documents.membership import BILLED, KEYED
 
 
@@ -65,6 +65,48 @@ def _fact(invoice: Invoice) -> InvoiceFact:
         unit_seconds=invoice.unit_seconds,
         drafted_at=invoice.drafted_at,
         finalized_at=invoice.finalized_at,
+    )
+
+
+@dataclass(frozen=True)
+class ProjectPart:
+    """What a project has of a document.
+
+    Attributes:
+        lines: How many.
+        amount: Their sum, net of any tax.
+    """
+
+    invoice: Invoice
+    project_id: UUID
+    project: str
+    lines: int
+    amount: Money
+
+
+def project_parts(lines: QuerySet[InvoiceLine], *, limit: int) -> tuple[ProjectPart, ...]:
+    """Return the parts that some lines make up, of the newest documents first; two statements.
+
+    Args:
+        lines: Those that the caller reads.
+        limit: The most parts that are returned.
+    """
+    sums = (
+        lines.order_by("-invoice_id", "project__name", "project_id")
+        .values_list("invoice_id", "project_id", "project__name")
+        .annotate(lines=Count("pk"), amount=Sum("amount"))[:limit]
+    )
+    found = list(sums)
+    invoices = _invoices().in_bulk({invoice_id for invoice_id, *_ in found})
+    return tuple(
+        ProjectPart(
+            invoice=invoices[invoice_id],
+            project_id=project_id,
+            project=name,
+            lines=count,
+            amount=Money(amount, invoices[invoice_id].currency),
+        )
+        for invoice_id, project_id, name, count, amount in found
     )
 
 

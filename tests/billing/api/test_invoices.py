@@ -1,14 +1,23 @@
 """Invoices over REST: draft, look, finalize, hand out."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
 
+from billing.access import invoices_visible_to, lines_visible_to
+from billing.domain.money import Money
 from billing.models import Invoice
+from billing.selectors.documents.invoices import project_parts
+from billing.services.finalizing import finalize_invoice
+from tenants.domain.actors import Actor
 from tenants.domain.identity.roles import Role
+from tenants.selectors.actors import actor_of_user
+from tests.support.billing.ledger import ERIC
 from tests.support.billing.office import Office
-from tests.support.builders import grant, make_user
+from tests.support.billing.site import SITE_TERMS
+from tests.support.builders import AT, grant, make_user
 from tests.support.tenants.clients import api_client, problem
 
 PATH = "/api/v1/invoices/"
@@ -140,3 +149,45 @@ def test_invoices_are_listed_without_lines_and_filtered(office: Office, draft: I
     assert "lines" not in found[0]
     assert client.get(f"{PATH}?state=final").json()["results"] == []
     assert api_client(office.cast.mallory).get(PATH).json()["results"] == []
+
+
+def test_a_lead_reads_the_part_of_the_own_project_and_nothing_else_of_an_invoice(
+    office: Office, draft: Invoice
+) -> None:
+    cast = office.cast
+    bob, carol = api_client(cast.bob), api_client(cast.carol)
+    lines = f"{PATH}{draft.pk}/lines/"
+    own, others = f"{lines}?project={cast.llm.pk}", f"{lines}?project={cast.vision.pk}"
+    assert problem(bob.get(own)) == (404, "not_found")
+    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
+
+    (line,) = bob.get(own).json()["results"]
+
+    assert (line["project"], line["amount"]["amount"]) == (str(cast.llm.pk), "2.00")
+    assert bob.get(f"/api/v1/invoice-lines/{line['id']}/").json() == line
+    for client, path in ((bob, lines), (bob, others), (bob, f"{PATH}{draft.pk}/"), (carol, own)):
+        assert problem(client.get(path)) == (404, "not_found")
+    foreign = draft.lines.get(project=cast.vision)
+    assert problem(bob.get(f"/api/v1/invoice-lines/{foreign.pk}/")) == (404, "not_found")
+    alice = api_client(cast.alice)
+    assert [row["amount"]["amount"] for row in alice.get(others).json()["results"]] == ["1.00"]
+    assert alice.get(f"{lines}?project={cast.virus.pk}").json()["results"] == []
+    assert problem(api_client(cast.mallory).get(own)) == (404, "not_found")
+    assert problem(bob.get(f"{lines}?projekt={cast.llm.pk}"))[0] == 422
+
+
+def test_parts_add_up_the_lines_that_an_actor_reads(office: Office, draft: Invoice) -> None:
+    finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
+    bob, alice = actor_of_user(office.cast.bob), actor_of_user(office.cast.alice)
+
+    def sums(actor: Actor, limit: int = 9) -> list[tuple[str, int, Money]]:
+        parts = project_parts(lines_visible_to(actor), limit=limit)
+        return [(part.project, part.lines, part.amount) for part in parts]
+
+    assert sums(bob) == [("LLM", 1, Money(Decimal(2), "EUR"))]
+    assert sums(alice) == [
+        ("LLM", 1, Money(Decimal(2), "EUR")),
+        ("VISION", 1, Money(Decimal(1), "EUR")),
+    ]
+    assert sums(alice, limit=1) == [("LLM", 1, Money(Decimal(2), "EUR"))]
+    assert not invoices_visible_to(bob).exists()
