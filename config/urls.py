@@ -3,9 +3,9 @@
 from django.contrib import admin
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path, re_path
-from django.views.generic import RedirectView
 
 from config.api import unknown_resource
+from config.app.frame import root
 from config.monitoring.health import healthz, readyz
 from tenants.admin import accounts, own_access
 from tenants.admin.sign_in import sign_in
@@ -35,7 +35,8 @@ ACCOUNT_PAGES = [
 ]
 """Pages for one's own account."""
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="sign_in"), name="root"),
+    path("", root, name="root"),
+    path("app/", include("config.app.urls")),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("accounts/", include(ACCOUNT_PAGES)),

@@ -232,28 +232,28 @@ def _unpriced_address(query: CostQuery) -> str:
 def _cells(row: GroupCost, *, address: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "keys": [
-            {"name": _name(key), "organization": key.organization, "link": _opened(key, address)}
+            {"name": key_text(key), "organization": key.organization, "link": _opened(key, address)}
             for key in row.keys
         ],
         "currency": row.cost.currency,
         "hours": "" if row.unit_seconds is None else hours_text(row.unit_seconds),
         "cost": _money(row.cost),
         "previous": _money(row.previous_cost),
-        "growth": _growth(row),
+        "growth": growth_text(row),
         "is_growing": row.growth is None or row.growth > 0,
         "share": "" if row.share is None else f"{100 * row.share:.1f} %",
         "run_rate": "" if row.run_rate is None else _money(row.run_rate),
     }
 
 
-def _growth(row: GroupCost) -> str:
+def growth_text(row: GroupCost) -> str:
     """Return the change to the days before, of which no ratio exists below zero."""
     if row.growth is None:
         return "\u2013" if row.previous_cost.minor_units else "new"
     return f"{100 * row.growth:+,.1f} %"
 
 
-def _name(key: CostKey) -> str:
+def key_text(key: CostKey) -> str:
     """Return what people know a key by; a size is a word, and what has no value says so."""
     if key.by is CostDimension.SIZE:
         return key.name.capitalize()
@@ -342,7 +342,7 @@ def _unused(name: str, names: Collection[str]) -> str:
 
 
 def _label(key: CostKey) -> str:
-    return f"{key.organization} / {_name(key)}" if key.organization else _name(key)
+    return f"{key.organization} / {key_text(key)}" if key.organization else key_text(key)
 
 
 @admin.register(DailyCost)

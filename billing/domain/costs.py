@@ -283,6 +283,11 @@ def cost_row(
     )
 
 
+def growth_of(cost: Money, *, before: Money) -> Decimal | None:
+    """Return the change from one cost to another as a ratio; None where there was none before."""
+    return _rounded(cost.amount - before.amount, before.amount)
+
+
 def add_sums(sums: Sequence[CostSum]) -> dict[str, CostSum]:
     """Return the totals by currency, in its order; money of two currencies is never added."""
     totals: dict[str, CostSum] = {}

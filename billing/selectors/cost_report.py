@@ -24,6 +24,7 @@ from billing.domain.costs import (
     cost_row,
     pace_of,
 )
+from billing.domain.money import Money, cost_of
 from billing.models import AccrualException, ChangedHour, DailyCost
 from billing.selectors.cost_gaps import CostGaps, cost_gaps
 from metering.selectors.collection.windows import sealed_until
@@ -109,6 +110,22 @@ def cost_report(
         gaps=cost_gaps(query, unpriced=unpriced, changed=changed, metered_until=metered_until),
         pace=pace,
     )
+
+
+def total_costs(costs: QuerySet[DailyCost], query: CostQuery) -> dict[str, Money]:
+    """Return the costs of a query alone, by currency; one statement.
+
+    Args:
+        costs: What the actor sees.
+        query: What is asked for.
+
+    Raises:
+        CostRowsTooManyError: As `cost_report`.
+    """
+    totals = add_sums([added for added, _ in _sums(costs, query, None).values()])
+    return {
+        currency: cost_of(added.product, currency=currency) for currency, added in totals.items()
+    }
 
 
 def last_day_with_costs(costs: QuerySet[DailyCost]) -> date | None:

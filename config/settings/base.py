@@ -214,6 +214,7 @@ INSTALLED_APPS = [
     "django.contrib.postgres",
     "rest_framework",
     "django_filters",
+    "django_htmx",
     "drf_spectacular",
     "drf_spectacular_sidecar",
     # Before metering: its command `watch_cluster` is replaced by one that keeps quotas too.

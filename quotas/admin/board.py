@@ -162,12 +162,18 @@ def _organization(organization: OrganizationUsage) -> dict[str, Any]:
 
 
 def _rows(organization: OrganizationUsage) -> Iterator[BoardRow]:
-    yield from _lines(0, "whole organization", organization.lines, organization.suspension)
+    yield from whole_rows(organization)
     for project in organization.projects:
-        yield from _project_rows(project)
+        yield from project_rows(project)
 
 
-def _project_rows(project: ProjectUsage) -> Iterator[BoardRow]:
+def whole_rows(organization: OrganizationUsage) -> Iterator[BoardRow]:
+    """Return the rows of an organization itself."""
+    yield from _lines(0, "whole organization", organization.lines, organization.suspension)
+
+
+def project_rows(project: ProjectUsage) -> Iterator[BoardRow]:
+    """Return the rows of a project and its users."""
     yield from _lines(1, project.name, project.lines, project.suspension)
     for user in project.users:
         yield from _lines(2, user.username, user.lines, None)

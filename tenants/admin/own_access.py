@@ -6,7 +6,7 @@ staff status too. No role is needed here: the API token that is issued can do wh
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -33,6 +33,7 @@ from tenants.admin.accounts import OwnPasswordView, SitePage
 from tenants.admin.base import actor_of_request
 from tenants.admin.programs import new_token_key, read_token_key
 from tenants.admin.sign_in import SignInForm, as_limited, current_session_id
+from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
 from tenants.domain.identity.account_changes import ChangeKind
 from tenants.domain.identity.refusals import TokenIssuedError
@@ -98,7 +99,7 @@ class PersonSignInForm(SignInForm):
 
 
 class SignInView(SitePage, views.LoginView):
-    """Sign in; staff are redirected to the admin, others to their own page."""
+    """Sign in; people are redirected to where they belong."""
 
     authentication_form = PersonSignInForm
     template_name = "accounts/form.html"
@@ -115,9 +116,8 @@ class SignInView(SitePage, views.LoginView):
         return "" if urlsplit(named).path == self.request.path else named
 
     def get_default_redirect_url(self) -> str:
-        """Return where to go without `next`."""
-        is_staff = isinstance(self.request.user, User) and self.request.user.is_staff
-        return reverse("admin:index" if is_staff else "own_access")
+        """Return where to go without `next`: the root redirects to the pages of a person."""
+        return reverse("root")
 
 
 class ChangeOwnPasswordView(OwnPasswordView):
@@ -187,24 +187,43 @@ def issue_own_token(request: HttpRequest) -> HttpResponse:
         messages.error(request, f"{error.message} Send the form below once more.")
         return _page(request, form=_empty_form(request))
     try:
-        issued = issue_token(
-            token_id=token_id,
-            name=form.cleaned_data["name"],
-            expires_at=at + timedelta(days=form.cleaned_data["days"]),
-            scopes=form.cleaned_data["scopes"].split(),
-            user=_person(request),
-            actor=actor,
-            at=at,
+        issued = issue_asked_token(
+            form, token_id=token_id, person=person_of(request), actor=actor, at=at
         )
     except TokenIssuedError as error:
         messages.warning(request, f"{error.message} To have another one, send the form anew.")
         return redirect("own_access")
     except DomainError as error:
-        note_refusal(refusal=error, noun="api_token", actor=actor, at=at)
         problems = [f"{one.field}: {one.message}" for one in error.problems]
         form.add_error(None, " ".join([error.message, *problems, error.advice]))
         return _page(request, form=form)
     return _page(request, form=_empty_form(request), issued=issued)
+
+
+def issue_asked_token(
+    form: TokenForm, *, token_id: UUID, person: User, actor: Actor, at: datetime
+) -> IssuedToken:
+    """Issue the token that a valid form asks for to its sender.
+
+    Raises:
+        TokenIssuedError: The form was sent before.
+        DomainError: The token cannot be issued, of which there is an audit entry.
+    """
+    try:
+        return issue_token(
+            token_id=token_id,
+            name=form.cleaned_data["name"],
+            expires_at=at + timedelta(days=form.cleaned_data["days"]),
+            scopes=form.cleaned_data["scopes"].split(),
+            user=person,
+            actor=actor,
+            at=at,
+        )
+    except TokenIssuedError:
+        raise
+    except DomainError as error:
+        note_refusal(refusal=error, noun="api_token", actor=actor, at=at)
+        raise
 
 
 @signed_in
@@ -214,7 +233,7 @@ def ask_first_token(request: HttpRequest) -> HttpResponse:
     try:
         ask_change(
             kind=ChangeKind.FIRST_TOKEN,
-            subject=_person(request),
+            subject=person_of(request),
             is_mail_set_up=is_mail_set_up(),
             actor=actor_of_request(request),
             at=timezone.now(),
@@ -242,7 +261,7 @@ def end_own_token(request: HttpRequest, token_id: UUID) -> HttpResponse:
 @posted
 def end_own_sessions(request: HttpRequest) -> HttpResponse:
     """End the session that is named, or all but this one."""
-    user, actor, at = _person(request), actor_of_request(request), timezone.now()
+    user, actor, at = person_of(request), actor_of_request(request), timezone.now()
     named = request.POST.get("session")
     try:
         if named:
@@ -264,7 +283,7 @@ def _empty_form(request: HttpRequest) -> TokenForm:
 def _page(
     request: HttpRequest, *, form: TokenForm, issued: IssuedToken | None = None
 ) -> HttpResponse:
-    at, person, actor = timezone.now(), _person(request), actor_of_request(request)
+    at, person, actor = timezone.now(), person_of(request), actor_of_request(request)
     is_alone_enough = not holds_platform_role(person) or has_first_token(person, at=at)
     context = {
         **admin.site.each_context(request),
@@ -295,7 +314,12 @@ def _browser_label(agent: str) -> str:
     return agent[:BROWSER_LABEL_MAX] or "unknown"
 
 
-def _person(request: HttpRequest) -> User:
+def person_of(request: HttpRequest) -> User:
+    """Return the signed-in person.
+
+    Raises:
+        PermissionDenied: None is.
+    """
     if not isinstance(request.user, User):
         raise PermissionDenied
     return request.user

@@ -12,7 +12,8 @@ def test_a_person_without_staff_status_signs_in_and_gets_a_token(visit: Visit, w
     visit.page.fill("input[name=username]", "carol")
     visit.page.fill("input[name=password]", "correct horse battery")
     visit.page.get_by_role("button", name="Sign in").click()
-    visit.page.wait_for_url(f"{visit.url}/accounts/")
+    visit.page.wait_for_url(f"{visit.url}/app/")
+    visit.go("/accounts/")
 
     visit.page.fill("input[name=name]", f"laptop of {width}")
     with visit.page.expect_navigation():

@@ -19,6 +19,7 @@ from quotas.selectors.limits.in_force import GrantTerm
 from tenants.access import projects_visible_to
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import LedgerViewSet
+from tenants.domain.actors import Actor
 from tenants.models import Organization
 
 
@@ -137,10 +138,12 @@ class QuotaUsageViewSet(LedgerViewSet):
             burst_classes=settings.BURST_PRIORITY_CLASSES,
             thresholds=thresholds_of(settings.WASTE_THRESHOLDS),
         )
-        visible = [self._as_far_as_seen(organization) for organization in board]
+        visible = [as_far_as_visible(organization, actor=self.actor) for organization in board]
         return self.get_paginated_response(self.get_serializer(visible, many=True).data)
 
-    def _as_far_as_seen(self, organization: OrganizationUsage) -> OrganizationUsage:
-        if self.actor.may(READ_LIMIT, organization_id=organization.id):
-            return organization
-        return replace(organization, sizes=(), more_specific_sizes=())
+
+def as_far_as_visible(organization: OrganizationUsage, *, actor: Actor) -> OrganizationUsage:
+    """Return what an organization holds, less its own limits where an actor may not read them."""
+    if actor.may(READ_LIMIT, organization_id=organization.id):
+        return organization
+    return replace(organization, sizes=(), more_specific_sizes=())

@@ -51,6 +51,7 @@ from tenants.access import access_project
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.views import ReadingViewSet
+from tenants.domain.actors import Actor
 
 Decision = Callable[..., QuotaRequest]
 
@@ -88,7 +89,7 @@ class QuotaRequestViewSet(ReadingViewSet):
     @idempotent()
     def create(self, request: Request) -> Response:
         """Ask that a project, or a user in it, may hold so many units of a size in all."""
-        draft = self._draft(self.read(QuotaRequestInputSerializer, request))
+        draft = draft_of(self.read(QuotaRequestInputSerializer, request), actor=self.actor)
         made = make_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
         return self.answer(made, status_code=status.HTTP_201_CREATED)
 
@@ -96,7 +97,7 @@ class QuotaRequestViewSet(ReadingViewSet):
     @action(detail=False, methods=["post"], pagination_class=None)
     def preview(self, request: Request) -> Response:
         """Return what a request would cost, who would decide it, and what prevents it."""
-        draft = self._draft(self.read(QuotaPreviewInputSerializer, request))
+        draft = draft_of(self.read(QuotaPreviewInputSerializer, request), actor=self.actor)
         preview = preview_request(draft=draft, estimator=_estimator(), actor=self.actor, at=self.at)
         organization_id, project_id = draft.project.organization_id, draft.project.pk
         shows_cost = is_cost_visible(
@@ -115,7 +116,7 @@ class QuotaRequestViewSet(ReadingViewSet):
         """Ask for several things at once: all requests are made, or none."""
         rows = self.read(QuotaBulkInputSerializer, request)["requests"]
         made = make_requests(
-            drafts=[self._draft(row) for row in rows],
+            drafts=[draft_of(row, actor=self.actor) for row in rows],
             estimator=_estimator(),
             actor=self.actor,
             at=self.at,
@@ -171,23 +172,27 @@ class QuotaRequestViewSet(ReadingViewSet):
         decide(request_id=found.pk, note=note, actor=self.actor, at=self.at)
         return self.answer(self.get_one(found.pk))
 
-    def _draft(self, fields: Mapping[str, Any]) -> RequestDraft:
-        """Return a request with everything it names, as far as the caller may see it."""
-        wanted = dict(fields)
-        project = access_project(self.actor, wanted.pop("project"), SUBMIT_REQUEST)
-        username, slug = wanted.pop("user", ""), wanted.pop("cluster", "")
-        supersedes = wanted.pop("supersedes", None)
-        return RequestDraft(
-            project=project,
-            user=access_person(project.organization, username) if username else None,
-            cluster=access_cluster_of(self.actor, project.organization, slug) if slug else None,
-            supersedes=(
-                None
-                if supersedes is None
-                else access_request(self.actor, supersedes, SUBMIT_REQUEST)
-            ),
-            **wanted,
-        )
+
+def draft_of(fields: Mapping[str, Any], *, actor: Actor) -> RequestDraft:
+    """Return a request with everything it names, as far as the caller may see it.
+
+    Raises:
+        NotFoundError: Something it names does not exist for the caller.
+        ForbiddenError: The caller may not ask for the project.
+    """
+    wanted = dict(fields)
+    project = access_project(actor, wanted.pop("project"), SUBMIT_REQUEST)
+    username, slug = wanted.pop("user", ""), wanted.pop("cluster", "")
+    supersedes = wanted.pop("supersedes", None)
+    return RequestDraft(
+        project=project,
+        user=access_person(project.organization, username) if username else None,
+        cluster=access_cluster_of(actor, project.organization, slug) if slug else None,
+        supersedes=(
+            None if supersedes is None else access_request(actor, supersedes, SUBMIT_REQUEST)
+        ),
+        **wanted,
+    )
 
 
 def _estimator() -> CostEstimator:

@@ -1,0 +1,1 @@
+"""Pages under /app/ for members and leads of projects and administrators of organizations."""

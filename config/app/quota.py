@@ -1,0 +1,80 @@
+"""The page of quota: limits, what is held and admitted now, and what is free."""
+
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from config.app.figures import time_text
+from config.app.frame import render_page, shown_organizations, tenant_page
+from metering.domain.efficiency.rules import thresholds_of
+from quotas.access import READ_LIMIT, SUBMIT_REQUEST, organizations_with_limits
+from quotas.admin.board import project_rows, whole_rows
+from quotas.api.limits.usage import as_far_as_visible
+from quotas.selectors.headroom.board import OrganizationUsage, ProjectUsage, quota_board
+from tenants.access import projects_visible_to
+from tenants.admin.base import actor_of_request
+from tenants.domain.actors import Actor
+
+ORGANIZATIONS_SHOWN: Final = 5
+PROJECTS_SHOWN: Final = 60
+"""Of an organization: a page of at most 300 KiB."""
+
+
+@tenant_page
+@require_safe
+def quota(request: HttpRequest) -> HttpResponse:
+    """Show use against limits of the projects that the person may read limits of."""
+    actor, at = actor_of_request(request), timezone.now()
+    scope = shown_organizations(request, actor, organizations_with_limits(actor))
+    board = quota_board(
+        scope.shown[:ORGANIZATIONS_SHOWN],
+        projects=projects_visible_to(actor, READ_LIMIT),
+        at=at,
+        burst_classes=settings.BURST_PRIORITY_CLASSES,
+        thresholds=thresholds_of(settings.WASTE_THRESHOLDS),
+    )
+    chosen = {} if scope.chosen is None else {"organization": scope.chosen.pk}
+    context = {
+        "scope": scope,
+        "at": time_text(at),
+        "organizations": [_organization(one, actor) for one in board],
+        "more": max(0, len(scope.shown) - ORGANIZATIONS_SHOWN),
+    }
+    return render_page(
+        request,
+        "app/quota.html",
+        context,
+        title="Quota",
+        twin=f"/api/v1/quota-usage/?{urlencode(chosen)}",
+    )
+
+
+def _organization(found: OrganizationUsage, actor: Actor) -> dict[str, Any]:
+    visible = as_far_as_visible(found, actor=actor)
+    return {
+        "name": visible.name,
+        "suspension": visible.suspension,
+        "rows": list(whole_rows(visible)) if visible.lines else [],
+        "projects": [
+            _project(project, visible, actor) for project in visible.projects[:PROJECTS_SHOWN]
+        ],
+        "more": max(0, len(visible.projects) - PROJECTS_SHOWN),
+    }
+
+
+def _project(
+    project: ProjectUsage, organization: OrganizationUsage, actor: Actor
+) -> dict[str, Any]:
+    return {
+        "id": project.id,
+        "name": project.name,
+        "suspension": project.suspension,
+        "rows": list(project_rows(project)),
+        "may_ask": actor.may(
+            SUBMIT_REQUEST, organization_id=organization.id, project_id=project.id
+        ),
+    }
