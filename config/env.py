@@ -116,7 +116,7 @@ class Environment(BaseSettings):
     """By cluster, common names of the certificates its API servers may show, as JSON or as
     `cluster=name|name,...`; of a cluster that is not named, its slug alone."""
     COST_ESTIMATOR: Literal["billing", "none"] = "billing"
-    """Source of a quota request's estimated cost."""
+    """Source of the estimated cost of a quota request, and of use that exceptions hold back."""
     NOTIFICATIONS: Literal["send", "simulated"] = "send"
     NOTIFICATIONS_KEPT_DAYS: int = Field(default=90, ge=90, le=3_650)
     """At least the longest reminder time before a grant's end: else it would be notified twice."""

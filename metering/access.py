@@ -7,6 +7,7 @@ then it is visible with the project's exceptions, in the hours of the binding.
 
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -36,6 +37,8 @@ from tenants.access import (
 )
 from tenants.domain.actors import Actor
 from tenants.domain.errors import NotFoundError
+from tenants.domain.identity.granting import forbidden
+from tenants.domain.identity.roles import RoleScope
 from tenants.models import NamespaceBinding
 
 READ_USAGE: Final = "metering:usage:read"
@@ -148,6 +151,23 @@ def access_usage_record(actor: Actor, record_id: int, capability: str = READ_USA
         ForbiddenError: The actor sees it without holding the capability.
     """
     return _access_usage_record(actor, record_id, capability)
+
+
+def access_incident(
+    actor: Actor, incident_id: UUID, capability: str = READ_EXCEPTION
+) -> QuerySet[MeteringException]:
+    """Return the exceptions of an incident over which an actor holds a capability.
+
+    Raises:
+        NotFoundError: It does not exist for this actor.
+        ForbiddenError: The actor sees some of it without holding the capability.
+    """
+    rows = exceptions_visible_to(actor, capability).filter(incident=incident_id)
+    if not rows.exists():
+        if exceptions_visible_to(actor).filter(incident=incident_id).exists():
+            raise forbidden(capability, reach={RoleScope.PLATFORM})
+        raise NotFoundError("There is no such incident.")
+    return rows
 
 
 def allow_catalogue_edit(actor: Actor) -> None:

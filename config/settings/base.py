@@ -42,6 +42,7 @@ QUOTA_UNBOUND_NAMESPACES: str
 ADMISSION_DEADLINE_SECONDS: int
 ADMISSION_CLIENT_NAMES: dict[str, tuple[str, ...]]
 COST_ESTIMATOR: dict[str, Any]
+HELD_COSTS: str
 NOTIFICATION_SENDERS: dict[str, dict[str, Any]]
 WEBHOOK_CLEAR_TEXT_HOSTS: list[str]
 CLUSTER_SECRETS_DIR: Path
@@ -133,6 +134,7 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "ADMISSION_DEADLINE_SECONDS": env.ADMISSION_DEADLINE_SECONDS,
         "ADMISSION_CLIENT_NAMES": env.ADMISSION_CLIENT_NAMES,
         "COST_ESTIMATOR": {"BACKEND": _backend(env, "COST_ESTIMATOR")},
+        "HELD_COSTS": HELD_COSTS_BACKENDS[env.COST_ESTIMATOR],
         "CLUSTER_SECRETS_DIR": env.CLUSTER_SECRETS_DIR,
         "WINDOW_LATENESS_SECONDS": env.WINDOW_LATENESS_SECONDS,
         "HOLE_SECONDS_MAX": env.HOLE_SECONDS_MAX,
@@ -199,6 +201,11 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """By variable and value. Only the environment of a checkout defines `simulated`."""
+HELD_COSTS_BACKENDS: Mapping[str, str] = {
+    "billing": "billing.selectors.pricing.held_costs.PriceBookHeldCosts",
+    "none": "metering.adapters.held_costs_unknown.NoHeldCosts",
+}
+"""By the value of `COST_ESTIMATOR`, which is of both."""
 
 INSTALLED_APPS = [
     "config.admin_site.AdminSiteConfig",

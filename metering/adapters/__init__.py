@@ -1,12 +1,14 @@
-"""Where metering meets the outside; `usage_source` and `cluster_watch` pick what settings name."""
+"""Where metering meets the outside: what settings name is picked here."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from metering.protocols import UsageSource
+from metering.protocols.held_costs import HeldCosts
 from metering.protocols.watch import ClusterWatchSource
 
 
@@ -40,3 +42,14 @@ def cluster_watch(setting: Mapping[str, Any]) -> ClusterWatchSource:
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(f"CLUSTER_WATCH_OPTIONS: {error}") from error
     return watch
+
+
+@cache
+def held_costs(backend: str) -> HeldCosts:
+    """Return the source of prices of held use that a dotted path names; one for each process.
+
+    Raises:
+        ImportError: There is no such class.
+    """
+    costs: HeldCosts = import_string(backend)()
+    return costs

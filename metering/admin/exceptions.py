@@ -1,110 +1,26 @@
 """Admin pages of metering exceptions, with those of one cause in one row."""
 
 from typing import Any
-from urllib.parse import urlencode
+from uuid import UUID
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponse
-from django.urls import reverse
+from django.urls import URLPattern, URLResolver, path
 from unfold.decorators import action, display
 
+from metering.admin.incidents import decide_incident, incident_page, incidents_context
 from metering.admin.remedies import remedy_page
-from metering.domain.catalogue.sizing import UnsizedCause
 from metering.domain.collection.reconciliation import Side
-from metering.domain.corrections.exceptions import (
-    NOTHING_HELD,
-    SIDED_KINDS,
-    ExceptionKind,
-    held_part_text,
-    held_pods_text,
-    held_text,
-    remedy_of,
-    unsized_sentence,
-)
+from metering.domain.corrections.exceptions import held_text
 from metering.models import ExceptionState, MeteringException
-from metering.models.exception import KIND_CHOICES
-from metering.selectors.corrections.exceptions import (
-    GROUPS_MAX,
-    AlikeExceptions,
-    of_organization,
-    open_exception_groups,
-)
+from metering.selectors.corrections.exceptions import of_organization
 from metering.services.corrections.exceptions import accept_side, resolve_exception
-from tenants.admin.base import LedgerAdmin
+from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.selectors.directory import organization_names
-
-LIST = "admin:metering_meteringexception_changelist"
-REMEDY = "admin:metering_meteringexception_remedy"
-_KIND_WORDS = dict(KIND_CHOICES)
-_SETTLED_BY_BUTTON = SIDED_KINDS | {ExceptionKind.UNBOUND_NAMESPACE}
-
-
-def groups_context() -> dict[str, Any]:
-    """Return the template's values: one row for each cause, most urgent first."""
-    found = open_exception_groups(limit=GROUPS_MAX + 1)
-    return {
-        "groups": [_row(group) for group in found[:GROUPS_MAX]],
-        "groups_max": GROUPS_MAX,
-        "are_groups_cut": len(found) > GROUPS_MAX,
-    }
-
-
-def _row(group: AlikeExceptions) -> dict[str, Any]:
-    return {
-        "group": group,
-        "exceptions": f"{group.exceptions:,}",
-        "reason": _KIND_WORDS[group.kind],
-        "sentence": _sentence(group),
-        "about": _about(group),
-        "held": _held(group),
-        "remedy": remedy_of(group.kind, cause=group.cause),
-        "rows_link": f"{reverse(LIST)}?{urlencode(_filters(group))}",
-        "settle_link": reverse(REMEDY, args=[group.oldest_id]),
-        "settle_words": "Settle it" if _has_button(group) else "Look at the oldest",
-    }
-
-
-def _sentence(group: AlikeExceptions) -> str:
-    """Return why a device has no size; "" where the kind says it all."""
-    known = {cause.value: cause for cause in UnsizedCause}
-    return unsized_sentence(known[group.cause]) if group.cause in known else ""
-
-
-def _about(group: AlikeExceptions) -> list[str]:
-    """Return the namespace, device and node it is about."""
-    named = {"namespace": group.namespace, "device": group.resource, "node": group.node}
-    parts = [f"{name} {value}" for name, value in named.items() if value]
-    return parts or ["the whole hour"]
-
-
-def _held(group: AlikeExceptions) -> list[str]:
-    if not group.is_counted_in_units:
-        return [held_pods_text(sum(part.pod_seconds for part in group.held))]
-    return [
-        held_part_text(size=part.size, unit_seconds=part.unit_seconds) for part in group.held
-    ] or [NOTHING_HELD]
-
-
-def _has_button(group: AlikeExceptions) -> bool:
-    return group.kind in _SETTLED_BY_BUTTON or group.cause == UnsizedCause.UNMAPPED
-
-
-def _filters(group: AlikeExceptions) -> dict[str, str]:
-    """Return the list's filters that leave the rows of one group."""
-    filters = {
-        "state__exact": "open",
-        "kind__exact": group.kind.value,
-        "cluster__id__exact": str(group.cluster_id),
-        "namespace__exact": group.namespace,
-        "details__resource": group.resource,
-        "details__cause": group.cause,
-        "q": group.node,
-    }
-    return {name: value for name, value in filters.items() if value}
-
 
 STATE_COLORS = {ExceptionState.OPEN.value: "danger", ExceptionState.RESOLVED.value: "success"}
 
@@ -144,7 +60,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
         "it unbilled. Where two sources differ, accept the evidence of one."
     )
     action_form = NoteActionForm
-    list_before_template = "admin/metering/meteringexception/groups.html"
+    list_before_template = "admin/metering/meteringexception/incidents.html"
     list_display = (
         "window_start",
         "cluster",
@@ -163,6 +79,31 @@ class MeteringExceptionAdmin(LedgerAdmin):
 
     actions_row = ("remedy",)
     actions_detail = ("remedy",)
+
+    def get_urls(self) -> list[URLPattern | URLResolver]:
+        """Return the pages of incidents, before the pages of every table."""
+        below, name = "incidents/<uuid:incident_id>/", "metering_meteringexception_incident"
+        return [
+            path(below, self.admin_site.admin_view(self.incident), name=name),
+            path(
+                f"{below}<str:decision>/",
+                self.admin_site.admin_view(self.decide),
+                name=f"{name}_decide",
+            ),
+            *super().get_urls(),
+        ]
+
+    def incident(self, request: HttpRequest, incident_id: UUID) -> HttpResponse:
+        """Show what settles all exceptions of an incident, and do it."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return incident_page(self, request, incident_id)
+
+    def decide(self, request: HttpRequest, incident_id: UUID, decision: str) -> HttpResponse:
+        """Show what a decision on the hours of an incident would do, and make it."""
+        if not self.has_write_permission(request):
+            raise PermissionDenied
+        return decide_incident(self, request, incident_id, decision)
 
     @action(description="Settle it", url_path="remedy", permissions=["view"], icon="build")
     def remedy(self, request: HttpRequest, object_id: int) -> HttpResponse:
@@ -185,9 +126,10 @@ class MeteringExceptionAdmin(LedgerAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Return the list; above it what is alike in one row, unless some of it is asked for."""
-        groups = {"groups": None} if request.GET else groups_context()
-        return super().changelist_view(request, {**groups, **(extra_context or {})})
+        """Return the list; above it the incidents, unless some of the list is asked for."""
+        is_whole = not request.GET and self.has_view_permission(request)
+        above = incidents_context(actor_of_request(request)) if is_whole else {"incidents": None}
+        return super().changelist_view(request, {**above, **(extra_context or {})})
 
     @admin.action(description="Accept Kubernetes' evidence", permissions=["write"])
     def accept_kubernetes(self, request: HttpRequest, rows: QuerySet[MeteringException]) -> None:

@@ -7,21 +7,27 @@ decisions on it. Everything else is resolved with a reason in the list.
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
-from urllib.parse import urlencode
 
-from django import forms
 from django.contrib import messages
 from django.http import HttpRequest
 from django.http.response import HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
-from unfold.widgets import UnfoldAdminSelectWidget
 
+from metering.access import WRITE_EXCEPTION
+from metering.admin.binding import (
+    BindForm,
+    BindingPreview,
+    bind,
+    bind_form,
+    chosen_project,
+    preview_binding,
+)
 from metering.admin.decision_pages import DECISION_LABELS
-from metering.domain.catalogue.sizing import UnsizedCause
+from metering.admin.incidents import rule_link
 from metering.domain.collection.reconciliation import Side
 from metering.domain.corrections.exceptions import (
     BLOCKING_KINDS,
@@ -33,17 +39,13 @@ from metering.domain.corrections.exceptions import (
 from metering.models import ExceptionState, MeteringException
 from metering.selectors.collection.hour_decisions import decisions_for
 from metering.services.corrections.exceptions import accept_side
-from tenants.access import projects_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.notes import NoteForm
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, InvalidInputError
-from tenants.selectors.directory import namespace_directory
-from tenants.services.namespaces import bind_namespace
+from tenants.domain.identity.granting import who_may
+from tenants.domain.identity.roles import RoleScope
 
-LOOK_AHEAD: Final = timedelta(days=3650)
-"""Nobody binds a namespace further ahead."""
-READ_PROJECT: Final = "tenants:project:read"
 SIDE_WORDS: Final[Mapping[Side, str]] = {
     Side.KUBERNETES: "Accept the Kubernetes API's evidence",
     Side.PROMETHEUS: "Accept Prometheus' evidence",
@@ -55,24 +57,6 @@ class NoSideError(InvalidInputError):
 
     code = "metering_no_side"
     remedy = "Press one of the two buttons."
-
-
-class ProjectChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # The stub's is generic.
-    """A project, named with its organization."""
-
-    def label_from_instance(self, obj: Any) -> str:  # noqa: ANN401 - Django's signature.
-        """Return both names."""
-        return f"{obj.organization.name}: {obj.name}"
-
-
-class BindForm(forms.Form):
-    """Whose namespace it is."""
-
-    project = ProjectChoice(
-        queryset=None,
-        widget=UnfoldAdminSelectWidget,
-        help_text="From the hour of this exception until its next binding.",
-    )
 
 
 def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringException) -> HttpResponse:
@@ -103,8 +87,16 @@ def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringExceptio
         "details": _labelled(found.details),
         "may_write": may_write,
         "form": form if may_write else None,
+        "bind_form": form if isinstance(form, BindForm) else None,
+        "preview": _preview(found, form, at=timezone.now()) if may_write else None,
+        "incident_link": reverse(
+            "admin:metering_meteringexception_incident", args=[found.incident]
+        ),
+        "who_may": who_may(WRITE_EXCEPTION, reach={RoleScope.PLATFORM}),
         "buttons": _buttons(found),
-        "rule_link": _rule_link(found) if may_write else "",
+        "rule_link": rule_link(found.details.get("cause"), found.details.get("resource"))
+        if may_write
+        else "",
         "decision_links": _decision_links(found) if may_write else [],
         "window_link": _window_link(found) if found.kind in WAITING_KINDS else "",
     }
@@ -115,15 +107,18 @@ def _form(
     request: HttpRequest, found: MeteringException, *, actor: Actor
 ) -> BindForm | NoteForm | None:
     if found.kind == ExceptionKind.UNBOUND_NAMESPACE:
-        form = BindForm(request.POST or None)
-        projects = projects_visible_to(actor, READ_PROJECT).order_by("organization__slug", "slug")
-        choice = form.fields["project"]
-        assert isinstance(choice, ProjectChoice)  # noqa: S101 - Narrows the type.
-        choice.queryset = projects.select_related("organization")
-        return form
+        return bind_form(request, actor=actor)
     if found.kind in SIDED_KINDS:
         return NoteForm(request.POST or None)
     return None
+
+
+def _preview(
+    found: MeteringException, form: BindForm | NoteForm | None, *, at: datetime
+) -> BindingPreview | None:
+    """Return what binding the namespace to the chosen project would do; None without one."""
+    project = chosen_project(form) if isinstance(form, BindForm) else None
+    return preview_binding(found, project, at=at) if project else None
 
 
 def _settle(
@@ -136,34 +131,12 @@ def _settle(
 ) -> str:
     """Run the button's action; return the message to show."""
     if isinstance(form, BindForm):
-        project = form.cleaned_data["project"]
-        bind_namespace(
-            cluster=found.cluster,
-            namespace=found.namespace,
-            project=project,
-            valid_from=found.window_start,
-            valid_until=_bound_from(found),
-            actor=actor,
-            at=at,
-        )
-        return (
-            f"{found.namespace} belongs to {project.name} from that hour on. Sealed hours are "
-            "rechecked with the next tick."
-        )
+        return bind(found, form.cleaned_data["project"], actor=actor, at=at)
     side = _side_of(pressed)
     accept_side(
         exception_id=found.pk, side=side, note=form.cleaned_data["note"], actor=actor, at=at
     )
     return f"The evidence of {side.value.capitalize()} is accepted; the hour is metered with it."
-
-
-def _bound_from(found: MeteringException) -> datetime | None:
-    """Return from when the namespace belongs to somebody already, after the exception's hour."""
-    directory = namespace_directory(
-        found.cluster_id, begin_at=found.window_start, end_at=found.window_start + LOOK_AHEAD
-    )
-    begins = (one.begin_at for one in directory if one.namespace == found.namespace)
-    return min((begin for begin in begins if begin > found.window_start), default=None)
 
 
 def _side_of(pressed: Mapping[str, Any]) -> Side:
@@ -179,8 +152,6 @@ def _side_of(pressed: Mapping[str, Any]) -> Side:
 
 
 def _buttons(found: MeteringException) -> list[dict[str, str]]:
-    if found.kind == ExceptionKind.UNBOUND_NAMESPACE:
-        return [{"name": "bind", "value": "1", "words": "Bind the namespace"}]
     if found.kind in SIDED_KINDS:
         return [
             {"name": "side", "value": side.value, "words": words}
@@ -202,17 +173,6 @@ def _decision_links(found: MeteringException) -> list[tuple[str, str]]:
         (DECISION_LABELS[decision], reverse(f"{page}{decision.value}", args=[found.window_id]))
         for decision in decisions_for(found.window, at=timezone.now())
     ]
-
-
-def _rule_link(found: MeteringException) -> str:
-    """Return the catalogue's edit page with a rule begun, where a rule is all that is missing.
-
-    No rule can size a resource that is no GPU of ours, or a node without the labels.
-    """
-    if found.details.get("cause") != UnsizedCause.UNMAPPED:
-        return ""
-    page = reverse("admin:metering_catalogueversion_edit")
-    return f"{page}?{urlencode({'resource': str(found.details.get('resource', ''))})}"
 
 
 def _labelled(details: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from metering.api.device_sharing import DeviceSharingViewSet
 from metering.api.device_usage import DeviceUsageViewSet, UnbilledDevicesViewSet
 from metering.api.exceptions import MeteringExceptionViewSet
 from metering.api.explanations import PodExplanationViewSet
+from metering.api.incidents import IncidentViewSet
 from metering.api.usage_corrections import UsageCorrectionViewSet
 from metering.api.usage_records import UsageRecordViewSet
 from metering.api.waste_findings import WasteFindingViewSet
@@ -22,6 +23,7 @@ router.register("usage-records", UsageRecordViewSet, basename="usage-record")
 router.register("usage-corrections", UsageCorrectionViewSet, basename="usage-correction")
 router.register("metering-windows", MeteringWindowViewSet, basename="metering-window")
 router.register("metering-exceptions", MeteringExceptionViewSet, basename="metering-exception")
+router.register("incidents", IncidentViewSet, basename="incident")
 router.register("capacity-records", CapacityRecordViewSet, basename="capacity-record")
 router.register("device-usage", DeviceUsageViewSet, basename="device-usage")
 router.register("catalogue-versions", CatalogueVersionViewSet, basename="catalogue-version")

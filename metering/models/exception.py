@@ -2,6 +2,7 @@
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Func
 
 from metering.domain.collection.reconciliation import Side
 from metering.domain.corrections.exceptions import SUBJECT_MAX, ExceptionKind
@@ -16,6 +17,17 @@ class ExceptionState(models.TextChoices):
 
     OPEN = "open"
     RESOLVED = "resolved"
+
+
+_INCIDENT = Func(
+    "cluster",
+    "kind",
+    "namespace",
+    "subject",
+    "details",
+    function="metering_incident",
+    output_field=models.UUIDField(),
+)
 
 
 class MeteringException(models.Model):
@@ -42,6 +54,10 @@ class MeteringException(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", null=True, blank=True
     )
     resolution = models.TextField(blank=True, default="")
+    incident = models.GeneratedField(
+        expression=_INCIDENT, output_field=models.UUIDField(), db_persist=True
+    )
+    """The same for all of one cause about one namespace, device or node of one cluster."""
 
     class Meta:
         ordering = ["-window_start", "kind", "subject"]
@@ -50,7 +66,10 @@ class MeteringException(models.Model):
                 fields=["window", "kind", "subject"], name="metering_exception_unique"
             ),
         ]
-        indexes = [models.Index(fields=["state", "-window_start"], name="metering_exception_open")]
+        indexes = [
+            models.Index(fields=["state", "-window_start"], name="metering_exception_open"),
+            models.Index(fields=["incident", "window_start"], name="metering_exception_alike"),
+        ]
 
     def __str__(self) -> str:
         """Return the cause and its subject."""

@@ -195,6 +195,7 @@ OF_A_PROJECT: Final = frozenset(
         "waste-findings",
         "credit-proposals",
         "metering-exceptions",
+        "incidents",
         "isolation-policies",
         "quota-limits",
         "quota-grants",

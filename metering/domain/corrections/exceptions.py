@@ -68,6 +68,12 @@ SIDED_KINDS: Final = frozenset(
 )
 """Causes about which a person may accept the evidence of one source."""
 
+DEVICE_KINDS: Final = (ExceptionKind.UNKNOWN_DEVICE,)
+"""Causes that are about a device: alike are those of one resource."""
+
+NODE_KINDS: Final = (ExceptionKind.UNKNOWN_NODE, ExceptionKind.OVER_CAPACITY)
+"""Causes that are about a node: alike are those of one node."""
+
 REMEDIES: Final[Mapping[ExceptionKind, str]] = {
     ExceptionKind.UNKNOWN_DEVICE: (
         "Check the node's GPU labels and sharing settings, and add a catalogue version if the "

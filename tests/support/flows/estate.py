@@ -255,7 +255,7 @@ def _rows_of_project(
         "waste-findings": derived.finding.pk,
         "credit-proposals": derived.credit.pk,
         "device-events": derived.event.pk,
-        "metering-exceptions": _exception(project, window),
+        **_exception(project, window),
         "isolation-policies": make_policy(organization, project).pk,
         "quota-grants": _grant(organization, project),
         "suspensions": _suspension(organization, project),
@@ -335,7 +335,8 @@ def _token(account: ServiceAccount) -> UUID:
     return issued.token.pk
 
 
-def _exception(project: Project, window: MeteringWindow) -> int:
+def _exception(project: Project, window: MeteringWindow) -> dict[str, Any]:
+    """Make an exception; return its key and that of its incident."""
     made = MeteringException.objects.create(
         cluster=window.cluster,
         window=window,
@@ -347,7 +348,7 @@ def _exception(project: Project, window: MeteringWindow) -> int:
         remedy="Add one.",
         created_at=AT,
     )
-    return int(made.pk)
+    return {"metering-exceptions": made.pk, "incidents": made.incident}
 
 
 def _grant(organization: Organization, project: Project) -> UUID:

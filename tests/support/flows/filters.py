@@ -79,6 +79,6 @@ FILTERS: Final = {
         "organization={organizations}&from=2026-10-01&to=2026-11-01&group_by=project,owner",
     ),
     "prices": "price_book={price-books}",
-    "metering-exceptions": "namespace={namespace}",
+    **dict.fromkeys(("metering-exceptions", "incidents"), "namespace={namespace}"),
 }
 """How a list is narrowed to one place, where it can be."""

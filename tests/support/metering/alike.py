@@ -75,7 +75,9 @@ def percented(window: MeteringWindow, uid: str, units: int = 50) -> MeteringExce
     )
 
 
-def allocated(cluster: Cluster, uid: str, size: str, *, at: datetime = HOUR) -> None:
+def allocated(
+    cluster: Cluster, uid: str, size: str, *, at: datetime = HOUR, price_group: str = ""
+) -> None:
     """Write into the ledger of what size a pod's GPU is."""
     PodAllocation.objects.create(
         cluster=cluster,
@@ -86,6 +88,7 @@ def allocated(cluster: Cluster, uid: str, size: str, *, at: datetime = HOUR) -> 
         node="node-1",
         units=1,
         size=size,
+        price_group=price_group,
         catalogue_version=1 if size else None,
         begin_at=at,
         last_seen_at=at,

@@ -43,7 +43,7 @@ def text_of(html: str) -> str:
 def groups_of(client: Client) -> tuple[str, list[str]]:
     """Return the words of the first table and where its links lead."""
     page = client.get(LIST).content.decode()
-    begin = page.index("What waits, by cause")
+    begin = page.index("Open incidents")
     part = page[begin : page.index("One by one")]
     links = re.findall(r'href="([^"]*)"', part)
     return text_of(part), [link.replace("&amp;", "&") for link in links]
@@ -63,15 +63,17 @@ def test_a_purged_namespace_is_one_row_with_its_remedy(client: Client, cluster: 
     words, links = groups_of(client)
 
     assert words == (
-        "What waits, by cause Cause About How many Held unit-hours Hours (UTC) "
+        "Open incidents Cause About How many Held unit-hours Hours (UTC) "
         "Unbound namespace Hopper (H100) namespace stray 4 of 1 pod Large 4.00 "
-        "2026-10-05 13:00 to 2026-10-05 16:00 "
+        "not known: no price applies 2026-10-05 13:00 to 2026-10-05 16:00 4 hours "
         f"{REMEDIES[ExceptionKind.UNBOUND_NAMESPACE]} Settle it "
         "Unbound namespace Hopper (H100) namespace other 1 of 1 pod Size unknown 1.00 "
-        f"2026-10-05 13:00 {REMEDIES[ExceptionKind.UNBOUND_NAMESPACE]} Settle it"
+        "not known: no price applies 2026-10-05 13:00 "
+        f"{REMEDIES[ExceptionKind.UNBOUND_NAMESPACE]} Settle it"
     )
     assert rows_of(client, links[0]) == sorted(str(one.pk) for one in held)
-    assert links[1] == f"{LIST}{held[0].pk}/remedy/"
+    held[0].refresh_from_db()
+    assert links[1] == f"{LIST}incidents/{held[0].incident}/"
     assert client.get(links[1]).status_code == 200
 
 
@@ -87,7 +89,7 @@ def test_a_percentage_of_memory_is_not_said_to_be_hours_of_gpus(
         "Unknown device No rule knows the resource. Hopper (H100) namespace labeling "
         "device nvidia_com_gpumem_percentage 2 of 1 pod 2.00 h of pods, not in GPUs"
     ) in words
-    assert words.endswith(f"{UNKNOWN_RESOURCE_REMEDY} Look at the oldest")
+    assert words.endswith(f"{UNKNOWN_RESOURCE_REMEDY} Settle it")
     assert "50.00" not in words
     assert rows_of(client, links[0]) == sorted([str(one.pk), str(two.pk)])
     assert rows.count("50 for 1.00 h, not in GPUs") == 2
@@ -114,15 +116,15 @@ def test_a_list_of_some_leads_back_to_all_causes(client: Client, cluster: Cluste
 
     page = client.get(f"{LIST}?state__exact=open").content.decode()
 
-    assert "What waits, by cause" not in page
-    assert "All causes, alike ones in one row" in page
+    assert "Open incidents" not in page
+    assert "All incidents" in page
 
 
 def test_an_empty_queue_shows_no_empty_table(client: Client) -> None:
     page = client.get(LIST).content.decode()
 
-    assert "What waits, by cause" not in page
-    assert "All causes" not in page
+    assert "Open incidents" not in page
+    assert "All incidents" not in page
 
 
 def test_ever_more_causes_cost_no_more_statements(client: Client, cluster: Cluster) -> None:
@@ -143,12 +145,12 @@ def test_ever_more_causes_cost_no_more_statements(client: Client, cluster: Clust
 def test_more_causes_than_anybody_reads_are_cut(
     client: Client, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metering.admin.exceptions.GROUPS_MAX", 2)
+    monkeypatch.setattr("metering.admin.incidents.INCIDENTS_MAX", 2)
     for number in range(3):
         stray(hour_of(cluster, 0), f"u-{number}", namespace=f"n-{number}")
 
     page = text_of(client.get(LIST).content.decode())
 
-    assert "The first 2 causes are shown; the list below has all." in page
+    assert "The first 2 incidents are shown; the list below has all." in page
     assert "namespace n-1" in page
     assert "namespace n-2" not in page

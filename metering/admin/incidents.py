@@ -1,0 +1,278 @@
+"""The table of incidents, and the page on which one is settled."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from metering.access import READ_EXCEPTION, WRITE_EXCEPTION, access_incident, exceptions_visible_to
+from metering.adapters import held_costs
+from metering.admin.binding import (
+    BindForm,
+    bind,
+    bind_form,
+    chosen_project,
+    preview_binding,
+)
+from metering.admin.decision_pages import DECISION_LABELS, decision_page
+from metering.domain.catalogue.sizing import UnsizedCause
+from metering.domain.collection.reconciliation import Side
+from metering.domain.collection.windows import GapPolicy, MeteringPolicy
+from metering.domain.corrections.exceptions import (
+    NOTHING_HELD,
+    SIDED_KINDS,
+    WAITING_KINDS,
+    ExceptionKind,
+    held_part_text,
+    held_pods_text,
+    remedy_of,
+    unsized_sentence,
+)
+from metering.models.exception import KIND_CHOICES
+from metering.protocols.held_costs import HeldCost, cost_text, total_of
+from metering.selectors.collection.hour_decisions import DECISIONS
+from metering.selectors.corrections.incidents import (
+    INCIDENTS_MAX,
+    Incident,
+    incidents_of,
+    open_among,
+    windows_of,
+)
+from metering.services.corrections.incidents import (
+    RefusedException,
+    SettledIncident,
+    settle_incident,
+)
+from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.notes import NoteForm
+from tenants.domain.actors import Actor
+from tenants.domain.errors import DomainError, NotFoundError
+from tenants.domain.identity.granting import who_may
+from tenants.domain.identity.roles import RoleScope
+
+LIST: Final = "admin:metering_meteringexception_changelist"
+PAGE: Final = "admin:metering_meteringexception_incident"
+DECIDE: Final = "admin:metering_meteringexception_incident_decide"
+HOURS_NAMED: Final = 5
+"""Of what is refused for one reason so many hours are named; the list has them all."""
+KIND_LABELS: Final = dict(KIND_CHOICES)
+BUTTONS: Final[Mapping[str, tuple[str, str]]] = {
+    Side.KUBERNETES: ("Accept the Kubernetes API's evidence for all", "billed as accepted"),
+    Side.PROMETHEUS: ("Accept Prometheus' evidence for all", "billed as accepted"),
+    "": ("Leave all unbilled", "resolved, and left unbilled"),
+}
+"""By whose evidence is accepted: the button, and what became of each exception."""
+
+
+def incidents_context(actor: Actor) -> dict[str, Any]:
+    """Return the template's values: one row for each open incident, most urgent first."""
+    found = incidents_of(open_among(exceptions_visible_to(actor)), limit=INCIDENTS_MAX + 1)
+    shown = found[:INCIDENTS_MAX]
+    costs = iter(_costs(*shown))
+    return {
+        "incidents": [_row(one, [next(costs) for _ in one.uses]) for one in shown],
+        "incidents_max": INCIDENTS_MAX,
+        "are_incidents_cut": len(found) > INCIDENTS_MAX,
+    }
+
+
+def _costs(*incidents: Incident) -> list[HeldCost]:
+    uses = [use for incident in incidents for use in incident.uses]
+    return list(held_costs(settings.HELD_COSTS).costs_of(uses))
+
+
+def _row(incident: Incident, costs: list[HeldCost]) -> dict[str, Any]:
+    return {
+        "incident": incident,
+        "reason": KIND_LABELS[incident.kind],
+        "sentence": _sentence(incident),
+        "about": _about(incident),
+        "held": _held(incident),
+        "cost": cost_text(total_of(costs)) if incident.uses else "",
+        "remedy": remedy_of(incident.kind, cause=incident.cause),
+        "rows_link": rows_link(incident.id),
+        "settle_link": reverse(PAGE, args=[incident.id]),
+    }
+
+
+def _sentence(incident: Incident) -> str:
+    """Return why a device has no size; "" where the kind says it all."""
+    known = {cause.value: cause for cause in UnsizedCause}
+    return unsized_sentence(known[incident.cause]) if incident.cause in known else ""
+
+
+def _about(incident: Incident) -> list[str]:
+    """Return the namespace, device and node it is about."""
+    named = {
+        "namespace": incident.namespace,
+        "device": incident.resource,
+        "node": incident.node,
+    }
+    parts = [f"{name} {value}" for name, value in named.items() if value]
+    return parts or ["the whole hour"]
+
+
+def _held(incident: Incident) -> list[str]:
+    if not incident.is_counted_in_units:
+        return [held_pods_text(sum(part.pod_seconds for part in incident.held))]
+    return [
+        held_part_text(size=part.size, unit_seconds=part.unit_seconds) for part in incident.held
+    ] or [NOTHING_HELD]
+
+
+def rows_link(incident_id: UUID) -> str:
+    """Return the list of the open exceptions of an incident."""
+    query = {"state__exact": "open", "incident__exact": str(incident_id)}
+    return f"{reverse(LIST)}?{urlencode(query)}"
+
+
+def incident_page(page: LedgerAdmin, request: HttpRequest, incident_id: UUID) -> HttpResponse:
+    """Show what is open of an incident and what settles it, and settle it.
+
+    Args:
+        page: The admin page of exceptions.
+        request: A look, or the press of a button.
+        incident_id: Which incident.
+    """
+    actor, at = actor_of_request(request), timezone.now()
+    try:
+        rows = access_incident(actor, incident_id, READ_EXCEPTION)
+    except NotFoundError as error:
+        raise Http404 from error
+    found = incidents_of(open_among(rows))
+    if not found:
+        page.message_user(request, "Nothing of this incident is open any more.", messages.SUCCESS)
+        return HttpResponseRedirect(reverse(LIST))
+    incident = found[0]
+    may_write = page.has_write_permission(request)
+    oldest = rows.select_related("cluster").get(pk=incident.oldest_id)
+    is_unbound = incident.kind == ExceptionKind.UNBOUND_NAMESPACE
+    bound = bind_form(request, actor=actor) if is_unbound else None
+    note = NoteForm(request.POST if "settle" in request.POST else None)
+    if request.method == "POST" and may_write:
+        done = _press(page, request, incident, bound=bound, note=note)
+        if done is not None:
+            return done
+    project = chosen_project(bound) if bound else None
+    context = {
+        **page.page_context(request, title=KIND_LABELS[incident.kind]),
+        **_row(incident, _costs(incident)),
+        "may_write": may_write,
+        "who_may": who_may(WRITE_EXCEPTION, reach={RoleScope.PLATFORM}),
+        "bind_form": bound,
+        "preview": preview_binding(oldest, project, at=at) if project else None,
+        "note": note,
+        "buttons": _buttons(incident),
+        "rule_link": rule_link(incident.cause, incident.resource),
+        "decision_links": _decision_links(incident),
+    }
+    return TemplateResponse(request, "admin/metering/meteringexception/incident.html", context)
+
+
+def _press(
+    page: LedgerAdmin,
+    request: HttpRequest,
+    incident: Incident,
+    *,
+    bound: BindForm | None,
+    note: NoteForm,
+) -> HttpResponse | None:
+    """Run the action of the pressed button; None when the page shows what is wrong."""
+    actor, at = actor_of_request(request), timezone.now()
+    rows = access_incident(actor, incident.id, WRITE_EXCEPTION)
+    form = note if "settle" in request.POST else bound
+    if form is None or not form.is_valid():
+        return None
+    try:
+        if isinstance(form, BindForm):
+            oldest = rows.select_related("cluster").get(pk=incident.oldest_id)
+            done = bind(oldest, form.cleaned_data["project"], actor=actor, at=at)
+            page.message_user(request, done, messages.SUCCESS)
+            return HttpResponseRedirect(reverse(LIST))
+        pressed = str(request.POST["settle"])
+        side = Side(pressed) if pressed in set(Side) else None
+        settled = settle_incident(
+            exceptions=rows,
+            note=form.cleaned_data["note"],
+            side=side,
+            actor=actor,
+            at=at,
+            policy=MeteringPolicy(recheck_retention_seconds=settings.RECHECK_RETENTION_SECONDS),
+        )
+    except DomainError as error:
+        form.add_error(None, f"{error.message} {error.advice}")
+        return None
+    _report(page, request, settled, done=BUTTONS[side or ""][1])
+    return HttpResponseRedirect(reverse(PAGE, args=[incident.id]))
+
+
+def _report(
+    page: LedgerAdmin, request: HttpRequest, settled: SettledIncident, *, done: str
+) -> None:
+    """Show how many exceptions were settled, and the reason of each that was not."""
+    verb = "exception is" if settled.settled == 1 else "exceptions are"
+    page.message_user(request, f"{settled.settled:,} {verb} {done}.", messages.SUCCESS)
+    by_reason: dict[str, list[RefusedException]] = defaultdict(list)
+    for one in settled.refused:
+        by_reason[f"{one.refusal.message} {one.refusal.advice}".strip()].append(one)
+    for reason, refused in by_reason.items():
+        hours = [f"{one.window_start:%Y-%m-%d %H:%M}" for one in refused[:HOURS_NAMED]]
+        more = f" and {len(refused) - HOURS_NAMED} more" if len(refused) > HOURS_NAMED else ""
+        text = f"{len(refused):,} refused: {reason} Hours (UTC): {', '.join(hours)}{more}."
+        page.message_user(request, text, messages.ERROR)
+    if settled.left:
+        text = f"{settled.left:,} more are open; press again for the next."
+        page.message_user(request, text, messages.WARNING)
+
+
+def _buttons(incident: Incident) -> list[dict[str, str]]:
+    """Return the buttons that settle all exceptions one by one; none where hours are decided on."""
+    if incident.kind in WAITING_KINDS:
+        return []
+    sides = [*Side, ""] if incident.kind in SIDED_KINDS else [""]
+    return [{"value": side or "unbilled", "label": BUTTONS[side][0]} for side in sides]
+
+
+def rule_link(cause: object, resource: object) -> str:
+    """Return the catalogue's edit page with a rule begun, where a rule is all that is missing.
+
+    No rule can size a resource that is no GPU of ours, or a node without the labels.
+    """
+    if cause != UnsizedCause.UNMAPPED:
+        return ""
+    page = reverse("admin:metering_catalogueversion_edit")
+    return f"{page}?{urlencode({'resource': str(resource or '')})}"
+
+
+def _decision_links(incident: Incident) -> list[tuple[str, str]]:
+    """Return name and page of each decision on all the hours of an incident."""
+    if incident.kind not in WAITING_KINDS:
+        return []
+    return [
+        (DECISION_LABELS[decision], reverse(DECIDE, args=[incident.id, decision.value]))
+        for decision in DECISIONS
+    ]
+
+
+def decide_incident(
+    page: LedgerAdmin, request: HttpRequest, incident_id: UUID, decision: str
+) -> HttpResponse:
+    """Show what a decision on all the hours of an incident would do; make it once confirmed."""
+    if decision not in set(DECISIONS):
+        raise Http404
+    try:
+        rows = access_incident(actor_of_request(request), incident_id, WRITE_EXCEPTION)
+    except NotFoundError as error:
+        raise Http404 from error
+    hours = windows_of(open_among(rows))
+    shown = decision_page(page, request, hours, decision=GapPolicy(decision))
+    return shown or HttpResponseRedirect(reverse(PAGE, args=[incident_id]))
