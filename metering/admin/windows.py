@@ -1,6 +1,6 @@
 """Admin pages of metering windows, as a list and as a calendar of hours."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
@@ -19,6 +19,8 @@ from metering.admin.decision_pages import decision_page
 from metering.domain.collection.calendar import (
     HOURS_PER_DAY,
     CalendarCell,
+    Day,
+    HourFact,
     Tone,
     month_of,
     next_month,
@@ -29,7 +31,7 @@ from metering.domain.corrections.correction import RecheckReason
 from metering.domain.figures import percent_text
 from metering.models import MeteringWindow
 from metering.selectors.collection.hour_decisions import decisions_for
-from metering.selectors.collection.windows import ClusterCalendar, window_calendar
+from metering.selectors.collection.windows import calendar_clusters, window_calendar
 from metering.services.collection.hour_decisions import retry_window
 from metering.services.corrections.rechecks import ask_recheck
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -42,76 +44,74 @@ TONES: Final = (
     (Tone.WAITING, "on its way"),
     (Tone.GAP, "waits for a decision"),
     (Tone.NONE, "not metered"),
-    ("wanting", "has open exceptions"),
+    ("new", "an open incident begins"),
 )
 
 
-@dataclass(frozen=True)
-class CellText:
-    """What a cell shows and says."""
-
-    text: str
-    title: str
-    is_wanting: bool
+CLUSTERS_SHOWN: Final = 2
+"""A month of a cluster is some 70 KiB of page; the others are one click away."""
 
 
 def calendar_context(
-    windows: QuerySet[MeteringWindow], *, month: str, at: datetime
+    windows: QuerySet[MeteringWindow], *, month: str, cluster: str, at: datetime
 ) -> dict[str, Any]:
     """Return the template's values for one month.
 
     Args:
         windows: Those the caller may see.
         month: As "2026-10"; anything else is the month of `at`.
+        cluster: The slug of the cluster to show; "" or anything else for the first ones.
         at: Now.
     """
     first = month_of(month, today=at.date())
     following = next_month(first)
-    found = window_calendar(windows, begin=first, end=following)
+    known = calendar_clusters(windows, begin=first, end=following)
+    shown = [one for one in known if one.slug == cluster] or known[:CLUSTERS_SHOWN]
+    days = window_calendar(windows, shown, begin=first, end=following)
     return {
         "first": first,
         "following": following,
         "previous": previous_month(first),
+        "chosen": cluster,
         "hours": range(HOURS_PER_DAY),
         "tones": TONES,
-        "clusters": [_cluster(one) for one in found],
+        "clusters": [{"cluster": one, "days": _days(days[one.id])} for one in shown],
+        "others": [one for one in known if one not in shown],
     }
 
 
-def _cluster(found: ClusterCalendar) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "waiting": found.waiting,
-        "open_exceptions": found.open_exceptions,
-        "days": [
-            {"date": day.date, "cells": [_cell(cell) for cell in day.cells]} for day in found.days
-        ],
-    }
+def _days(days: Iterable[Day]) -> list[dict[str, Any]]:
+    return [{"date": day.date, "cells": [_cell(cell) for cell in day.cells]} for day in days]
 
 
 def _cell(cell: CalendarCell) -> dict[str, Any]:
-    if cell.fact is None:
-        return {"tone": cell.tone.value}
-    link = reverse("admin:metering_meteringwindow_change", args=[cell.fact.window_id])
-    return {"tone": cell.tone.value, "link": link, "words": _text(cell)}
-
-
-def _text(cell: CalendarCell) -> CellText:
-    fact = cell.fact
-    assert fact is not None  # noqa: S101 - The caller's branch; narrows the type.
+    tone, fact = f"tone tone-{cell.tone.value}", cell.fact
+    if fact is None:
+        return {"tone": tone}
     is_part = fact.coverage is not None and fact.coverage < 1
+    return {
+        "tone": f"{tone} tone-new" if fact.begun_incidents else tone,
+        "link": f"../{fact.window_id}/change/",
+        "text": f"{int(fact.coverage * 100)}" if is_part and fact.coverage is not None else "",
+        "title": _title(fact, is_plain=cell.tone is Tone.WHOLE),
+    }
+
+
+def _title(fact: HourFact, *, is_plain: bool) -> str:
+    """Return what a cell says; little where nothing is to be said, to keep the page small."""
+    if is_plain and not fact.open_exceptions:
+        return f"{fact.start_at:%H}:00 sealed"
     parts = [
-        f"{fact.start_at:%Y-%m-%d %H}:00 UTC: {fact.state.value}",
+        f"{fact.start_at:%H}:00 UTC: {fact.state.value}",
         f"seen {percent_text(fact.coverage)}" if fact.coverage is not None else "nothing seen",
-        f"by {' and '.join(fact.sources)}" if fact.sources else "",
-        f"records: {fact.records}",
+        "by both sources"
+        if len(fact.sources) > 1
+        else "".join(f"by {one}" for one in fact.sources),
+        f"records: {fact.records}" if fact.state is WindowState.SEALED else "",
         f"open exceptions: {fact.open_exceptions}" if fact.open_exceptions else "",
+        f"incidents that begin: {fact.begun_incidents}" if fact.begun_incidents else "",
     ]
-    return CellText(
-        text=f"{int(fact.coverage * 100)}" if is_part and fact.coverage is not None else "",
-        title=", ".join(part for part in parts if part),
-        is_wanting=fact.open_exceptions > 0,
-    )
+    return ", ".join(part for part in parts if part)
 
 
 STATE_COLORS = {
@@ -288,6 +288,7 @@ class MeteringWindowAdmin(LedgerAdmin):
             **calendar_context(
                 windows_visible_to(actor_of_request(request)),
                 month=request.GET.get("month", ""),
+                cluster=request.GET.get("cluster", ""),
                 at=timezone.now(),
             ),
         }

@@ -37,6 +37,7 @@ class HourFact:
     Attributes:
         coverage: The best of its sources' coverage, 0 to 1; None before it was collected.
         open_exceptions: How many causes still want a person.
+        begun_incidents: How many of the open incidents begin in it.
     """
 
     window_id: int
@@ -46,6 +47,7 @@ class HourFact:
     sources: tuple[str, ...]
     records: int
     open_exceptions: int
+    begun_incidents: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Windows: how far each cluster's metering has come, as a calendar and as what is due."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -8,13 +9,13 @@ from typing import Final
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Avg, Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Avg, Count, Exists, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Greatest
 
 from metering.domain.collection.calendar import Day, HourFact, days_of
 from metering.domain.collection.windows import WindowState
 from metering.domain.corrections.exceptions import BLOCKING_KINDS
-from metering.models import ExceptionState, MeteringWindow
+from metering.models import ExceptionState, MeteringException, MeteringWindow
 from tenants.models import Cluster
 from tenants.models.organization import LifecycleState
 
@@ -22,53 +23,104 @@ HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class ClusterCalendar:
-    """One cluster's days.
+class CalendarCluster:
+    """A cluster with windows in a range of days.
 
     Attributes:
         waiting: Hours that wait for a person.
-        open_exceptions: Causes that still want one.
+        begun_incidents: Open incidents that begin in these days.
     """
 
+    id: UUID
     slug: str
     name: str
-    days: tuple[Day, ...]
     waiting: int
-    open_exceptions: int
+    begun_incidents: int
 
 
-def window_calendar(
+def calendar_clusters(
     windows: QuerySet[MeteringWindow], *, begin: date, end: date
-) -> tuple[ClusterCalendar, ...]:
-    """Return the days of [begin, end) of every cluster that has a window in them, by slug.
+) -> tuple[CalendarCluster, ...]:
+    """Return the clusters that have a window in [begin, end), by slug; two statements.
 
     Args:
         windows: Those the caller may see.
         begin: First UTC day.
         end: The day after the last.
     """
+    waits = Q(state__in=[WindowState.GAP.value, WindowState.QUARANTINED.value])
     rows = (
-        windows.filter(start_at__gte=_midnight(begin), start_at__lt=_midnight(end))
+        _within(windows, begin, end)
+        .order_by("cluster__slug")
+        .values_list("cluster_id", "cluster__slug", "cluster__name")
+        .annotate(waiting=Count("id", filter=waits))
+    )
+    begun = _begun_incidents(begin, end).values_list("cluster_id").annotate(begun=Count("id"))
+    by_cluster = dict(begun.order_by("cluster_id"))
+    return tuple(
+        CalendarCluster(key, slug, name, waiting, by_cluster.get(key, 0))
+        for key, slug, name, waiting in rows
+    )
+
+
+def _within(windows: QuerySet[MeteringWindow], begin: date, end: date) -> QuerySet[MeteringWindow]:
+    return windows.filter(start_at__gte=_midnight(begin), start_at__lt=_midnight(end))
+
+
+def _begun_incidents(begin: date, end: date) -> QuerySet[MeteringException]:
+    """Return the first open exception of each incident, where it lies in [begin, end)."""
+    earlier = MeteringException.objects.filter(
+        incident=OuterRef("incident"), state=ExceptionState.OPEN
+    ).filter(
+        Q(window_start__lt=OuterRef("window_start"))
+        | Q(window_start=OuterRef("window_start"), pk__lt=OuterRef("pk"))
+    )
+    return MeteringException.objects.filter(
+        ~Exists(earlier),
+        state=ExceptionState.OPEN,
+        window_start__gte=_midnight(begin),
+        window_start__lt=_midnight(end),
+    )
+
+
+def window_calendar(
+    windows: QuerySet[MeteringWindow],
+    clusters: Iterable[CalendarCluster],
+    *,
+    begin: date,
+    end: date,
+) -> dict[UUID, tuple[Day, ...]]:
+    """Return the days of [begin, end) of clusters; two statements.
+
+    Args:
+        windows: Those the caller may see.
+        clusters: Those to show.
+        begin: First UTC day.
+        end: The day after the last.
+    """
+    shown = [cluster.id for cluster in clusters]
+    begun = dict(
+        _begun_incidents(begin, end)
+        .filter(cluster__in=shown)
+        .order_by("window_id")
+        .values_list("window_id")
+        .annotate(begun=Count("id"))
+    )
+    rows = (
+        _within(windows, begin, end)
+        .filter(cluster__in=shown)
         .annotate(
             seen=Greatest("coverage", "watch_coverage"),
             wanting=Count("exceptions", filter=Q(exceptions__state=ExceptionState.OPEN)),
         )
-        .order_by("cluster__slug", "start_at")
+        .order_by("cluster_id", "start_at")
         .values_list(
-            "cluster__slug",
-            F("cluster__name"),
-            "id",
-            "start_at",
-            "state",
-            "seen",
-            "sources",
-            "record_count",
-            "wanting",
+            "cluster_id", "id", "start_at", "state", "seen", "sources", "record_count", "wanting"
         )
     )
-    by_cluster: dict[tuple[str, str], list[HourFact]] = defaultdict(list)
-    for slug, name, window_id, start_at, state, seen, sources, records, wanting in rows:
-        by_cluster[slug, name].append(
+    by_cluster: dict[UUID, list[HourFact]] = defaultdict(list)
+    for cluster_id, window_id, start_at, state, seen, sources, records, wanting in rows:
+        by_cluster[cluster_id].append(
             HourFact(
                 window_id=window_id,
                 start_at=start_at.astimezone(UTC),
@@ -77,18 +129,10 @@ def window_calendar(
                 sources=tuple(sources),
                 records=records,
                 open_exceptions=wanting,
+                begun_incidents=begun.get(window_id, 0),
             )
         )
-    return tuple(
-        ClusterCalendar(
-            slug=slug,
-            name=name,
-            days=days_of(facts, begin=begin, end=end),
-            waiting=sum(fact.state in {WindowState.GAP, WindowState.QUARANTINED} for fact in facts),
-            open_exceptions=sum(fact.open_exceptions for fact in facts),
-        )
-        for (slug, name), facts in by_cluster.items()
-    )
+    return {key: days_of(by_cluster[key], begin=begin, end=end) for key in shown}
 
 
 def _midnight(day: date) -> datetime:
