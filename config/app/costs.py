@@ -66,6 +66,7 @@ def costs(request: HttpRequest) -> HttpResponse:
         "more": max(0, len(report.rows) - ROWS_SHOWN),
         "totals": [cost_cells(row) for row in report.totals],
         "days": (query.end - query.first).days,
+        "has_units": query.is_of_one_size,
         "has_pace": report.pace is not None,
         "metered_until": time_text(report.metered_until),
         "gaps": report.gaps,

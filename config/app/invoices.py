@@ -35,10 +35,11 @@ from tenants.domain.currencies import MINOR_DIGITS
 from tenants.domain.errors import NotFoundError
 from tenants.domain.identity.granting import who_may
 
+LIST_TWIN: Final = "/api/v1/invoices/"
 DOCUMENTS_SHOWN: Final = 100
 """The API has all."""
 PARTS_SHOWN: Final = 200
-LINES_SHOWN: Final = 1_000
+LINES_SHOWN: Final = 500
 """Of a page of at most 300 KiB; the PDF and the file have all."""
 
 
@@ -55,16 +56,15 @@ def invoices(request: HttpRequest) -> HttpResponse:
         lines = lines.filter(invoice__organization=scope.chosen)
     documents = with_settlement(rows, on=at.date()).order_by("-drafted_at", "-pk")
     parts = project_parts(lines, limit=PARTS_SHOWN)
-    context = {
+    context: dict[str, Any] = {
         "scope": scope,
         "documents": [_document(one) for one in documents[:DOCUMENTS_SHOWN]],
         "parts": [_part(one) for one in parts],
         "reads_charges": bool(actor.grants_for(READ_CHARGE)),
         "readers": who_may(READ_INVOICE),
     }
-    return render_page(
-        request, "app/invoices.html", context, title="Invoices", twin="/api/v1/invoices/"
-    )
+    twin = context["parts"][0]["twin"] if parts and not context["documents"] else LIST_TWIN
+    return render_page(request, "app/invoices.html", context, title="Invoices", twin=twin)
 
 
 @tenant_page

@@ -20,8 +20,10 @@ from tenants.admin.base import actor_of_request
 from tenants.domain.actors import Actor
 
 ORGANIZATIONS_SHOWN: Final = 5
-PROJECTS_SHOWN: Final = 60
-"""Of an organization: a page of at most 300 KiB."""
+ROWS_SHOWN: Final = 200
+"""Of an organization: a page of at most 300 KiB. The API has all."""
+ROWS_OF_PROJECT: Final = 40
+"""Its limits, and those of its first people by name."""
 
 
 @tenant_page
@@ -55,25 +57,32 @@ def quota(request: HttpRequest) -> HttpResponse:
 
 def _organization(found: OrganizationUsage, actor: Actor) -> dict[str, Any]:
     visible = as_far_as_visible(found, actor=actor)
+    projects: list[dict[str, Any]] = []
+    left = ROWS_SHOWN
+    for project in visible.projects:
+        if left <= 0:
+            break
+        projects.append(_project(project, visible, actor))
+        left -= len(projects[-1]["rows"])
     return {
         "name": visible.name,
         "suspension": visible.suspension,
         "rows": list(whole_rows(visible)) if visible.lines else [],
-        "projects": [
-            _project(project, visible, actor) for project in visible.projects[:PROJECTS_SHOWN]
-        ],
-        "more": max(0, len(visible.projects) - PROJECTS_SHOWN),
+        "projects": projects,
+        "more": len(visible.projects) - len(projects),
     }
 
 
 def _project(
     project: ProjectUsage, organization: OrganizationUsage, actor: Actor
 ) -> dict[str, Any]:
+    rows = list(project_rows(project))
     return {
         "id": project.id,
         "name": project.name,
         "suspension": project.suspension,
-        "rows": list(project_rows(project)),
+        "rows": rows[:ROWS_OF_PROJECT],
+        "more": max(0, len(rows) - ROWS_OF_PROJECT),
         "may_ask": actor.may(
             SUBMIT_REQUEST, organization_id=organization.id, project_id=project.id
         ),

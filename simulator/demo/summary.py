@@ -205,6 +205,8 @@ def print_addresses(
     )
     console.print(f"           {FINANCE_REVIEWER} and {PLATFORM_REVIEWER} are the second persons")
     console.print(f"           with the password {password}")
+    console.print(f"Pages      {url}/app/")
+    console.print(f"           sign in as {asker} (project lead) or {approver} (administrator)")
     console.print(f"Access     {url}/accounts/")
     console.print("           own tokens, sessions and password of each person")
     console.print(f"Mails      var/demo/{MAILS}/")

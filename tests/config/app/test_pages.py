@@ -12,9 +12,9 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.models import DailyCost
 from config.app.frame import POLICY
-from tenants.domain.identity.roles import Role
+from quotas.models import QuotaLimit
 from tests.config.app.conftest import Tenancy, browser_of
-from tests.support.builders import AT, audited, grant, make_project, make_user
+from tests.support.builders import AT, audited, make_project, make_user, new_user
 
 TAG = re.compile("<[^>]*>")
 LLM_LARGE = "requests/new/?project={llm}&size=large"
@@ -123,6 +123,20 @@ def test_pages_take_the_same_few_statements_for_more_projects(tenancy: Tenancy) 
     add_costs(tenancy, 1)
     few = cost()
     add_costs(tenancy, 30)
+    QuotaLimit.objects.bulk_create(
+        QuotaLimit(
+            scope="user",
+            organization=tenancy.cast.acme,
+            project=project,
+            user=user,
+            size="large",
+            limit_units=1,
+            created_at=AT,
+            changed_at=AT,
+        )
+        for user in User.objects.bulk_create(new_user(f"person-{n}") for n in range(50))
+        for project in tenancy.cast.acme.projects.all()
+    )
 
     assert few == STATEMENTS
     assert cost() == STATEMENTS
@@ -173,6 +187,8 @@ def test_a_month_adds_up_for_a_lead_and_an_administrator(tenancy: Tenancy) -> No
         ("LLM", "2.00 EUR"),
         ("VISION", "1.00 EUR"),
     ]
+    sizes = open_page(browser_of(cast.bob), "costs/?month=2026-10&by=size", tenancy)
+    assert "|Small|1.0000|2.00 EUR|100.0 %|new|" in text_of(sizes)
     link = lead.context["csv"]
     csv = browser_of(cast.bob).get(link).content.decode()
     assert csv.splitlines()[1].startswith('"acme","llm","LLM","EUR",')
@@ -212,11 +228,15 @@ def test_hostile_names_are_shown_as_text(tenancy: Tenancy) -> None:
     cast.llm.save(update_fields=["name"])
     cast.acme.name = hostile[:200]
     cast.acme.save(update_fields=["name"])
+    tenancy.asked.justification = hostile + "y" * 30
+    tenancy.asked.save(update_fields=["justification"])
     bob = browser_of(cast.bob)
-    grant(cast.bob, Role.MEMBER, project=cast.virus)
 
     for path in PAGES:
         assert "<script>alert" not in html_of(open_page(bob, path, tenancy))
+    thread = html_of(open_page(bob, "requests/{asked}/", tenancy))
+    shown = "&lt;script&gt;alert(1)&lt;/script&gt;\u202e" + "x" * 270 + "y" * 30
+    assert f'<p class="text" dir="auto">{shown}</p>' in thread
     home = html_of(open_page(bob, "", tenancy))
     assert "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;\u202exxx" in home
 
