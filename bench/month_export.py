@@ -33,8 +33,8 @@ GROWTH_MAX_MIB = 64
 KIB = 1024
 # Documents of one line have PDFs of one size.
 _STORE = """
-INSERT INTO billing_documentfile (document_id, kind, content, sha256, rendered_at)
-SELECT i.id, f.kind, f.content, f.sha256, f.rendered_at
+INSERT INTO billing_documentfile (id, document_id, kind, content, sha256, rendered_at)
+SELECT gen_random_uuid(), i.id, f.kind, f.content, f.sha256, f.rendered_at
   FROM billing_invoice i CROSS JOIN (SELECT * FROM billing_documentfile LIMIT 1) f
  WHERE i.state = 'final'
     ON CONFLICT DO NOTHING
