@@ -47,11 +47,14 @@ def carry_on(
     return carried
 
 
-def take_back(balances: dict[Payer, CarriedBalance], note: Invoice, route: Route) -> None:
-    """Count a credit note in full, which becomes final before what replaces its invoice."""
-    before = balances.get(payer_of(route), CarriedBalance())
+def with_note(
+    balances: Mapping[Payer, CarriedBalance], note: Invoice
+) -> dict[Payer, CarriedBalance]:
+    """Return balances with a credit note, which becomes final before what replaces its invoice."""
+    payer = payer_of(route_of(note))
+    before = balances.get(payer, CarriedBalance())
     amount = before.amount + note.carried_forward - note.brought_forward
-    balances[payer_of(route)] = CarriedBalance(amount, before.since if amount else "")
+    return {**balances, payer: CarriedBalance(amount, before.since if amount else "")}
 
 
 def require_carried(
@@ -61,7 +64,8 @@ def require_carried(
     terms: InvoiceTerms,
 ) -> None:
     """Refuse drafts of a run that show another balance than final documents carried by now."""
-    balances = carried_balances(period.organization_id, currency=invoices[0].currency)
+    payer = period.organization_id
+    balances = carried_balances({payer: invoices[0].currency})[payer]
     documents = [(row.series, route_of(row), row.document) for row in invoices]
     carried = carry_on(documents, balances, label=period.label, terms=terms)
     for _, route, document in documents:

@@ -17,19 +17,18 @@ from billing.domain.documents.document import (
 )
 from billing.domain.documents.invoicing import Line, total_of
 from billing.domain.documents.routing import Route, split_by_route
-from billing.domain.documents.taxes import TaxTerms, printed_terms, tax_point_of, tax_text
+from billing.domain.documents.taxes import TaxKey, TaxTerms, printed_terms, tax_point_of, tax_text
 from billing.domain.errors import DraftStaleError
 from billing.domain.period import HourSpan
 from billing.models import BillingPeriod, Invoice, Recipient
+from billing.selectors.documents.payers import PayerFacts
 from billing.selectors.documents.routing import (
     current_routes,
     issuer_of,
     recipient_of,
-    route_of,
 )
 from billing.selectors.documents.taxes import tax_terms_of
-from billing.selectors.ledger.carried import carried_balances
-from billing.services.carrying import carry_on, take_back
+from billing.services.carrying import carry_on
 from tenants.models import Organization
 
 
@@ -62,20 +61,31 @@ class Billing:
 
 
 def billing_of(
-    route: Route, period: BillingPeriod, organization: Organization, *, terms: InvoiceTerms
+    route: Route,
+    period: BillingPeriod,
+    organization: Organization,
+    *,
+    treatment: TaxKey | None,
+    terms: InvoiceTerms,
 ) -> Billing:
     """Return issuer, customer and tax of a route.
+
+    Args:
+        route: What a document is for.
+        period: Its month.
+        organization: Whose use it is.
+        treatment: How the organization is taxed.
+        terms: The site's.
 
     Raises:
         TaxRateMissingError: A tax treatment has no rate at the tax point.
     """
     recipient = recipient_of(route.recipient_id)
-    tax_point = tax_point_of(period.label)
     return Billing(
         terms=issuing_terms(route.issuer_id, terms=terms),
         customer=customer_of(organization, recipient),
         language=language_of(organization, recipient),
-        tax=tax_terms_of(organization, recipient=recipient, tax_point=tax_point),
+        tax=tax_terms_of(treatment, recipient=recipient, tax_point=tax_point_of(period.label)),
     )
 
 
@@ -84,7 +94,7 @@ def compose_run(
     organization: Organization,
     lines: Sequence[Line],
     *,
-    note: Invoice | None = None,
+    payer: PayerFacts,
     terms: InvoiceTerms,
     at: datetime,
 ) -> list[ComposedDocument]:
@@ -94,17 +104,17 @@ def compose_run(
         period: Its month.
         organization: Whose use it is.
         lines: Of the whole run.
-        note: The credit note of the run, which becomes final before them.
+        payer: How the organization is taxed, and what its documents carried before the run.
         terms: The site's.
         at: When.
 
     Raises:
         TaxRateMissingError: A tax treatment has no rate at the tax point.
     """
+    currency = organization.billing_currency
     composed = []
     for route, part in split_by_route(lines, current_routes(organization.pk)).items():
-        billing = billing_of(route, period, organization, terms=terms)
-        currency = organization.billing_currency
+        billing = billing_of(route, period, organization, treatment=payer.treatment, terms=terms)
         document = compose_document(
             issuer=billing.terms.issuer,
             customer=billing.customer,
@@ -119,15 +129,12 @@ def compose_run(
             document["purchase_order"] = clean_text(route.purchase_order)
         document |= tax_text(net, billing.tax, tax_point=tax_point)
         composed.append(ComposedDocument(route, document, part, billing.terms))
-    balances = carried_balances(organization.pk, currency=organization.billing_currency)
-    if note is not None:
-        take_back(balances, note, route_of(note))
     carried = carry_on(
         (
             (part.terms.series_of(part.document.get("kind", "")), part.route, part.document)
             for part in composed
         ),
-        balances,
+        payer.balances,
         label=period.label,
         terms=terms,
     )

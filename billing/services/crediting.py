@@ -42,8 +42,10 @@ from billing.selectors.documents.corrections import (
     credits_of,
 )
 from billing.selectors.documents.invoices import charge_sums
+from billing.selectors.documents.payers import payer_facts_of
 from billing.selectors.documents.routing import route_of
 from billing.selectors.locks import lock_invoice, lock_organization, lock_period
+from billing.services.carrying import with_note
 from billing.services.composing import (
     ComposedDocument,
     compose_run,
@@ -178,6 +180,9 @@ def void_invoice(
             usage, period, currency=invoice.currency, replaced_id=invoice.pk, only=only
         )
         freeze_routes(period, run=note.run)
+        currencies = {organization.pk: organization.billing_currency}
+        payer = payer_facts_of(currencies, label=period.label)[organization.pk]
+        payer = replace(payer, balances=with_note(payer.balances, note))
         replacements = [
             fill_draft(
                 Invoice(
@@ -192,7 +197,7 @@ def void_invoice(
                 actor=actor,
                 at=at,
             )
-            for part in compose_run(period, organization, anew, note=note, terms=terms, at=at)
+            for part in compose_run(period, organization, anew, payer=payer, terms=terms, at=at)
         ]
     return note, replacements[0]
 

@@ -11,12 +11,14 @@ from billing.domain.documents.document import InvoiceTerms
 from billing.domain.documents.hardware_credits import credit_amounts
 from billing.domain.documents.invoicing import compose_lines
 from billing.domain.documents.minimums import minimum_amounts
+from billing.domain.documents.taxes import tax_point_of
 from billing.domain.documents.tiers import TierKey, tier_amounts
 from billing.domain.errors import DraftStaleError
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.documents.invoices import charge_sums
 from billing.selectors.documents.membership import BILLED, KEYED
 from billing.selectors.documents.routing import route_of
+from billing.selectors.documents.taxes import treatments_of
 from billing.selectors.documents.terms import term_facts_of
 from billing.services.carrying import require_carried
 from billing.services.composing import billing_of, require_parties, require_tax
@@ -57,8 +59,10 @@ def require_same(
     for require in (_require_tiers, _require_minimums, _require_credits):
         require(invoices, period, facts, only=only)
     require_carried(invoices, period, terms=terms)
+    treatment = treatments_of([payer], tax_point=tax_point_of(period.label)).get(payer)
     for invoice in invoices:
-        billing = billing_of(route_of(invoice), period, organization, terms=terms)
+        route = route_of(invoice)
+        billing = billing_of(route, period, organization, treatment=treatment, terms=terms)
         require_parties(invoice, billing)
         require_tax(invoice, billing)
 

@@ -93,7 +93,9 @@ def draft_invoice(
         refuse_problems(reading.problems)
         if not reading.lines:
             raise NothingToInvoiceError("The period has nothing to invoice.", field="period")
-        composed = compose_run(period, organization, reading.lines, terms=terms, at=at)
+        composed = compose_run(
+            period, organization, reading.lines, payer=reading.payer, terms=terms, at=at
+        )
         first = composed[0].route
         if is_kept_if_same and _is_same_run(earlier, composed):
             return earlier[first]

@@ -40,6 +40,18 @@ EXPLAINED: Final = frozenset(
 
 
 @dataclass(frozen=True)
+class TaxKey:
+    """How a customer is taxed: what rates are listed by.
+
+    Attributes:
+        country: ISO 3166-1 alpha-2.
+    """
+
+    country: str
+    category: str
+
+
+@dataclass(frozen=True)
 class TaxTerms:
     """What taxes a document.
 

@@ -23,6 +23,7 @@ from billing.domain.money import price_of
 from billing.models import BillingPeriod, PeriodState
 from billing.selectors.closing import readiness_of_periods, reasons_against
 from billing.selectors.documents.invoices import sums_of_periods
+from billing.selectors.documents.payers import PayerFacts, payer_facts_of
 from billing.selectors.documents.terms import term_facts_of
 from tenants.domain.errors import FieldProblem
 from tenants.models import Organization
@@ -38,12 +39,14 @@ class MonthReading:
     Attributes:
         at: What was charged by then is in it, and perhaps some of what came later.
         problems: Why it cannot be invoiced yet.
-        lines: Of use, tiers and all; they are routed, and taxed, when they are drafted.
+        lines: Of use, tiers and all; they are routed when they are drafted.
+        payer: How the organization is taxed, and what its documents have carried.
     """
 
     at: datetime
     problems: tuple[FieldProblem, ...]
     lines: tuple[Line, ...]
+    payer: PayerFacts
 
 
 def read_month(period: BillingPeriod, *, at: datetime) -> MonthReading:
@@ -71,10 +74,18 @@ def read_months(period_ids: Collection[UUID], *, at: datetime) -> dict[UUID, Mon
 def _read_alike(
     periods: Collection[BillingPeriod], *, at: datetime
 ) -> Iterator[tuple[UUID, MonthReading]]:
+    payers = payer_facts_of(_currencies(periods), label=next(iter(periods)).label)
     readiness, lines = readiness_of_periods(periods, at=at), preview_lines(periods)
     for period in periods:
-        problems = reasons_against(period, readiness[period.pk], at=at)
-        yield period.pk, MonthReading(at=at, problems=problems, lines=lines[period.pk])
+        yield (
+            period.pk,
+            MonthReading(
+                at=at,
+                problems=reasons_against(period, readiness[period.pk], at=at),
+                lines=lines[period.pk],
+                payer=payers[period.organization_id],
+            ),
+        )
 
 
 def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, ...]]:
@@ -83,9 +94,7 @@ def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, 
     Args:
         periods: At most one of each organization, with its organization, which has one currency.
     """
-    currencies = {
-        period.organization_id: period.organization.billing_currency for period in periods
-    }
+    currencies = _currencies(periods)
     facts, sums = term_facts_of(currencies), sums_of_periods(periods)
     lines: dict[UUID, tuple[Line, ...]] = {}
     for period in periods:
@@ -95,6 +104,10 @@ def preview_lines(periods: Collection[BillingPeriod]) -> dict[UUID, tuple[Line, 
             usage, facts[period.organization_id], month=period.label, currency=currency
         )
     return lines
+
+
+def _currencies(periods: Collection[BillingPeriod]) -> dict[UUID, str]:
+    return {period.organization_id: period.organization.billing_currency for period in periods}
 
 
 def terms_to_date(label: str) -> dict[tuple[UUID, str], Decimal]:

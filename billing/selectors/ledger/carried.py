@@ -1,5 +1,6 @@
 """What final documents have carried: the balance of each issuer and recipient."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -28,17 +29,24 @@ class StandingBalance:
     document_id: UUID
 
 
-def carried_balances(organization_id: UUID, *, currency: str) -> dict[Payer, CarriedBalance]:
-    """Return the balances of an organization in a currency; one that is settled is missing."""
-    return {
-        (found.issuer_id, found.recipient_id): CarriedBalance(found.amount, found.since)
-        for found in _standing(organization_id, currency)
-    }
+def carried_balances(
+    currencies: Mapping[UUID, str],
+) -> dict[UUID, dict[Payer, CarriedBalance]]:
+    """Return the balances of organizations; one that is settled is missing. One statement.
+
+    Args:
+        currencies: Of the balances, by organization.
+    """
+    balances: dict[UUID, dict[Payer, CarriedBalance]] = {payer: {} for payer in currencies}
+    for payer, found in _standing(currencies):
+        key = (found.issuer_id, found.recipient_id)
+        balances[payer][key] = CarriedBalance(found.amount, found.since)
+    return balances
 
 
 def releasable_balance(invoice: Invoice) -> StandingBalance | None:
     """Return the balance of an invoice's issuer and recipient, if it is owed to the customer."""
-    for found in _standing(invoice.organization_id, invoice.currency):
+    for _, found in _standing({invoice.organization_id: invoice.currency}):
         payer = (found.issuer_id, found.recipient_id)
         if payer == (invoice.issuer_id, invoice.recipient_id) and found.amount < 0:
             return found
@@ -52,16 +60,19 @@ def overdue_balances(*, before: str) -> list[UUID]:
         return [document_id for (document_id,) in cursor.fetchall()]
 
 
-def _standing(organization_id: UUID, currency: str) -> list[StandingBalance]:
-    values: dict[str, Any] = {"organization": organization_id, "currency": currency}
+def _standing(currencies: Mapping[UUID, str]) -> list[tuple[UUID, StandingBalance]]:
+    values: dict[str, Any] = {
+        "organizations": list(currencies),
+        "currencies": list(currencies.values()),
+    }
     with connection.cursor() as cursor:
-        cursor.execute(_OF_ORGANIZATION, values)
-        return [StandingBalance(*row) for row in cursor.fetchall()]
+        cursor.execute(_OF_ORGANIZATIONS, values)
+        return [(payer, StandingBalance(*row)) for payer, *row in cursor.fetchall()]
 
 
 # A document that was voided is added up with its credit note: both together leave nothing.
 _STANDING: Final = """
-SELECT i.issuer_id, i.recipient_id,
+SELECT i.organization_id, i.issuer_id, i.recipient_id,
        sum(i.carried_forward - i.brought_forward + coalesce(p.amount, 0)) AS amount,
        (array_agg(i.document #>> '{{carried,since}}' ORDER BY i.finalized_at DESC, i.id DESC)
           FILTER (WHERE i.carried_forward <> 0))[1] AS since,
@@ -73,8 +84,10 @@ SELECT i.issuer_id, i.recipient_id,
  GROUP BY i.organization_id, i.currency, i.issuer_id, i.recipient_id
 HAVING sum(i.carried_forward - i.brought_forward + coalesce(p.amount, 0)) <> 0
 """
-_OF_ORGANIZATION: Final = _STANDING.format(
-    where="i.organization_id = %(organization)s AND i.currency = %(currency)s"
+_OF_ORGANIZATIONS: Final = _STANDING.format(
+    where="""i.organization_id = ANY(%(organizations)s)
+   AND (i.organization_id, i.currency) IN (
+     SELECT * FROM unnest(%(organizations)s::uuid[], %(currencies)s::text[]))"""
 )
 _OVERDUE: Final = f"""
 SELECT document_id FROM ({_STANDING.format(where="true")}) b

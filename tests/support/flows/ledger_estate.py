@@ -19,6 +19,7 @@ from billing.models import (
     JournalEntry,
     Reminder,
 )
+from billing.selectors.documents.payers import payer_facts_of
 from billing.services import finalizing
 from billing.services.composing import compose_run
 from billing.services.disputes import open_dispute
@@ -140,7 +141,9 @@ def make_final(organization: Organization, project: Project, *, month: Month) ->
     lines = compose_lines([used], currency=organization.billing_currency)
     invoice = Invoice(organization=organization, period=period, version=0)
     terms = replace(SITE_TERMS, is_four_eyes=False)
-    (composed,) = compose_run(period, organization, lines, terms=terms, at=AT)
+    currencies = {organization.pk: organization.billing_currency}
+    payer = payer_facts_of(currencies, label=period.label)[organization.pk]
+    (composed,) = compose_run(period, organization, lines, payer=payer, terms=terms, at=AT)
     fill_draft(invoice, composed, actor=SEED, at=AT)
     finalizing._freeze(invoice, actor=SEED, terms=terms)  # noqa: SLF001 - It has no charges.
     DueDate.objects.create(document=invoice, due_on=AT.date() - timedelta(days=30), payment_days=30)

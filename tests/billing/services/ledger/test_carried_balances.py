@@ -126,7 +126,8 @@ def posted(document: Invoice) -> dict[str, Decimal]:
 
 
 def balance_of(ledger: Ledger) -> Decimal | None:
-    found = carried_balances(ledger.organization.pk, currency="EUR")
+    payer = ledger.organization.pk
+    found = carried_balances({payer: "EUR"})[payer]
     return found[None, None].amount if found else None
 
 
