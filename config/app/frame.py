@@ -153,7 +153,9 @@ def shown_organizations(
     slug = request.GET.get("organization", "")
     if not slug:
         return ShownOrganizations(choices, choices[0] if len(choices) == 1 else None)
-    named = [one for one in choices if one.slug == slug] or list(known.filter(slug=slug)[:1])
+    named = [one for one in choices if one.slug == slug]
+    if not named and slug.isprintable():
+        named = list(known.filter(slug=slug)[:1])
     if not named:
         raise NotFoundError("There is no such organization.", field="organization")
     return ShownOrganizations(choices, named[0])

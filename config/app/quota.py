@@ -11,7 +11,12 @@ from django.views.decorators.http import require_safe
 from config.app.figures import time_text
 from config.app.frame import render_page, shown_organizations, tenant_page
 from metering.domain.efficiency.rules import thresholds_of
-from quotas.access import READ_LIMIT, SUBMIT_REQUEST, organizations_with_limits
+from quotas.access import (
+    READ_LIMIT,
+    READ_SUSPENSION,
+    SUBMIT_REQUEST,
+    organizations_with_limits,
+)
 from quotas.admin.board import project_rows, whole_rows
 from quotas.api.limits.usage import as_far_as_visible
 from quotas.selectors.headroom.board import OrganizationUsage, ProjectUsage, quota_board
@@ -66,7 +71,10 @@ def _organization(found: OrganizationUsage, actor: Actor) -> dict[str, Any]:
         left -= len(projects[-1]["rows"])
     return {
         "name": visible.name,
-        "suspension": visible.suspension,
+        "is_suspended": visible.suspension is not None,
+        "reason": (visible.suspension or "")
+        if actor.may(READ_SUSPENSION, organization_id=visible.id)
+        else "",
         "rows": list(whole_rows(visible)) if visible.lines else [],
         "projects": projects,
         "more": len(visible.projects) - len(projects),
@@ -80,7 +88,10 @@ def _project(
     return {
         "id": project.id,
         "name": project.name,
-        "suspension": project.suspension,
+        "is_suspended": project.suspension is not None and organization.suspension is None,
+        "reason": (project.suspension or "")
+        if actor.may(READ_SUSPENSION, organization_id=organization.id)
+        else "",
         "rows": rows[:ROWS_OF_PROJECT],
         "more": max(0, len(rows) - ROWS_OF_PROJECT),
         "may_ask": actor.may(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -49,6 +50,7 @@ FIELDS: Final = (
 )
 """As the API names them."""
 NUMBERS: Final = ("requested_units", "burst_units")
+KEY: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 DIGITS_MAX: Final = 12
 """Longer text is no number of units."""
 
@@ -91,9 +93,10 @@ class RequestForm:
 
 def read_form(data: QueryDict) -> RequestForm:
     """Return what was typed, or what a link fills in."""
+    key = data.get("key", "")
     return RequestForm(
         typed={name: data.get(name, "").strip() for name in FIELDS},
-        key=data.get("key", "")[:64] or str(new_id()),
+        key=key if KEY.fullmatch(key) else str(new_id()),
     )
 
 

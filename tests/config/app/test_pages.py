@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.models import DailyCost
 from config.app.frame import POLICY
-from quotas.models import QuotaLimit
+from quotas.models import QuotaLimit, QuotaSuspension
 from tests.config.app.conftest import Tenancy, browser_of
 from tests.support.builders import AT, audited, make_project, make_user, new_user
 
@@ -104,6 +104,7 @@ def test_a_refusal_shows_its_remedy_with_its_status(tenancy: Tenancy) -> None:
     assert "or a project lead of the project." in text_of(refused)
     assert (wrong.status_code, "The label does not name a month." in text_of(wrong)) == (422, True)
     assert unknown.status_code == 404
+    assert open_page(carol, "quota/?organization=%00", tenancy).status_code == 404
     assert "Check the identifier, and that your role covers it." in text_of(unknown)
     assert carol.post("/app/quota/").status_code == 405
 
@@ -219,6 +220,21 @@ def test_a_person_without_a_role_is_shown_who_gives_one(tenancy: Tenancy) -> Non
 
     assert "You have no role yet." in text
     assert "Acme" not in text
+
+
+def test_the_reason_of_a_suspension_is_shown_to_administrators_alone(tenancy: Tenancy) -> None:
+    QuotaSuspension.objects.create(
+        organization=tenancy.cast.acme, reason="Arrears of 5 EUR.", begin_at=AT
+    )
+
+    member, admin = (
+        text_of(open_page(browser_of(one), "quota/", tenancy))
+        for one in (tenancy.cast.carol, tenancy.cast.alice)
+    )
+
+    assert "Suspended: nothing may start until it is resumed." in member
+    assert "Arrears" not in member
+    assert "Reason: Arrears of 5 EUR." in admin
 
 
 def test_hostile_names_are_shown_as_text(tenancy: Tenancy) -> None:

@@ -72,6 +72,8 @@ def test_a_request_is_made_once_however_often_its_form_is_sent(
         ({"cluster": "nowhere"}, 404, "There is no such cluster."),
         ({"user": "mallory"}, 404, "No user of that name has a role in the organization."),
         ({"project": "x"}, 422, "The project is not known."),
+        ({"justification": "\0"}, 422, "Null characters are not allowed."),
+        ({"requested_units": "9" * 400}, 422, "units"),
         ({"begin_at": "2026-12-02T00:00", "end_at": "2026-12-01T00:00"}, 422, "end"),
     ],
 )
