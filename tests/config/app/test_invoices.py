@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from tenants.domain.identity.roles import Role
 from tests.config.app.conftest import Tenancy, browser_of
 from tests.config.app.test_pages import html_of, text_of
+from tests.support.builders import grant
 
 LIST = "/app/invoices/"
 
@@ -43,6 +45,17 @@ def test_a_lead_reads_the_part_of_the_own_project_with_its_sum(tenancy: Tenancy)
         assert hidden not in text
     twin = bob.get(page.context["twin"]).json()["results"]
     assert [line["amount"] for line in twin] == [{"amount": "2.00", "currency": "EUR"}]
+
+
+def test_an_administrator_who_leads_elsewhere_reads_both_kinds(tenancy: Tenancy) -> None:
+    grant(tenancy.cast.mallory, Role.PROJECT_LEAD, project=tenancy.cast.vision)
+
+    listed: Any = browser_of(tenancy.cast.mallory).get(LIST)
+
+    (row,) = listed.context["parts"]
+    assert (row["project"], row["amount"]) == ("VISION", "1.00 EUR")
+    auditor: Any = browser_of(tenancy.cast.ann).get(LIST)
+    assert (len(auditor.context["documents"]), auditor.context["parts"]) == (1, [])
 
 
 def test_a_member_and_a_stranger_are_shown_no_invoice(tenancy: Tenancy) -> None:
