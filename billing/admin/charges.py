@@ -19,6 +19,7 @@ from unfold.decorators import action
 from billing.access import charges_visible_to, savings_visible_to
 from billing.admin.invoice_lines import charge_origin
 from billing.admin.ledger.invoice_steps import reach
+from billing.admin.pricing.unpriced import unpriced_context
 from billing.domain.documents.document import price_text
 from billing.domain.documents.document_text import hours_text, number_text
 from billing.domain.money import Money
@@ -273,6 +274,15 @@ class AccrualExceptionAdmin(LedgerAdmin):
     list_filter = (("resolved_at", admin.EmptyFieldListFilter), "code", "organization", "size")
     list_select_related = ("organization", "project")
     search_fields = ("project__slug", "price_group", "summary")
+    list_before_template = "admin/billing/accrualexception/unpriced.html"
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Return the list; above it one row for each remedy, unless some of it is asked for."""
+        is_whole = not request.GET and self.has_view_permission(request)
+        above = unpriced_context(actor_of_request(request)) if is_whole else {"unpriced": None}
+        return super().changelist_view(request, {**above, **(extra_context or {})})
 
     @admin.display(description="unit-hours")
     def unit_hours(self, exception: AccrualException) -> str:

@@ -307,6 +307,14 @@ class ServiceAdmin(LedgerAdmin):
 
         return type(form.__name__, (form,), {"perform": staticmethod(perform)})
 
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Return what a link fills into the form that adds; times in it are ISO 8601."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        for name, field in self.form.base_fields.items():
+            if isinstance(field, forms.SplitDateTimeField) and name in initial:
+                initial[name] = _moment(str(initial[name]))
+        return initial
+
     def save_model(
         self,
         request: HttpRequest,
@@ -373,3 +381,12 @@ def holds(request: HttpRequest, capability: str) -> bool:
 
 def _sentence(error: DomainError) -> str:
     return f"{error.message} {error.advice}".strip()
+
+
+def _moment(text: str) -> datetime | None:
+    """Return a moment in ISO 8601 with its zone; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
