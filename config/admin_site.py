@@ -1,13 +1,31 @@
 """The site of the admin: unfold's, which lists its tables only for a page that shows the list."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin import sites
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 from unfold.apps import BasicAppConfig
+from unfold.dataclasses import SearchResult
 from unfold.sites import UnfoldAdminSite
+
+SEARCHED: Final[Mapping[str, str]] = {
+    "tenants.Organization": "organization",
+    "tenants.Project": "project",
+    "auth.User": "person",
+    "billing.Invoice": "invoice",
+    "metering.PodAllocation": "pod",
+}
+"""What the sidebar's search finds rows of, each by the search of its own list."""
+ROWS_MAX: Final = 5
+"""Of each table; its own list finds all."""
+RESULTS_MAX: Final = 40
+TEXT_LENGTH_MAX: Final = 200
 
 
 class LedgerAdminSite(UnfoldAdminSite):  # type: ignore[misc] # It has no types.
@@ -21,6 +39,44 @@ class LedgerAdminSite(UnfoldAdminSite):  # type: ignore[misc] # It has no types.
         return SimpleLazyObject(
             lambda: super(LedgerAdminSite, self).get_app_list(request, app_label)
         )
+
+    def get_sidebar_list(self, request: HttpRequest) -> list[dict[str, Any]]:
+        """Return the sidebar of the signed-in person's role."""
+        from config.dashboard.sidebar import arrange  # noqa: PLC0415 - Models are not loaded before the site.
+
+        return arrange(super().get_sidebar_list(request), request)
+
+    def search(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Return the rows and the pages that a text finds; nothing is remembered between two.
+
+        Organizations, projects, people, invoices and pods come first, then tables by name.
+        """
+        del extra_context
+        text = request.GET.get("s", "").strip()[:TEXT_LENGTH_MAX]
+        if not text:
+            return HttpResponse()
+        tables = self._search_apps(super().get_app_list(request), text.lower())
+        results = [*self._found_rows(request, text), *tables]
+        return TemplateResponse(
+            request, "unfold/helpers/search_results.html", {"results": results[:RESULTS_MAX]}
+        )
+
+    def _found_rows(self, request: HttpRequest, text: str) -> list[SearchResult]:
+        """Return the rows of the tables that people look for, where the person may open them."""
+        found = []
+        for label, noun in SEARCHED.items():
+            page = self._registry[apps.get_model(label)]
+            if not page.has_view_permission(request):
+                continue
+            rows, _ = page.get_search_results(request, page.get_queryset(request), text)
+            table = label.replace(".", "_").lower()
+            related = page.list_select_related or ()
+            for row in rows.select_related(*related)[:ROWS_MAX]:
+                link = reverse(f"admin:{table}_change", args=[row.pk])
+                found.append(SearchResult(title=str(row), description=noun, link=link, icon=None))
+        return found
 
 
 class AdminSiteConfig(BasicAppConfig):  # type: ignore[misc] # As above.

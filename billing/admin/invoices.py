@@ -24,6 +24,7 @@ from billing.adapters.documents import render_csv, render_pdf
 from billing.adapters.terms import invoice_terms
 from billing.admin.disputes import dispute_context, typed_amounts
 from billing.admin.invoice_lines import line_day_page, line_page, linked_lines
+from billing.admin.invoice_search import NumberedAdmin
 from billing.admin.ledger.invoice_steps import reach
 from billing.admin.ledger.write_offs import write_off_context
 from billing.domain.documents.document import amount_text, file_name_of
@@ -39,7 +40,7 @@ from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import file_of, finalize_invoice, four_eyes_problem
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
-from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.base import actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
 from tenants.domain.refusals import PreconditionRequiredError
@@ -50,7 +51,7 @@ _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 
 @admin.register(Invoice)
-class InvoiceAdmin(LedgerAdmin):
+class InvoiceAdmin(NumberedAdmin):
     """What organizations owe."""
 
     view_capability = READ_INVOICE

@@ -1,11 +1,13 @@
 """The sidebar: on every page that has an entry, that entry and no other is marked."""
 
 import re
+from typing import Final
 
 import pytest
 from django.conf import settings
+from django.contrib import admin
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, RequestFactory
 
 from tests.support.cast import Cast, make_cast
 from tests.support.quotas.builders import make_limit
@@ -65,3 +67,84 @@ def test_a_page_below_a_table_marks_the_table(client: Client, cast: Cast) -> Non
 
 def test_a_page_without_an_entry_marks_none(client: Client) -> None:
     assert marked(client, "/admin/billing/invoiceseries/") == []
+
+
+GOLDEN: Final = {
+    "dora": """
+        Overview: Dashboard
+        Money: Month close, Costs, Invoices, Payments, Disputes, Write-offs, Reminders, Journal
+        Prices: Unpriced usage, Prices, Price drafts, Price books, Tier schedules, Minimum charges
+        Customers: Organizations, Recipients
+        To decide: Requests, Credit proposals
+        More: All of billing
+    """,
+    "ann": """
+        Overview: Dashboard
+        Audit: Audit trail, Account changes, Memberships
+        Billing: Month close, Costs, Invoices, Billing periods, Disputes, Payments,
+          Opening balances, Write-offs, Document deliveries, Reminders, Reminder stops, Journal,
+          Charges, Unpriced usage, Waste, Prices, Price calendars, Price drafts, Repricings,
+          Price books, Price book assignments, Customer classes, Class memberships, Tier schedules,
+          Minimum charges, Tax rates, Tax treatments, Issuers, Recipients, Project routes
+        Quotas: Quota board, Requests, Request policies, Limits, Grants, Loans, Loan policies,
+          Suspensions, Live use, Refusals, Preemption, Protected windows, Automatic preemption,
+          Isolation, Device sharing, Enforcement
+        Metering: Calendar, Exceptions, Device events, Credit proposals, Waste findings,
+          Cluster health, Windows, Usage records, Corrections, Rechecks, Allocations, Capacity,
+          Device usage, Catalogue
+        Tenants: Organizations, Projects, Clusters, Namespace bindings, Service accounts,
+          Users, Notification endpoints, Deliveries
+    """,
+    "frank": """
+        Overview: Dashboard
+        Clusters: Clusters, Namespace bindings, Exceptions, Calendar, Cluster health
+        Metering: Device events, Credit proposals, Waste findings, Windows, Usage records,
+          Corrections, Rechecks, Allocations, Capacity, Device usage, Catalogue
+        Quotas: Quota board, Requests, Request policies, Limits, Grants, Loans, Loan policies,
+          Suspensions, Live use, Refusals, Preemption, Protected windows, Automatic preemption,
+          Isolation, Device sharing, Enforcement
+        Tenants: Organizations, Projects, Memberships, Service accounts, API tokens, Users,
+          Account changes, Notification endpoints, Deliveries, Audit trail
+        Billing: Month close, Costs, Invoices, Billing periods, Disputes, Payments,
+          Opening balances, Write-offs, Document deliveries, Reminders, Reminder stops, Journal,
+          Charges, Unpriced usage, Waste, Prices, Price calendars, Price drafts, Repricings,
+          Price books, Price book assignments, Customer classes, Class memberships, Tier schedules,
+          Minimum charges, Tax rates, Tax treatments, Issuers, Recipients, Project routes
+    """,
+}
+"""What each role's sidebar shows, in its order."""
+
+
+def shown_to(user: User) -> str:
+    """Return the sidebar of a person, a line for each group."""
+    request = RequestFactory().get("/admin/")
+    request.user = User.objects.get(pk=user.pk)
+    groups = admin.site.get_sidebar_list(request)  # type: ignore[attr-defined] # unfold's.
+    lines = [
+        f"{group['title']}: "
+        + ", ".join(str(one["title"]) for one in group["items"] if one["has_permission"])
+        for group in groups
+    ]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+def test_each_role_sees_its_work_first(cast: Cast, name: str) -> None:
+    golden = re.sub(r"\n {10}", " ", GOLDEN[name])
+
+    assert shown_to(getattr(cast, name)).split("\n") == [
+        line.strip() for line in golden.strip().split("\n")
+    ]
+
+
+def test_finance_has_twenty_entries_and_reaches_the_rest_by_the_last(cast: Cast) -> None:
+    dora = Client()
+    dora.force_login(cast.dora)
+
+    page = dora.get("/admin/billing/").content.decode()
+
+    assert len(ENTRY.findall(page)) == 20
+    assert "/admin/billing/projectroute/" in page
+    assert [link for link, classes in ENTRY.findall(page) if "active" in classes.split()] == [
+        "/admin/billing/"
+    ]

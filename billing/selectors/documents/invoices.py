@@ -1,16 +1,17 @@
 """Invoices as frozen facts, and the sums of charges that lines are made from."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from billing.domain.closing import USUAL_MONTHS
 from billing.domain.documents.invoicing import ChargeSum
@@ -243,3 +244,16 @@ SELECT t.period_id, t.project_id, p.slug, p.name, p.cost_center, t.size, t.price
        = (t.project_id, t.size, t.price_group, t.unit_price, coalesce(t.month_id, t.period_id))
  ORDER BY t.period_id, p.slug, t.project_id, t.month, t.size, t.price_group, t.unit_price
 """  # noqa: S608 - Put together from constants only.
+
+
+_PRINTED: Final = re.compile(r"(?P<series>.+)-(?P<year>\d{4})-(?P<number>\d{1,18})")
+
+
+def numbered(rows: QuerySet[Invoice], text: str) -> QuerySet[Invoice] | None:
+    """Return the documents with a printed number such as "GL-2026-000012"; None for other text."""
+    printed = _PRINTED.fullmatch(text.strip().upper())
+    if printed is None:
+        return None
+    series, year = printed["series"], printed["year"]
+    old = Q(series=series, issue_year=0, period__label__startswith=f"{year}-")
+    return rows.filter(Q(series=f"{series}-{year}") | old, number=int(printed["number"]))
