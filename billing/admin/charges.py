@@ -271,6 +271,7 @@ class AccrualExceptionAdmin(LedgerAdmin):
         "remedy",
         "resolved_at",
     )
+    day_column = "window_start"
     list_filter = (("resolved_at", admin.EmptyFieldListFilter), "code", "organization", "size")
     list_select_related = ("organization", "project")
     search_fields = ("project__slug", "price_group", "summary")

@@ -113,6 +113,7 @@ class DisputeAdmin(InvoiceStepsAdmin):
         "opened_at",
         "decided_by",
     )
+    day_column = "opened_at"
     list_filter = ("state", "organization")
     list_select_related = ("organization", "document__period")
     search_fields = ("reason", "organization__name", "organization__slug", "document__number")

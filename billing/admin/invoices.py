@@ -66,6 +66,7 @@ class InvoiceAdmin(NumberedAdmin):
         "total_text",
         "issued",
     )
+    day_column = "finalized_at"
     list_filter = ("state", "period__label", "organization", "currency")
     list_select_related = ("organization", "period")
     search_fields = ("number", "organization__name", "organization__slug", "period__label")

@@ -62,6 +62,7 @@ class CatalogueVersionAdmin(LedgerAdmin):
         "The newest version is in force; a version is never changed. Editing shows what would "
         "change before it stores the next one."
     )
+    day_column = "created_at"
     list_display = ("version", "note", "created_by", "created_at", "digest")
     actions_list = ("edit",)
 

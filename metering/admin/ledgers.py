@@ -87,6 +87,7 @@ class PodAllocationAdmin(LedgerAdmin):
         "end_at",
         "end_kind",
     )
+    day_column = "begin_at"
     list_filter = ("size", "sharing_mode", "end_kind", "cluster", "begin_at")
     list_select_related = ("cluster",)
     search_fields = ("pod_name", "pod_uid", "namespace", "owner", "node")

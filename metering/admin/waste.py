@@ -66,6 +66,7 @@ class WasteFindingAdmin(LedgerAdmin):
         "activity",
         "from_at",
     )
+    day_column = "until_at"
     list_filter = ("state", "rule", "organization", "cluster", "size")
     list_select_related = ("organization", "project")
     search_fields = ("pod_name", "namespace", "owner", "pod_uid")

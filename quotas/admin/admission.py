@@ -113,6 +113,7 @@ class ReservationAdmin(LedgerAdmin):
         "released_at",
         "release_text",
     )
+    day_column = "admitted_at"
     list_filter = (
         StateFilter,
         "origin",
@@ -200,6 +201,7 @@ class AdmissionRefusalAdmin(LedgerAdmin):
         "message",
         "last_at",
     )
+    day_column = "last_at"
     list_filter = ("code", "size", "cluster", "organization")
     list_select_related = ("cluster", "project")
     search_fields = ("workload", "namespace", "username", "message")

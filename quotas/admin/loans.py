@@ -44,6 +44,7 @@ class QuotaLoanAdmin(LedgerAdmin):
         "is_automatic",
         "decided_by",
     )
+    day_column = "created_at"
     list_filter = ("state", "size", "organization")
     list_select_related = ("organization", "lender", "borrower", "decided_by")
     search_fields = ("lender__name", "lender__slug", "borrower__name", "borrower__slug")

@@ -27,8 +27,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from unfold.admin import ModelAdmin
 
+from tenants.admin.date_ranges import DatedAdmin
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
 from tenants.domain.refusals import UnauthenticatedError
@@ -55,7 +55,7 @@ else:
     RowForm = forms.ModelForm
 
 
-class LedgerAdmin(ModelAdmin):
+class LedgerAdmin(DatedAdmin):
     """Read-only pages of a table.
 
     Attributes:

@@ -53,6 +53,7 @@ class JournalEntryAdmin(LedgerAdmin):
         "posting_on",
         "postings_text",
     )
+    day_column = "posting_on"
     list_filter = ("event", "organization", "currency", "posting_on")
     list_select_related = ("organization",)
     search_fields = ("reason", "organization__slug")

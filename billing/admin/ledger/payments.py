@@ -74,6 +74,7 @@ class PaymentAdmin(LedgerAdmin):
         "free_text",
         "payer",
     )
+    day_column = "booked_on"
     list_filter = (
         "kind",
         ("organization", admin.EmptyFieldListFilter),

@@ -27,6 +27,7 @@ class ReminderAdmin(LedgerAdmin):
         "most. Reminder stops end that for one invoice."
     )
     list_display = ("document", "organization", "level", "days_overdue", "open_text", "reminded_on")
+    day_column = "reminded_on"
     list_filter = ("level", "document__organization")
     list_select_related = ("document__organization", "document__period")
     search_fields = ("document__number", "document__organization__slug")

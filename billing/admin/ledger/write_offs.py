@@ -94,6 +94,7 @@ class WriteOffAdmin(InvoiceStepsAdmin):
         "requested_by",
         "decided_by",
     )
+    day_column = "requested_at"
     list_filter = ("state", "organization")
     list_select_related = ("organization", "document__period")
     search_fields = ("reason", "organization__name", "organization__slug", "document__number")

@@ -1,0 +1,90 @@
+"""A range of days above every ledger's list: a plain form, which works without scripts."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, ClassVar
+
+from django.contrib.admin import FieldListFilter
+from django.db.models import DateTimeField, QuerySet
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+
+
+class DayRangeFilter(FieldListFilter):
+    """The rows from one UTC day to another, both included; a day that is none finds no row."""
+
+    template = "admin/no_filter.html"
+    is_day_range = True
+
+    def __init__(
+        self,
+        field: Any,  # noqa: ANN401 - Django's signature; so are the others.
+        request: HttpRequest,
+        *arguments: Any,  # noqa: ANN401
+        **named: Any,  # noqa: ANN401
+    ) -> None:
+        """Read the days from the address, and what else it has."""
+        super().__init__(field, request, *arguments, **named)
+        names = self._names()
+        self.typed = [request.GET.get(name, "").strip() for name in names]
+        self.others = [
+            (name, value)
+            for name, values in request.GET.lists()
+            if name not in {*names, "p"}
+            for value in values
+        ]
+        self.problem = ""
+
+    def expected_parameters(self) -> list[str | None]:
+        """Return the names of both days in an address."""
+        return [*self._names()]
+
+    def _names(self) -> tuple[str, str]:
+        return f"{self.field_path}_from", f"{self.field_path}_to"
+
+    @property
+    def inputs(self) -> list[dict[str, str]]:
+        """Return both fields of the form."""
+        return [
+            {"name": name, "value": value, "label": label}
+            for name, value, label in zip(self._names(), self.typed, ("from", "to"), strict=True)
+        ]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:  # noqa: ANN401, ARG002 - Django's signature.
+        """Return no choices: the days are typed above the list."""
+        return iter(())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002 - Django's signature.
+        """Return the rows of the days."""
+        try:
+            first, last = (date.fromisoformat(text) if text else None for text in self.typed)
+        except ValueError:
+            self.problem = "Write days as 2026-10-31."
+            return queryset.none()
+        if first is not None:
+            queryset = queryset.filter(**{f"{self.field_path}__gte": self._begin(first)})
+        if last is not None and last < date.max:
+            end = self._begin(last + timedelta(days=1))
+            queryset = queryset.filter(**{f"{self.field_path}__lt": end})
+        return queryset
+
+    def _begin(self, day: date) -> date:
+        if not isinstance(self.field, DateTimeField):
+            return day
+        return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+class DatedAdmin(ModelAdmin):
+    """A list with a range of days above it.
+
+    Attributes:
+        day_column: The column of the days; "" for that of `date_hierarchy`, if there is one.
+    """
+
+    day_column: ClassVar[str] = ""
+
+    def get_list_filter(self, request: HttpRequest) -> list[Any]:
+        """Return the filters of the list, and that of its days."""
+        filters = list(super().get_list_filter(request))
+        column = self.day_column or self.date_hierarchy or ""
+        return [*filters, (column, DayRangeFilter)] if column else filters
