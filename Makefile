@@ -65,6 +65,11 @@ format: ## Write every file as the formatter has it.
 	@$(PYTHON_VENV) -m ruff check --fix-only --quiet .
 	@$(PYTHON_VENV) -m ruff format .
 
+.PHONY: client
+client: ## The typed Python client and the command gl, as a wheel and in .venv.
+	@bin/prepare development
+	@uv=$$(bin/prepare uv) && $(PYTHON_VENV) bin/client.py build "$$uv"
+
 .PHONY: lock
 lock: ## Resolve requirements/*.in into locked requirements/*.txt with hashes.
 	@uv=$$(bin/prepare uv) && for name in $(REQUIREMENTS); do \

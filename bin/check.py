@@ -81,6 +81,14 @@ def lint_templates() -> Verdict:
     return Verdict(linted.is_clean and formatted.is_clean, linted.text + formatted.text)
 
 
+def check_client() -> Verdict:
+    """Make the client from the committed description, and hold the types of gl against it."""
+    made = command("python", "bin/client.py", "generate")()
+    if not made.is_clean:
+        return made
+    return command("mypy", "--config-file", "client/mypy.ini", "client/gl")()
+
+
 STEPS: dict[str, Step] = {
     "ruff check": command("ruff", "check", "."),
     "ruff format": command("ruff", "format", "--check", "."),
@@ -92,6 +100,7 @@ STEPS: dict[str, Step] = {
     "openapi valid": command("openapi-spec-validator", str(OPENAPI)),
     "architecture": command("python", "-m", "pytest", "-q", "tests/architecture"),
     "mypy": command("mypy", *PACKAGES, "manage.py"),
+    "client": check_client,
 }
 
 

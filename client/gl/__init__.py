@@ -1,0 +1,1 @@
+"""gl: quota, cost, usage and invoices of a tenant on the command line."""
