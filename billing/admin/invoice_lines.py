@@ -26,10 +26,12 @@ from billing.models import Charge, Invoice, InvoiceLine
 from billing.selectors.documents.corrections import left_of_lines
 from billing.selectors.documents.line_charges import (
     LineDay,
+    PriceSpan,
     charges_of_day,
     corrected_line,
     days_of_line,
     money_of_days,
+    price_spans,
     use_of,
     with_local_day,
 )
@@ -63,6 +65,7 @@ def line_page(page: LedgerAdmin, request: HttpRequest, line_id: UUID) -> HttpRes
         "days": [_day(day, line) for day in days],
         "sums": _sums(days, line) if days else None,
         "is_usage": line.kind == LineKind.USAGE.value,
+        "prices": _prices(price_spans(charges_visible_to(actor), line), line),
         "corrected": corrected_line(line),
         "taxes": invoice.document.get("taxes", ()),
         "left": _left(line),
@@ -193,6 +196,24 @@ def _sums(days: Sequence[LineDay], line: InvoiceLine) -> dict[str, Any]:
         if unit_seconds != line.unit_seconds
         else "",
     }
+
+
+def _prices(spans: Sequence[PriceSpan], line: InvoiceLine) -> list[dict[str, Any]]:
+    """Return the days of each price where a month has several; none where it has one."""
+    if len(spans) < 2:  # noqa: PLR2004 - One price needs no days.
+        return []
+    currency = line.invoice.currency
+    digits = MINOR_DIGITS.get(currency, 0)
+    return [
+        {
+            "price": f"{number_text(price_text(span.unit_price, digits=digits))} {currency}",
+            "first": span.first_day,
+            "last": span.last_day,
+            "hours": hours_text(span.unit_seconds),
+            "is_own": span.unit_price == line.unit_price,
+        }
+        for span in spans
+    ]
 
 
 def _left(line: InvoiceLine) -> dict[str, Any] | None:

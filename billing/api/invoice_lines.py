@@ -21,7 +21,7 @@ from billing.access import (
 from billing.api.money import MoneyField, MoneyValueField, UnitPriceField
 from billing.domain.documents.document import unit_hours_text
 from billing.models import InvoiceLine
-from billing.selectors.documents.line_charges import LineDay, days_of_line
+from billing.selectors.documents.line_charges import LineDay, days_of_line, price_spans
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import LedgerViewSet
 
@@ -76,6 +76,17 @@ class LineDaySerializer(serializers.Serializer[Any]):
         return unit_hours_text(day.unit_seconds)
 
 
+class PriceSpanSerializer(serializers.Serializer[Any]):
+    """The days on which one price of what a line is about was charged."""
+
+    unit_price = serializers.DecimalField(
+        max_digits=20, decimal_places=10, help_text="Per unit-hour, in the document's currency."
+    )
+    first_day = serializers.DateField(help_text="In the time zone of the organization.")
+    last_day = serializers.DateField()
+    unit_seconds = serializers.IntegerField()
+
+
 class InvoiceLineFilter(StrictFilterSet):
     """Which lines of a document are listed."""
 
@@ -119,3 +130,13 @@ class InvoiceLineViewSet(LedgerViewSet):
         """
         days = days_of_line(charges_visible_to(self.actor), access_line(self.actor, pk))
         return Response(LineDaySerializer(days, many=True).data)
+
+    @extend_schema(responses=PriceSpanSerializer(many=True), filters=False)
+    @action(detail=True, pagination_class=None)
+    def prices(self, request: Request, pk: UUID) -> Response:  # noqa: ARG002 - DRF's signature.
+        """Return each price of what a line is about in its month, with the days it was charged on.
+
+        Several where the price changed; lines without quantity, and those of notes, have none.
+        """
+        spans = price_spans(charges_visible_to(self.actor), access_line(self.actor, pk))
+        return Response(PriceSpanSerializer(spans, many=True).data)

@@ -6,13 +6,24 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, DateField, DecimalField, F, Func, QuerySet, Sum, Value
+from django.db.models import (
+    Count,
+    DateField,
+    DecimalField,
+    F,
+    Func,
+    Max,
+    Min,
+    QuerySet,
+    Sum,
+    Value,
+)
 
 from billing.domain.documents.invoicing import LineKind
 from billing.domain.money import Money, cost_of
 from billing.models import Charge, InvoiceLine
 from billing.selectors.documents.corrections import LINE_KEY
-from billing.selectors.documents.membership import charges_with_key
+from billing.selectors.documents.membership import charges_at_any_price, charges_with_key
 from metering.selectors.collection.records import UseKey
 
 _PRODUCT = DecimalField(max_digits=60, decimal_places=10)
@@ -69,6 +80,40 @@ def days_of_line(charges: QuerySet[Charge], line: InvoiceLine) -> tuple[LineDay,
         )
         for row in summed
     )
+
+
+@dataclass(frozen=True)
+class PriceSpan:
+    """The days on which one price of a thing was charged, local to the organization."""
+
+    unit_price: Decimal
+    first_day: date
+    last_day: date
+    unit_seconds: int
+
+
+def price_spans(charges: QuerySet[Charge], line: InvoiceLine) -> tuple[PriceSpan, ...]:
+    """Return every price of what a line is about in its month, the first day first.
+
+    One statement. Of a line without quantity, or of a note, there is none.
+
+    Args:
+        charges: Those that may be read.
+        line: With its invoice and organization.
+    """
+    if line.kind != LineKind.USAGE.value or line.invoice.corrects_id is not None:
+        return ()
+    alike = charges_at_any_price(charges, line)
+    rows = (
+        with_local_day(alike, line.invoice.organization.time_zone)
+        .order_by()
+        .values("unit_price")
+        .annotate(first=Min("local_day"), last=Max("local_day"), used=Sum("unit_seconds"))
+    )
+    spans = [
+        PriceSpan(row["unit_price"], row["first"], row["last"], int(row["used"])) for row in rows
+    ]
+    return tuple(sorted(spans, key=lambda span: (span.first_day, span.last_day, span.unit_price)))
 
 
 def charges_of_day(charges: QuerySet[Charge], line: InvoiceLine, day: date) -> QuerySet[Charge]:

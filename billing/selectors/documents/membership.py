@@ -180,6 +180,11 @@ def charges_with_key(charges: QuerySet[Charge], line: InvoiceLine) -> QuerySet[C
 
     Those of a draft are what is charged now, which may be more than when it was drafted.
     """
+    return charges_at_any_price(charges, line).filter(unit_price=line.unit_price)
+
+
+def charges_at_any_price(charges: QuerySet[Charge], line: InvoiceLine) -> QuerySet[Charge]:
+    """Return the charges of the month of a line that have its key but for the price."""
     month = line.service_period or line.invoice.period
     return charges.filter(
         organization=line.invoice.organization_id,
@@ -187,7 +192,6 @@ def charges_with_key(charges: QuerySet[Charge], line: InvoiceLine) -> QuerySet[C
         project=line.project_id,
         size=line.size,
         price_group=line.price_group,
-        unit_price=line.unit_price,
         window_start__gte=month.hours.lower,
         window_start__lt=month.hours.upper,
     )

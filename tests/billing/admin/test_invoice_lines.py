@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from billing.models import Charge, Invoice, InvoiceLine
+from billing.models import Charge, Invoice, InvoiceLine, Price
 from tenants.domain.identity.roles import Role
 from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import (
@@ -17,11 +18,13 @@ from tests.support.billing.ledger import (
     Use,
     accrue_everything,
     make_ledger,
+    make_price,
     seal_rest_of_month,
     sealed_window,
 )
 from tests.support.billing.office import Office
-from tests.support.builders import MONTH_END, grant
+from tests.support.builders import MONTH_END, MONTH_START, grant
+from tests.support.cast import make_cast
 from tests.support.tenants.clients import api_client
 
 PAGE = "/admin/billing/invoice/"
@@ -202,3 +205,43 @@ def test_pages_of_many_charges_are_paged_and_ask_no_more_for_more(office: Office
     last: Any = client.get(f"{paths[1]}?page=2")
     assert len(last.context_data["charges"]) == 11
     assert len(answer.content) <= BYTES_MAX
+
+
+@pytest.mark.django_db
+def test_a_price_that_changed_within_the_month_names_the_days_of_each() -> None:
+    cast = make_cast()
+    User.objects.update(is_staff=True)
+    ledger = make_ledger("globex", bound_hours=96)
+    third = MONTH_START + 48 * HOUR
+    Price.objects.update(valid=DateTimeTZRange(MONTH_START, third))
+    make_price(ledger.book, "3.00", begin_at=third)
+    for number in (0, 24, 72):
+        sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_START + number * HOUR)
+    seal_rest_of_month(ledger.cluster, hours=96)
+    accrue_everything()
+    first, second = draft(ledger.organization, "2026-10").lines.order_by("unit_price")
+
+    page = open_page(cast.dora, f"{PAGE}lines/{first.pk}/")
+    answer = api_client(cast.dora).get(f"/api/v1/invoice-lines/{second.pk}/prices/")
+
+    prices = page.context_data["prices"]
+    assert [(one["price"], str(one["first"]), str(one["last"])) for one in prices] == [
+        ("2.00 EUR", "2026-10-01", "2026-10-02"),
+        ("3.00 EUR", "2026-10-04", "2026-10-04"),
+    ]
+    assert [one["is_own"] for one in prices] == [True, False]
+    assert "2.00 EUR from 1 Oct 2026 to 2 Oct 2026, 2.0000 unit-hours" in page.content.decode()
+    assert answer.json() == [
+        {
+            "unit_price": "2.0000000000",
+            "first_day": "2026-10-01",
+            "last_day": "2026-10-02",
+            "unit_seconds": 7200,
+        },
+        {
+            "unit_price": "3.0000000000",
+            "first_day": "2026-10-04",
+            "last_day": "2026-10-04",
+            "unit_seconds": 3600,
+        },
+    ]

@@ -57,6 +57,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET headroom/": ("yyynnyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET invoice-lines/pk/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET invoice-lines/pk/days/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
+    "GET invoice-lines/pk/prices/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET invoices/": ("eeyyeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET invoices/pk/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET invoices/pk/csv/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
