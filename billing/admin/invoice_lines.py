@@ -25,8 +25,8 @@ from billing.domain.money import Money, cost_of
 from billing.models import Charge, Invoice, InvoiceLine
 from billing.selectors.documents.corrections import left_of_lines
 from billing.selectors.documents.line_charges import (
+    ChargedPrice,
     LineDay,
-    PriceSpan,
     charges_of_day,
     corrected_line,
     days_of_line,
@@ -198,7 +198,7 @@ def _sums(days: Sequence[LineDay], line: InvoiceLine) -> dict[str, Any]:
     }
 
 
-def _prices(spans: Sequence[PriceSpan], line: InvoiceLine) -> list[dict[str, Any]]:
+def _prices(spans: Sequence[ChargedPrice], line: InvoiceLine) -> list[dict[str, Any]]:
     """Return the days of each price where a month has several; none where it has one."""
     if len(spans) < 2:  # noqa: PLR2004 - One price needs no days.
         return []

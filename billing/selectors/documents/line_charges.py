@@ -83,7 +83,7 @@ def days_of_line(charges: QuerySet[Charge], line: InvoiceLine) -> tuple[LineDay,
 
 
 @dataclass(frozen=True)
-class PriceSpan:
+class ChargedPrice:
     """The days on which one price of a thing was charged, local to the organization."""
 
     unit_price: Decimal
@@ -92,7 +92,7 @@ class PriceSpan:
     unit_seconds: int
 
 
-def price_spans(charges: QuerySet[Charge], line: InvoiceLine) -> tuple[PriceSpan, ...]:
+def price_spans(charges: QuerySet[Charge], line: InvoiceLine) -> tuple[ChargedPrice, ...]:
     """Return every price of what a line is about in its month, the first day first.
 
     One statement. Of a line without quantity, or of a note, there is none.
@@ -111,7 +111,7 @@ def price_spans(charges: QuerySet[Charge], line: InvoiceLine) -> tuple[PriceSpan
         .annotate(first=Min("local_day"), last=Max("local_day"), used=Sum("unit_seconds"))
     )
     spans = [
-        PriceSpan(row["unit_price"], row["first"], row["last"], int(row["used"])) for row in rows
+        ChargedPrice(row["unit_price"], row["first"], row["last"], int(row["used"])) for row in rows
     ]
     return tuple(sorted(spans, key=lambda span: (span.first_day, span.last_day, span.unit_price)))
 
