@@ -154,6 +154,8 @@ class Environment(BaseSettings):
     """IBAN, or number and bank, that customers pay to."""
     ISSUER_COUNTRY: str = Field(default="", pattern=r"^([A-Z]{2})?$")
     """ISO 3166-1 alpha-2."""
+    E_INVOICES: Literal["off", "zugferd"] = "off"
+    """Whether final documents get an e-invoice of EN 16931, inside of the PDF and as UBL."""
     INVOICE_SERIES: str = Field(default="GL", pattern=r"^[A-Z0-9-]{1,12}$")
     CREDIT_NOTE_SERIES: str = Field(default="GL-CN", pattern=r"^[A-Z0-9-]{1,12}$")
     DEBIT_NOTE_SERIES: str = Field(default="GL-DN", pattern=r"^[A-Z0-9-]{1,12}$")

@@ -16,9 +16,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 import typst
 
+from billing.adapters.e_invoices import ATTACHED_AS, check_schema, mark_as_factur_x
 from billing.domain.documents.document import digest_of
+
+logger = structlog.get_logger(__name__)
 
 TEMPLATE: Final = Path(__file__).resolve().parent.parent / "documents" / "invoice.typ"
 PDF_STANDARD: Final = "a-3b"
@@ -34,22 +38,37 @@ UNDISPLAYABLE: Final = "could not be displayed"
 """How Typst says that no font has a character."""
 
 
-def render_pdf(document: Mapping[str, Any]) -> bytes:
+def render_pdf(document: Mapping[str, Any], e_invoice: bytes = b"") -> bytes:
     """Return a document of `billing.domain.documents.document` as an A4 PDF/A-3b.
+
+    An e-invoice in CII is attached as Factur-X and ZUGFeRD want it, unless it breaks its schema.
 
     Drafts carry a mark. The only date in the file is the document's own. A name in a script that
     the fonts lack makes it a plain PDF, which PDF/A forbids to be archived but which can be read:
     an invoice is never held back for a glyph.
     """
+    attached = _attachable(document, e_invoice)
     try:
-        return _compile(document, standards=[PDF_STANDARD])
+        rendered = _compile(document, attached, standards=[PDF_STANDARD])
+        return mark_as_factur_x(rendered) if attached else rendered
     except typst.TypstError as error:
         if UNDISPLAYABLE not in error.message:
             raise
-        return _compile(document, standards=[])
+        return _compile(document, attached, standards=[])
 
 
-def _compile(document: Mapping[str, Any], *, standards: list[Any]) -> bytes:
+def _attachable(document: Mapping[str, Any], e_invoice: bytes) -> str:
+    """Return an e-invoice that keeps to its schema; "" without one."""
+    if not e_invoice:
+        return ""
+    if broken := check_schema(e_invoice):
+        findings = [str(one) for one in broken]
+        logger.error("billing.e_invoice.invalid", document=document["reference"], findings=findings)
+        return ""
+    return e_invoice.decode()
+
+
+def _compile(document: Mapping[str, Any], attached: str, *, standards: list[Any]) -> bytes:
     at = datetime.fromisoformat(document["issued_at"] or document["drafted_at"])
     rendered = typst.compile(
         TEMPLATE,
@@ -60,6 +79,7 @@ def _compile(document: Mapping[str, Any], *, standards: list[Any]) -> bytes:
         sys_inputs={
             "document": json.dumps(document, sort_keys=True),
             "digest": digest_of(document),
+            **({"e-invoice": attached, "e-invoice-name": ATTACHED_AS} if attached else {}),
         },
         pdf_standards=standards,
         timestamp=at.astimezone(UTC),

@@ -16,5 +16,6 @@ def invoice_terms() -> InvoiceTerms:
         first_number=settings.INVOICE_FIRST_NUMBER,
         is_four_eyes=settings.FOUR_EYES,
         payment_days=settings.PAYMENT_DAYS,
+        with_e_invoices=settings.E_INVOICES == "zugferd",
         carry=CarryTerms(months=settings.CARRY_MONTHS, below=settings.CARRY_BELOW),
     )

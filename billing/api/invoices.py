@@ -26,9 +26,11 @@ from billing.api.invoice_lines import InvoiceLineSerializer
 from billing.api.money import MoneyField, MoneyTextField
 from billing.domain.documents.document import file_name_of
 from billing.domain.documents.invoicing import InvoiceState
+from billing.domain.e_invoices.invoice import EInvoiceSyntax
 from billing.domain.ledger.status import PaymentStatus
 from billing.models import Invoice
 from billing.models.invoice import FileKind
+from billing.selectors.documents.e_invoices import e_invoice
 from billing.selectors.ledger.settlement import with_settlement
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import file_of, finalize_invoice
@@ -155,6 +157,17 @@ class DraftInputSerializer(StrictSerializer):
     """Which period to draft."""
 
     period = serializers.UUIDField()
+
+
+class EInvoiceQuerySerializer(StrictSerializer):
+    """In which syntax an e-invoice is."""
+
+    syntax = serializers.ChoiceField(
+        choices=[(one.value, one.value) for one in EInvoiceSyntax],
+        required=False,
+        default=EInvoiceSyntax.CII.value,
+        help_text="UN/CEFACT CII, as in the PDF, or UBL 2.1.",
+    )
 
 
 class InvoiceFilter(StrictFilterSet):
@@ -307,6 +320,21 @@ class InvoiceViewSet(ReadingViewSet):
         invoice = access_invoice(self.actor, pk, READ_INVOICE)
         content = file_of(invoice, kind=FileKind.PDF, render=render_pdf, at=self.at)
         return _attachment(content, invoice.document, kind="application/pdf", suffix="pdf")
+
+    @extend_schema(
+        operation_id="get_invoice_e_invoice",
+        parameters=[EInvoiceQuerySerializer],
+        responses={(200, "application/xml"): OpenApiResponse(OpenApiTypes.STR)},
+    )
+    @action(detail=True, methods=["get"], url_path="e-invoice")
+    def e_invoice(self, request: Request, pk: UUID) -> HttpResponse:
+        """Return the e-invoice of a final document, in CII or UBL; the same bytes every time."""
+        query = EInvoiceQuerySerializer(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        syntax = EInvoiceSyntax(query.validated_data["syntax"])
+        invoice = access_invoice(self.actor, pk, READ_INVOICE)
+        content, suffix = e_invoice(invoice, syntax), f"{syntax}.xml"
+        return _attachment(content, invoice.document, kind="application/xml", suffix=suffix)
 
     @extend_schema(responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)})
     @action(detail=True, methods=["get"])

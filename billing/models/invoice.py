@@ -167,13 +167,15 @@ class Invoice(models.Model):
 
 
 class FileKind(models.TextChoices):
-    """What a document is rendered as."""
+    """As what a document is stored: rendered at the first request, or frozen with it."""
 
     PDF = "pdf", "PDF"
+    CII = "cii", "E-invoice, CII"
+    UBL = "ubl", "E-invoice, UBL"
 
 
 class DocumentFile(models.Model):
-    """A file of a final document, as it was rendered first."""
+    """A file of a final document: as it was rendered first, or frozen with the document."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     document = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="files")

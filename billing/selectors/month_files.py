@@ -55,9 +55,9 @@ def document_texts(document_ids: Sequence[UUID]) -> Iterator[bytes]:
         yield from (f"{texts[key]}\n".encode() for key in part)
 
 
-def stored_pdfs(document_ids: Sequence[UUID]) -> Mapping[UUID, bytes]:
-    """Return the stored PDFs of documents."""
-    rows = DocumentFile.objects.filter(document__in=document_ids, kind=FileKind.PDF)
+def stored_files(document_ids: Sequence[UUID], kind: FileKind) -> Mapping[UUID, bytes]:
+    """Return the stored files of documents, of one kind."""
+    rows = DocumentFile.objects.filter(document__in=document_ids, kind=kind)
     stored = rows.order_by().values_list("document_id", "content")
     return {document_id: bytes(content) for document_id, content in stored}
 

@@ -22,6 +22,7 @@ from billing.domain.documents.document import (
 from billing.domain.documents.errors import IssuerIncompleteError
 from billing.domain.documents.invoicing import InvoiceMove, InvoiceState, require_move
 from billing.domain.documents.routing import numbering_order
+from billing.domain.e_invoices.files import e_invoice_files
 from billing.domain.errors import FourEyesError
 from billing.models import BillingPeriod, DocumentFile, Invoice, PeriodState
 from billing.models.invoice import FileKind
@@ -115,7 +116,7 @@ def file_of(
     document: Invoice,
     *,
     kind: FileKind,
-    render: Callable[[Mapping[str, Any]], bytes],
+    render: Callable[[Mapping[str, Any], bytes], bytes],
     at: datetime,
 ) -> bytes:
     """Return a file of a document: of a final one always the bytes that were rendered first.
@@ -126,19 +127,17 @@ def file_of(
     Args:
         document: A draft, which is rendered anew each time, or a final document.
         kind: Which file.
-        render: Makes it from the document's text.
+        render: Makes it from the document's text and its e-invoice in CII; b"" without one.
         at: When.
     """
     if document.state != InvoiceState.FINAL.value:
-        return render(document.document)
+        return render(document.document, b"")
     files = DocumentFile.objects.filter(document=document, kind=kind)
     stored = files.first()
     if stored is None:
-        content = render(document.document)
-        digest = hashlib.sha256(content).hexdigest()
-        made = DocumentFile(
-            document=document, kind=kind, content=content, sha256=digest, rendered_at=at
-        )
+        e_invoice = DocumentFile.objects.filter(document=document, kind=FileKind.CII).first()
+        content = render(document.document, bytes(e_invoice.content) if e_invoice else b"")
+        made = _document_file(document, kind, content, at=at)
         DocumentFile.objects.bulk_create([made], ignore_conflicts=True)
         stored = files.get()
     return bytes(stored.content)
@@ -188,6 +187,8 @@ def _in_order_of_series(run: Sequence[Invoice]) -> list[Invoice]:
 
 def _finalize(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms, at: datetime) -> None:
     _freeze(invoice, actor=actor, terms=terms)
+    if terms.with_e_invoices:
+        _store_e_invoice(invoice, at=at)
     record(
         actor=actor,
         at=at,
@@ -285,6 +286,26 @@ def _freeze(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
             "finalized_at",
             "version",
         ]
+    )
+
+
+def _store_e_invoice(invoice: Invoice, *, at: datetime) -> None:
+    """Freeze the e-invoice with the document, so that a later build changes nothing of it."""
+    files = e_invoice_files(invoice.document)
+    DocumentFile.objects.bulk_create(
+        [
+            _document_file(invoice, FileKind(syntax.value), content, at=at)
+            for syntax, content in files.items()
+        ]
+    )
+
+
+def _document_file(
+    document: Invoice, kind: FileKind, content: bytes, *, at: datetime
+) -> DocumentFile:
+    digest = hashlib.sha256(content).hexdigest()
+    return DocumentFile(
+        document=document, kind=kind, content=content, sha256=digest, rendered_at=at
     )
 
 

@@ -15,6 +15,7 @@ def billing_settings(env: Environment) -> dict[str, Any]:
             "bank_account": env.ISSUER_BANK_ACCOUNT,
             "country": env.ISSUER_COUNTRY,
         },
+        "E_INVOICES": env.E_INVOICES,
         "INVOICE_SERIES": env.INVOICE_SERIES,
         "INVOICE_FIRST_NUMBER": env.INVOICE_FIRST_NUMBER,
         "CREDIT_NOTE_SERIES": env.CREDIT_NOTE_SERIES,

@@ -18,6 +18,7 @@ ENV = CheckoutEnvironment.read(
         "ISSUER_TAX_ID": "DE123456789",
         "ISSUER_BANK_ACCOUNT": "DE02 1203 0000 0000 2020 51",
         "ISSUER_COUNTRY": "DE",
+        "E_INVOICES": "zugferd",
         # A running demo of the same checkout provides the addresses of its servers.
         **read_handover(BASE_DIR / "var"),
     }

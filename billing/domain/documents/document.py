@@ -71,6 +71,7 @@ class InvoiceTerms:
         is_four_eyes: Whether two people have to draft and finalize an invoice.
         payment_days: From the date of an invoice to its due date.
         carry: When a balance is carried to the next month.
+        with_e_invoices: Whether final documents get an e-invoice, where they can have one.
     """
 
     issuer: Party = field(default_factory=lambda: Party(name="GPU Platform"))
@@ -81,6 +82,7 @@ class InvoiceTerms:
     is_four_eyes: bool = True
     payment_days: int = 30
     carry: CarryTerms = field(default_factory=CarryTerms)
+    with_e_invoices: bool = False
 
     def series_of(self, kind: str) -> str:
         """Return the prefix of the numbers of a kind of document."""

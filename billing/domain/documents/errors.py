@@ -20,6 +20,15 @@ class IssuerIncompleteError(ConflictError):
     )
 
 
+class EInvoiceMissingError(ConflictError):
+    """The document has no e-invoice."""
+
+    code = "e_invoice_missing"
+    remedy = (
+        "Set E_INVOICES and what is missing, and finalize; a final document is voided and replaced."
+    )
+
+
 class RouteInvalidError(InvalidInputError):
     """The recipient is of another organization than the project."""
 

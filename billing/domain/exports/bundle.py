@@ -24,6 +24,8 @@ CHARGES: Final = "charges.jsonl"
 WORKBOOK: Final = "month.xlsx"
 COSTS: Final = "focus/CostAndUsage.csv"
 PDF_FOLDER: Final = "pdf/"
+E_INVOICE_FOLDER: Final = "e-invoice/"
+"""With a folder for each syntax."""
 NUMBERS: Final = frozenset(
     {
         "run",
@@ -65,13 +67,13 @@ class BundleMakers:
     """What makes the files of a bundle; entry points choose it.
 
     Attributes:
-        render: The PDF of a document that has no stored one.
+        render: The PDF of a document that has no stored one, with its e-invoice.
         encode: FOCUS as CSV.
         workbook: The tables as XLSX.
         archive: All of it as one file.
     """
 
-    render: Callable[[Mapping[str, Any]], bytes]
+    render: Callable[[Mapping[str, Any], bytes], bytes]
     encode: FocusEncoder
     workbook: WorkbookMaker
     archive: Archiver

@@ -12,6 +12,7 @@ from billing.domain.exports.bundle import (
     CHARGES,
     DOCUMENT_TEXTS,
     DOCUMENTS,
+    E_INVOICE_FOLDER,
     JOURNAL,
     LINES,
     MANIFEST,
@@ -34,7 +35,7 @@ from billing.selectors.month_files import (
     month_documents,
     month_table,
     slugs_of,
-    stored_pdfs,
+    stored_files,
 )
 from billing.services.finalizing import file_of
 
@@ -99,16 +100,22 @@ def _files(
         for dataset in FocusDataset:
             file = FocusFile(dataset, NEWEST, month, FocusFormat.CSV)
             yield f"focus/{dataset}.csv", stream_focus(file, scope, encode=makers.encode)
-    yield from _pdfs(documents, makers=makers, at=at)
+    yield from _document_files(documents, makers=makers, at=at)
 
 
-def _pdfs(
+def _document_files(
     documents: Sequence[tuple[UUID, str]], *, makers: BundleMakers, at: datetime
 ) -> Iterator[tuple[str, Blocks]]:
     for part in in_parts(documents):
-        stored = stored_pdfs([key for key, _ in part])
+        ids = [key for key, _ in part]
+        stored = stored_files(ids, FileKind.PDF)
         for key, reference in part:
             yield f"{PDF_FOLDER}{reference}.pdf", iter([stored.get(key) or _made(key, makers, at)])
+        for kind in (FileKind.CII, FileKind.UBL):
+            frozen = stored_files(ids, kind)
+            for key, reference in part:
+                if key in frozen:
+                    yield f"{E_INVOICE_FOLDER}{kind}/{reference}.xml", iter([frozen[key]])
 
 
 def _made(document_id: UUID, makers: BundleMakers, at: datetime) -> bytes:

@@ -131,7 +131,7 @@ def test_the_file_of_a_final_document_stays_as_it_was_rendered_first(ledger: Led
     files = iter([b"draft", b"draft again", b"first", b"of a new font"])
 
     def ask(document: Invoice) -> bytes:
-        return file_of(document, kind=FileKind.PDF, render=lambda _: next(files), at=AT)
+        return file_of(document, kind=FileKind.PDF, render=lambda *_: next(files), at=AT)
 
     assert [ask(draft), ask(draft)] == [b"draft", b"draft again"]
     final = finalized(draft)
