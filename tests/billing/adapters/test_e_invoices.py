@@ -177,7 +177,11 @@ PLANTED = {
         "",
     ),
     "BR-DEC-14": ("standard", r"(<ram:GrandTotalAmount>\S+?)<", r"\g<1>0<"),
-    "Value of 'ram:CountryID' is not allowed": ("standard", r"<ram:CountryID>DE<", "<ram:CountryID>QQ<"),
+    "Value of 'ram:CountryID' is not allowed": (
+        "standard",
+        r"<ram:CountryID>DE<",
+        "<ram:CountryID>QQ<",
+    ),
 }
 
 
@@ -250,14 +254,14 @@ def test_the_metadata_names_the_attachment_and_no_byte_before_it_changes() -> No
 
     content = render_pdf(document, xml)
 
-    reader = PdfReader(io.BytesIO(content), strict=True)
-    metadata = reader.root_object["/Metadata"].get_object().get_data().decode()
+    root: Any = PdfReader(io.BytesIO(content), strict=True).root_object
+    metadata = root["/Metadata"].get_object().get_data().decode()
     assert "<fx:ConformanceLevel>EN 16931</fx:ConformanceLevel>" in metadata
     assert metadata.count("<fx:") == 4
     assert metadata.count("<pdfaProperty:description>Type of the document<") == 1
     etree.fromstring(re.sub(r"<\?xpacket[^>]*\?>", "", metadata))
     assert content.count(b"%%EOF") == 2
-    (attached,) = reader.root_object["/AF"]
+    (attached,) = root["/AF"]
     assert attached.get_object()["/AFRelationship"] == "/Alternative"
 
 

@@ -12,11 +12,14 @@ from pypdf import PdfReader
 
 from billing.adapters.documents import render_pdf
 from billing.domain.documents.document import InvoiceTerms
-from billing.domain.documents.errors import IssuerIncompleteError
+from billing.domain.documents.errors import EInvoiceMissingError, IssuerIncompleteError
 from billing.domain.documents.taxes import TaxTerms
+from billing.domain.e_invoices.files import e_invoice_files
+from billing.domain.e_invoices.invoice import EInvoiceSyntax
 from billing.domain.errors import DraftStaleError
 from billing.models import BillingPeriod, DocumentFile, Invoice
 from billing.models.invoice import FileKind
+from billing.selectors.documents.e_invoices import e_invoice
 from billing.services import finalizing
 from billing.services.crediting import draft_credit
 from billing.services.finalizing import file_of, finalize_invoice
@@ -146,6 +149,41 @@ def test_the_file_of_a_final_document_stays_as_it_was_rendered_first(ledger: Led
     )
     with pytest.raises(IntegrityError, match="billing_documentfile_digest"), transaction.atomic():
         wrong.save(force_insert=True)
+
+
+def test_an_e_invoice_is_frozen_with_the_document_and_lies_in_its_pdf(ledger: Ledger) -> None:
+    terms = replace(
+        SITE_TERMS,
+        with_e_invoices=True,
+        issuer=replace(SITE_TERMS.issuer, country="DE", tax_id="DE123456789"),
+    )
+    without = drafted(ledger, terms)
+    with pytest.raises(EInvoiceMissingError, match="A draft has no e-invoice"):
+        e_invoice(without, EInvoiceSyntax.CII)
+    organization = {"organization": ledger.organization, "actor": DORA, "at": AT}
+    update_organization(changes={"country": "DE"}, **organization)  # type: ignore[arg-type]
+
+    final = finalized(drafted(ledger, terms), terms)
+
+    stored = {row.kind: bytes(row.content) for row in DocumentFile.objects.all()}
+    files = e_invoice_files(final.document)
+    assert stored == {"cii": files[EInvoiceSyntax.CII], "ubl": files[EInvoiceSyntax.UBL]}
+    assert e_invoice(final, EInvoiceSyntax.UBL) == stored["ubl"]
+    content = file_of(final, kind=FileKind.PDF, render=render_pdf, at=AT)
+    assert content == render_pdf(final.document, stored["cii"])
+    assert PdfReader(io.BytesIO(content)).attachments == {"factur-x.xml": [stored["cii"]]}
+
+
+def test_a_document_that_cannot_be_an_e_invoice_becomes_final_and_says_why(ledger: Ledger) -> None:
+    terms = replace(SITE_TERMS, with_e_invoices=True)
+
+    final = finalized(drafted(ledger, terms), terms)
+
+    assert final.state == "final"
+    assert not DocumentFile.objects.exists()
+    with pytest.raises(EInvoiceMissingError) as refused:
+        e_invoice(final, EInvoiceSyntax.CII)
+    assert "The customer has no country of ISO 3166-1 (BR-11)" in refused.value.message
 
 
 def test_a_credit_note_says_why_and_has_money_alone(ledger: Ledger) -> None:
