@@ -61,7 +61,7 @@ REACH: Final[dict[str, tuple[str, str, str]]] = {
     "GET invoices/": ("eeyyeyyy", "eeeeyyyy", "eeeeeeee"),
     "GET invoices/pk/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET invoices/pk/csv/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
-    "GET invoices/pk/e-invoice/": ("nnffnfff", "nnnnffff", "nnnnnnnn"),
+    "GET invoices/pk/e-invoice/": ("nnrrnrrr", "nnnnrrrr", "nnnnnnnn"),
     "GET invoices/pk/lines/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET invoices/pk/pdf/": ("nnyynyyy", "nnnnyyyy", "nnnnnnnn"),
     "GET isolation-policies/": ("yyyeeyyy", "eeeeyyyy", "eeeeeeee"),
