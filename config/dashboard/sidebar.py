@@ -57,6 +57,8 @@ def arrange(groups: list[Group], request: HttpRequest) -> list[Group]:
         groups: All of them, with the entries that the person may open.
         request: Of a page of the admin.
     """
+    if not groups:
+        return groups
     writes_money, writes_clusters = (
         holds(request, capability) for capability in (WRITES_MONEY, WRITES_CLUSTERS)
     )
