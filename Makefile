@@ -45,7 +45,7 @@ contract: ## The Kubernetes contract, simulated or a cluster's (KUBECONFIG=path)
 	  -o addopts="--import-mode=importlib -rfE" $(CONTRACT)
 
 .PHONY: check
-check: ## Lint, types, architecture, migrations, OpenAPI: each with its seconds.
+check: ## Lint, types, architecture, migrations, OpenAPI, docs: each with its seconds.
 	@bin/prepare development
 	@$(PYTHON_VENV) bin/check.py
 
@@ -82,6 +82,11 @@ openapi: ## Write docs/reference/openapi.yaml anew.
 	@bin/prepare development
 	@DJANGO_SETTINGS_MODULE=config.settings.test $(PYTHON_VENV) manage.py spectacular \
 	  --validate --fail-on-warn --file docs/reference/openapi.yaml
+
+.PHONY: docs
+docs: ## The documentation as a site in var/docs, with reference made of the code.
+	@bin/prepare development
+	@$(PYTHON_VENV) bin/docs.py write
 
 .PHONY: clean
 clean: ## Forget the demo: its databases, logs and documents.

@@ -101,6 +101,7 @@ STEPS: dict[str, Step] = {
     "architecture": command("python", "-m", "pytest", "-q", "tests/architecture"),
     "mypy": command("mypy", *PACKAGES, "manage.py"),
     "client": check_client,
+    "docs": command("python", "bin/docs.py", "check"),
 }
 
 

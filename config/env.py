@@ -50,6 +50,8 @@ REPLACED: Mapping[str, str] = {"MINIMUM_COVERAGE": "HOLE_SECONDS_MAX"}
 RECHECK_SECONDS_MIN = 600
 """Sooner than this after its end nothing is sealed."""
 DUNNING_DAYS_MAX = 365
+SERIES = r"^[A-Z0-9-]{1,12}$"
+SERIES_FORM = "capital letters, digits, hyphens; 1 to 12"
 
 
 class EnvironmentInvalidError(Exception):
@@ -111,7 +113,9 @@ class Environment(BaseSettings):
     ADMISSION_DEADLINE_SECONDS: int = Field(default=2, ge=1, le=9)
     """How long one question of an API server may take; below its webhook's own timeout."""
     ADMISSION_CLIENT_NAMES: Annotated[dict[str, tuple[str, ...]], NoDecode] = Field(
-        default_factory=dict
+        default_factory=dict,
+        title="`cluster=name` with more names after a bar, separated by commas, "
+        'or JSON `{"cluster": ["name"]}`',
     )
     """By cluster, common names of the certificates its API servers may show, as JSON or as
     `cluster=name|name,...`; of a cluster that is not named, its slug alone."""
@@ -120,16 +124,16 @@ class Environment(BaseSettings):
     NOTIFICATIONS: Literal["send", "simulated"] = "send"
     NOTIFICATIONS_KEPT_DAYS: int = Field(default=90, ge=90, le=3_650)
     """At least the longest reminder time before a grant's end: else it would be notified twice."""
-    EMAIL_URL: str = Field(default="", pattern=MAIL_URL)
+    EMAIL_URL: str = Field(default="", pattern=MAIL_URL, title="URL")
     """The mail server; without one no mail is sent."""
     EMAIL_FROM: str = "gpu-ledger@localhost"
     WEBHOOK_ALLOWED_NETWORKS: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = ()
     """Private ranges in which webhooks may be."""
     WEBHOOK_CLEAR_TEXT_HOSTS: Annotated[tuple[str, ...], NoDecode] = ()
     """Hosts whose webhooks may be called over http."""
-    WEBHOOK_CA_FILE: str = ""
+    WEBHOOK_CA_FILE: str = Field(default="", title="path")
     """Certificates to trust for webhooks, beside the system's."""
-    CLUSTER_SECRETS_DIR: Path = Path("/run/clusters")
+    CLUSTER_SECRETS_DIR: Path = Field(default=Path("/run/clusters"), title="absolute path")
     """Where the files are that clusters' references name; nothing outside is read for them."""
     WINDOW_LATENESS_SECONDS: int = Field(default=900, ge=60, le=86_400)
     """How long after its end a window is first collected; also the grace before an invoice."""
@@ -139,7 +143,10 @@ class Environment(BaseSettings):
     """What to do with an hour with too few observations; "wait" leaves it to a person."""
     WASTE_THRESHOLDS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
     """JSON: thresholds of waste to replace, such as `{"idle_hours": 2}`."""
-    RECHECK_SECONDS: Annotated[tuple[int, ...], NoDecode] = (3_600, 21_600, 86_400)
+    RECHECK_SECONDS: Annotated[tuple[int, ...], NoDecode] = Field(
+        default=(3_600, 21_600, 86_400),
+        title=f"whole numbers from {RECHECK_SECONDS_MIN}, separated by commas",
+    )
     """How long after its end a sealed hour is checked again, once each."""
     RECHECK_RETENTION_SECONDS: int = Field(default=31_536_000, ge=86_400, le=315_360_000)
     """Age from which an hour is not checked again: how long Prometheus keeps its samples."""
@@ -152,28 +159,36 @@ class Environment(BaseSettings):
     ISSUER_TAX_ID: str = ""
     ISSUER_BANK_ACCOUNT: str = ""
     """IBAN, or number and bank, that customers pay to."""
-    ISSUER_COUNTRY: str = Field(default="", pattern=r"^([A-Z]{2})?$")
+    ISSUER_COUNTRY: str = Field(default="", pattern=r"^([A-Z]{2})?$", title="two capital letters")
     """ISO 3166-1 alpha-2."""
     E_INVOICES: Literal["off", "zugferd"] = "off"
     """Whether final documents get an e-invoice of EN 16931, inside of the PDF and as UBL."""
-    INVOICE_SERIES: str = Field(default="GL", pattern=r"^[A-Z0-9-]{1,12}$")
-    CREDIT_NOTE_SERIES: str = Field(default="GL-CN", pattern=r"^[A-Z0-9-]{1,12}$")
-    DEBIT_NOTE_SERIES: str = Field(default="GL-DN", pattern=r"^[A-Z0-9-]{1,12}$")
+    INVOICE_SERIES: str = Field(default="GL", pattern=SERIES, title=SERIES_FORM)
+    CREDIT_NOTE_SERIES: str = Field(default="GL-CN", pattern=SERIES, title=SERIES_FORM)
+    DEBIT_NOTE_SERIES: str = Field(default="GL-DN", pattern=SERIES, title=SERIES_FORM)
     INVOICE_FIRST_NUMBER: int = Field(default=1, ge=1, le=900_000)
     """The first number of invoices, of credit notes and of debit notes, of each year."""
     PAYMENT_DAYS: int = Field(default=30, ge=0, le=365)
     """From the date of an invoice to its due date."""
     CARRY_MONTHS: int = Field(default=0, ge=0, le=120)
     """How long a balance is carried instead of being given back, or asked for; 0 for never."""
-    CARRY_BELOW: Annotated[dict[str, Decimal], NoDecode] = Field(default_factory=dict)
+    CARRY_BELOW: Annotated[dict[str, Decimal], NoDecode] = Field(
+        default_factory=dict, title="`currency=amount`, separated by commas"
+    )
     """The smallest amounts that are asked for, such as "EUR=5,JPY=500"."""
-    DUNNING_DAYS: Annotated[tuple[int, ...], NoDecode] = ()
+    DUNNING_DAYS: Annotated[tuple[int, ...], NoDecode] = Field(
+        default=(), title=f"whole numbers from 1 to {DUNNING_DAYS_MAX}, separated by commas"
+    )
     """Days after its due date at which an invoice is reminded of, a level each; none by default."""
     DATEV_CONSULTANT: int = Field(default=1001, ge=1001, le=9_999_999)
     DATEV_CLIENT: int = Field(default=1, ge=1, le=99_999)
     """Numbers of tax consultant and client in journal batches for DATEV."""
-    SAP_COMPANY_CODE: str = Field(default="1000", pattern=r"^[A-Za-z0-9]{1,4}$")
-    SAP_DOCUMENT_TYPE: str = Field(default="SA", pattern=r"^[A-Za-z0-9]{1,2}$")
+    SAP_COMPANY_CODE: str = Field(
+        default="1000", pattern=r"^[A-Za-z0-9]{1,4}$", title="up to 4 letters and digits"
+    )
+    SAP_DOCUMENT_TYPE: str = Field(
+        default="SA", pattern=r"^[A-Za-z0-9]{1,2}$", title="up to 2 letters and digits"
+    )
     """Company code and document type of journal batches for SAP."""
     NETSUITE_SUBSIDIARY: str = Field(default="", max_length=100)
     """Name of the subsidiary in journal batches for NetSuite."""
