@@ -43,8 +43,8 @@ OPENAPI = "docs/reference/openapi.yaml"
 METHODS = ("get", "post", "put", "patch", "delete")
 ERRORS_INTRODUCTION = """
 Every refusal over REST is `application/problem+json` with one of these codes
-([how](api.md#refusals)). A code is stable, its sentences may change. In an answer `detail` and
-`remedy` may be more exact than here.
+([conventions](api.md#refusals)). A code is stable, its sentences may change. In an answer
+`detail` and `remedy` may be more exact than here.
 """
 ROLES_INTRODUCTION = """
 A role gives capabilities, `<app>:<resource>:<action>`, within its scope. [Manage
@@ -120,7 +120,7 @@ def errors_page() -> str:
         ]
         if rows:
             parts += [f"## {app.capitalize()}", table(("code", "status", "what", "remedy"), rows)]
-    parts += ["## Of the protocol", table(("code", "status", "what", "remedy"), protocol_rows())]
+    parts += ["## Protocol", table(("code", "status", "what", "remedy"), protocol_rows())]
     return paragraphs(*parts)
 
 

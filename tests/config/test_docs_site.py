@@ -6,7 +6,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from django.conf import settings
+from django.test import Client
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
+from quotas.webhook.figures import REGISTRY
 from tests.architecture.source import product
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -103,6 +108,25 @@ def test_a_role_has_the_capabilities_of_the_code() -> None:
 
     assert "| `billing:price:write` |  | yes |  |  |  |  |" in page
     assert "| `billing:own_charge:read` |  |  |  |  |  | yes |" in page
+
+
+@pytest.mark.django_db
+def test_the_page_of_metrics_has_what_a_scrape_answers() -> None:
+    scraped = {
+        (family.name + ("_total" if family.type == "counter" else ""), family.type)
+        for text in (
+            Client().get("/metrics", SERVER_PORT=str(settings.METRICS_PORT)).content.decode(),
+            generate_latest(REGISTRY).decode(),
+        )
+        for family in text_string_to_metric_families(text)
+        if not family.name.endswith("_created")
+    }
+
+    assert {(name, kind) for name, kind, _, _ in reference.metrics()} == scraped
+    assert (
+        "| `gpu_ledger_reservations` | gauge | `cluster`, `state` | Reservations that count now. |"
+        in reference.metrics_page()
+    )
 
 
 def test_an_operation_is_under_its_tag_with_what_it_takes() -> None:
