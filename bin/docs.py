@@ -157,7 +157,8 @@ def build() -> list[str]:
     done = subprocess.run(  # noqa: S603 - Our own command.
         [
             str(PROGRAMS / "mkdocs"),
-            *("build", "--strict", "--quiet", "--clean", "-f", str(SOURCE / "mkdocs.yml")),
+            # Not --quiet: it drops warnings before --strict counts them.
+            *("build", "--strict", "--clean", "-f", str(SOURCE / "mkdocs.yml")),
         ],
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         stdout=subprocess.PIPE,

@@ -153,3 +153,21 @@ def test_a_new_variable_is_named_and_a_meaning_is_kept(tmp_path: Path) -> None:
     assert page.read_text() == text.replace(
         line, "| `PAYMENT_DAYS` | whole number, 0 to 365 | `30` | … |"
     )
+
+
+def test_a_missing_page_and_a_missing_anchor_fail_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "README.md").write_text("# A\n\n[b](none.md) [c](#nowhere)\n")
+    (tmp_path / "mkdocs.yml").write_text(
+        f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: {tmp_path / 'pages'}\n"
+        f"site_dir: {tmp_path / 'site'}\nplugins: []\n"
+    )
+    monkeypatch.setattr(docs, "SOURCE", tmp_path)
+
+    [problem] = docs.build()
+
+    assert "'none.md', but the target is not found" in problem
+    assert "no such anchor" in problem
+    assert "Aborted with 2 warnings in strict mode!" in problem
