@@ -193,7 +193,7 @@ def test_what_a_namespace_should_say_wraps_and_is_cut_off_nowhere(visit: Visit, 
 
 
 def test_who_shared_devices_is_asked_for_one_cluster_and_a_week(visit: Visit) -> None:
-    visit.sign_in("dora")
+    visit.sign_in("frank")
     visit.go("/admin/")
     visit.page.get_by_role("link", name="Device sharing").click()
     visit.page.select_option("select[name=cluster]", "ampere")

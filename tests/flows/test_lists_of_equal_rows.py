@@ -16,6 +16,8 @@ from tests.support.builders import grant, make_user
 
 COPIES_MAX = 1_500
 PAGE_SIZE = 200
+GROUPED = {"incidents"}
+"""Their rows are groups: equal ones are one."""
 PAGES_MAX = 2 * COPIES_MAX // PAGE_SIZE
 
 COLUMNS = """
@@ -115,7 +117,7 @@ def test_every_list_shows_each_of_many_equal_rows_once(superuser_url: str, copie
     wrong = {}
 
     for name in lists():
-        if name in UNPAGED:
+        if name in UNPAGED or name in GROUPED:
             continue
         before = list(walk(client, name))
         if before[0]._meta.pk.is_relation:  # noqa: SLF001 - As above.

@@ -20,7 +20,7 @@ from metering.domain.corrections.correction import RecheckReason
 from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
 from metering.services import catalogue as catalogue_editing
 from metering.services.collection import hour_decisions
-from metering.services.corrections import exceptions, rechecks, review
+from metering.services.corrections import exceptions, incidents, rechecks, review
 from metering.services.devices import credits as crediting
 from metering.services.devices import events as device_events
 from metering.services.efficiency import waste
@@ -335,6 +335,17 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         frank,
         lambda _, who: exceptions.resolve_exception(
             exception_id=MeteringException.objects.earliest("pk").pk, note="Seen.", **who
+        ),
+        [("metering:exception:resolve", None)],
+    ),
+    "metering.corrections.incidents.settle_incident": (
+        frank,
+        lambda _, who: incidents.settle_incident(
+            exceptions=MeteringException.objects.filter(
+                pk=MeteringException.objects.earliest("pk").pk
+            ),
+            note="Seen.",
+            **who,
         ),
         [("metering:exception:resolve", None)],
     ),
