@@ -16,14 +16,6 @@ from billing.services import (
     repricing,
 )
 from billing.services.pricing import assignments, price_drafts, price_history, prices
-from metering.domain.corrections.correction import RecheckReason
-from metering.models import CreditState, MeteringException, MeteringWindow, UsageRecord
-from metering.services import catalogue as catalogue_editing
-from metering.services.collection import hour_decisions
-from metering.services.corrections import exceptions, incidents, rechecks, review
-from metering.services.devices import credits as crediting
-from metering.services.devices import events as device_events
-from metering.services.efficiency import waste
 from quotas.services.admission import secrets as webhook_secrets
 from quotas.services.enforcement import applying as enforcement_by_hand
 from quotas.services.limits import grants, limits, suspensions
@@ -34,11 +26,11 @@ from tenants.domain.actors import Actor
 from tenants.models import Cluster
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.site import SITE_TERMS
-from tests.support.builders import MONTH_END
 from tests.support.flows.estate import IN_FORCE_FROM, Estate
 from tests.support.flows.fair_use import LOAN_DEEDS
 from tests.support.flows.isolation_calls import ISOLATION_DEEDS
 from tests.support.flows.ledger_calls import LEDGER_DEEDS
+from tests.support.flows.metering_calls import METERING_DEEDS
 from tests.support.flows.preemption_calls import PREEMPTION_DEEDS
 from tests.support.flows.request_calls import REQUEST_DEEDS
 from tests.support.flows.tenants_calls import TENANTS_DEEDS
@@ -297,99 +289,6 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
         lambda e, who: requests.cancel_request(request_id=request_of(e), **who),  # type: ignore[arg-type]
         [("quotas:request:cancel", "acme")],
     ),
-    "metering.catalogue.add_catalogue_version": (
-        frank,
-        lambda _, who: catalogue_editing.add_catalogue_version(
-            rules=[{"size": "large", "resources": ["nvidia.com/*"]}],
-            based_on=1,
-            note="One size.",
-            **who,
-        ),
-        [("metering:catalogue:store", None)],
-    ),
-    "metering.efficiency.waste.dismiss_finding": (
-        bob,
-        lambda e, who: waste.dismiss_finding(
-            finding_id=e.places["own"]["waste-findings"], reason="Meant so.", **who
-        ),
-        [("metering:waste:dismiss", "acme")],
-    ),
-    "metering.devices.credits.decide_credit": (
-        dora,
-        lambda e, who: crediting.decide_credit(
-            proposal_id=e.places["own"]["credit-proposals"],
-            state=CreditState.ACCEPTED,
-            reason="Broken.",
-            **who,
-        ),
-        [("metering:credit:accept", "acme")],
-    ),
-    "metering.devices.events.end_device_event": (
-        frank,
-        lambda e, who: device_events.end_device_event(
-            event_id=e.places["own"]["device-events"], note="Drained.", **who
-        ),
-        [("metering:device_event:end", None)],
-    ),
-    "metering.corrections.exceptions.resolve_exception": (
-        frank,
-        lambda _, who: exceptions.resolve_exception(
-            exception_id=MeteringException.objects.earliest("pk").pk, note="Seen.", **who
-        ),
-        [("metering:exception:resolve", None)],
-    ),
-    "metering.corrections.incidents.settle_incident": (
-        frank,
-        lambda _, who: incidents.settle_incident(
-            exceptions=MeteringException.objects.filter(
-                pk=MeteringException.objects.earliest("pk").pk
-            ),
-            note="Seen.",
-            **who,
-        ),
-        [("metering:exception:resolve", None)],
-    ),
-    "metering.corrections.rechecks.ask_recheck": (
-        frank,
-        lambda _, who: rechecks.ask_recheck(
-            window_id=MeteringWindow.objects.get(start_at=MONTH_END).pk,
-            reason=RecheckReason.PERSON,
-            **who,
-        ),
-        [("metering:window:ask_recheck", None)],
-    ),
-    "metering.corrections.review.ask_correction": (
-        frank,
-        lambda e, who: review.ask_correction(
-            record=UsageRecord.objects.get(pk=e.places["own"]["usage-records"]),
-            unit_seconds=-1,
-            reason="Broken.",
-            is_four_eyes=True,
-            **who,
-        ),
-        [("metering:correction:ask", "acme")],
-    ),
-    "metering.corrections.review.approve_correction": (
-        frank,
-        lambda e, who: review.approve_correction(
-            correction_id=e.places["own"]["usage-corrections"], is_four_eyes=True, **who
-        ),
-        [("metering:correction:post", "acme")],
-    ),
-    "metering.corrections.review.reject_correction": (
-        frank,
-        lambda e, who: review.reject_correction(
-            correction_id=e.places["other"]["usage-corrections"], note="No.", **who
-        ),
-        [("metering:correction:reject", "umbrella")],
-    ),
-    "metering.collection.hour_decisions.retry_window": (
-        frank,
-        lambda e, who: hour_decisions.retry_window(
-            window_id=e.places["own"]["metering-windows"], **who
-        ),
-        [("metering:window:retry", None)],
-    ),
     "quotas.admission.secrets.add_webhook_secret": (
         frank,
         lambda _, who: webhook_secrets.add_webhook_secret(
@@ -407,5 +306,6 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
     **LEDGER_DEEDS,
     **REQUEST_DEEDS,
     **PREEMPTION_DEEDS,
+    **METERING_DEEDS,
 }
 """Who does what, and the entries it leaves: action, and the organization whose trail it is."""
