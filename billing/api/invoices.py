@@ -36,7 +36,7 @@ from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import file_of, finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
-from tenants.api.conditional import expected_version, if_match
+from tenants.api.conditional import expected_version, if_match, may_conflict
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import EmptySerializer, StrictSerializer
@@ -327,6 +327,7 @@ class InvoiceViewSet(ReadingViewSet):
         responses={(200, "application/xml"): OpenApiResponse(OpenApiTypes.STR)},
     )
     @action(detail=True, methods=["get"], url_path="e-invoice")
+    @may_conflict
     def e_invoice(self, request: Request, pk: UUID) -> HttpResponse:
         """Return the e-invoice of a final document, in CII or UBL; the same bytes every time."""
         query = EInvoiceQuerySerializer(data=request.query_params.dict())

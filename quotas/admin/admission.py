@@ -82,6 +82,7 @@ class ReservationAdmin(LedgerAdmin):
         "listed only under Filters, state. A pod that was found running bypassed admission "
         "or is older than it."
     )
+    day_title = "Counted since"
     list_display = (
         "place",
         "project",

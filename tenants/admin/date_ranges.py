@@ -25,6 +25,8 @@ class DayRangeFilter(FieldListFilter):
     ) -> None:
         """Read the days from the address, and what else it has."""
         super().__init__(field, request, *arguments, **named)
+        _, _, model_admin, *_ = arguments
+        self.title = model_admin.day_title or self.title
         names = self._names()
         self.typed = [request.GET.get(name, "").strip() for name in names]
         self.others = [
@@ -79,9 +81,11 @@ class DatedAdmin(ModelAdmin):
 
     Attributes:
         day_column: The column of the days; "" for that of `date_hierarchy`, if there is one.
+        day_title: What the days are called; "" for the name of the column.
     """
 
     day_column: ClassVar[str] = ""
+    day_title: ClassVar[str] = ""
 
     def get_list_filter(self, request: HttpRequest) -> list[Any]:
         """Return the filters of the list, and that of its days."""

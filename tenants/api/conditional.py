@@ -28,6 +28,12 @@ def if_match(handler: Handler) -> Handler:
     return handler
 
 
+def may_conflict(handler: Handler) -> Handler:
+    """Mark a handler of reading that may answer 409, so that the API description says so."""
+    handler.may_conflict = True  # type: ignore[attr-defined]
+    return handler
+
+
 def etag_of(version: int) -> str:
     """Return the strong ETag of a version, with its quotes."""
     return f'"{version}"'

@@ -116,6 +116,8 @@ class LedgerSchema(AutoSchema):
             yield "404"
         if self.method != "GET":
             yield from ("409", "412", "503")
+        elif getattr(self._handler(), "may_conflict", False):
+            yield "409"
         if self.method not in READING:
             yield from ("400", "413", "415")
         if getattr(self._handler(), "requires_if_match", False):
