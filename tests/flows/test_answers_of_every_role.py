@@ -13,6 +13,9 @@ from tests.support.flows.reach import CALLERS, PUBLIC
 from tests.support.sampling import soaked
 from tests.support.tenants.clients import api_client
 
+WITHOUT_ANSWER = {"GET invoices/pk/e-invoice/"}
+"""The estate's invoice is a draft, which has none."""
+
 
 @pytest.fixture
 def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transaction.
@@ -41,4 +44,5 @@ def test_every_answer_to_every_role_is_what_the_description_says(
             wrong += [f"{name}: {text}" for text in problems(operation, answer)]
 
     assert not wrong, "\n" + "\n".join(dict.fromkeys(wrong))
-    assert {operation for operation, status in seen if status == 200} == set(asked)
+    answered = {operation for operation, status in seen if status == 200}
+    assert answered == set(asked) - WITHOUT_ANSWER
