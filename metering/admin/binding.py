@@ -21,7 +21,7 @@ from tenants.selectors.directory import namespace_directory
 from tenants.services.namespaces import bind_namespace
 
 LOOK_AHEAD: Final = timedelta(days=3650)
-"""Nobody binds a namespace further ahead."""
+"""A namespace is bound at most so far ahead."""
 READ_PROJECT: Final = "tenants:project:read"
 METERED_AGAIN: Final = "within about ten minutes"
 """Rechecks are made every five minutes, and take some more."""
@@ -50,7 +50,7 @@ class BindingPreview:
     """What the page shows before a namespace is bound.
 
     Attributes:
-        project: Whom it would be bound to.
+        project: The project it would be bound to.
         held: What would be billed, by size.
         cost: What that is in money, roughly.
         next_steps: What happens then, a sentence each.
@@ -158,7 +158,7 @@ def bind(found: MeteringException, project: Project, *, actor: Actor, at: dateti
 
 
 def _bound_from(found: MeteringException) -> datetime | None:
-    """Return from when the namespace belongs to somebody already, after the exception's hour."""
+    """Return when the next binding of the namespace begins, after the exception's hour."""
     directory = namespace_directory(
         found.cluster_id, begin_at=found.window_start, end_at=found.window_start + LOOK_AHEAD
     )

@@ -281,7 +281,7 @@ def binding_effect(
     Args:
         found: An exception about a namespace without a project, of the first hour.
         project: The project it would be bound to.
-        end_at: From when it belongs to somebody already; None for never.
+        end_at: When the next binding of the namespace begins; None without one.
         oldest_at: The start of the last hour that is too old for a recheck.
     """
     rows = open_among(

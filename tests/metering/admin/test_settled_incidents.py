@@ -1,4 +1,4 @@
-"""The page of an incident settles all of it, and shows before a binding whom it bills."""
+"""The page of an incident settles all of it, and shows which organization a binding bills."""
 
 import re
 from datetime import timedelta
