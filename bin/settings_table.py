@@ -1,4 +1,4 @@
-"""Types and defaults of docs/reference/environment.md, written from config/env.py."""
+"""Tables of docs/reference that are written from the code: environment variables, and events."""
 
 import re
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from pydantic import AnyUrl, UrlConstraints
 from pydantic.fields import FieldInfo
 
 from config.env import Environment
+from tenants.domain.notification_events import NOTIFICATION_EVENTS
 
 ROW = re.compile(r"^\| `(?P<name>[A-Z_]+)` \|.*\| (?P<meaning>[^|]+) \|$")
 PLAIN = {"str": "text", "bool": "`true` or `false`", "AnyUrl": "URL", "Path": "path"}
@@ -18,6 +19,32 @@ NO_MEANING = "…"
 
 
 def refresh(docs: Path, *, is_writing: bool) -> list[str]:
+    """Write or compare the tables; return what a person has to do."""
+    return [
+        *refresh_variables(docs, is_writing=is_writing),
+        *refresh_events(docs, is_writing=is_writing),
+    ]
+
+
+def refresh_events(docs: Path, *, is_writing: bool) -> list[str]:
+    """Write or compare the table of events; return what a person has to do."""
+    path = docs / "reference" / "notifications.md"
+    text = path.read_text(encoding="utf-8")
+    begin = text.index("| event |")
+    rows = [
+        f"| `{name}` | {event.when} | {event.recipients} |"
+        for name, event in NOTIFICATION_EVENTS.items()
+    ]
+    table = "\n".join(["| event | when | mail recipients |", "|---|---|---|", *rows])
+    fresh = text[:begin] + table + text[text.index("\n\n", begin) :]
+    if is_writing:
+        path.write_text(fresh, encoding="utf-8")
+    elif fresh != text:
+        return [f"{path.name} is not as the events of the code are. Run `make docs`."]
+    return []
+
+
+def refresh_variables(docs: Path, *, is_writing: bool) -> list[str]:
     """Write or compare the first table of the page; return what a person has to do.
 
     Order, types and defaults are the code's; the page itself keeps each meaning.

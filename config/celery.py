@@ -80,6 +80,7 @@ app.conf.update(
         "tenants.tick_retention": {"task": "tenants.tick_retention", "schedule": 3600},
         "metering.tick_windows": {"task": "metering.tick_windows", "schedule": 60},
         "metering.tick_devices": {"task": "metering.tick_devices", "schedule": 60},
+        "metering.tick_incidents": {"task": "metering.tick_incidents", "schedule": 900},
         "metering.tick_waste": {"task": "metering.tick_waste", "schedule": 300},
         "metering.tick_rechecks": {"task": "metering.tick_rechecks", "schedule": 300},
         "metering.tick_partitions": {"task": "metering.tick_partitions", "schedule": 3600},

@@ -8,6 +8,15 @@ from uuid import UUID
 
 
 @dataclass(frozen=True)
+class MailAttachment:
+    """A file that a mail carries."""
+
+    name: str
+    content_type: str
+    content: bytes
+
+
+@dataclass(frozen=True)
 class OutgoingNotification:
     """One notification for one address.
 
@@ -17,6 +26,9 @@ class OutgoingNotification:
         facts: JSON values for programs.
         address: A mail address, or a URL.
         secret_reference: `env:<NAME>` of the secret that signs; "" where nothing is signed.
+        language: Of subject and text, "en" or "de".
+        document_id: What a mail is about; its file is attached when it is sent.
+        attachments: Of a mail that is about to be sent.
     """
 
     event_id: UUID
@@ -28,6 +40,9 @@ class OutgoingNotification:
     facts: Mapping[str, Any]
     address: str
     secret_reference: str = ""
+    language: str = "en"
+    document_id: UUID | None = None
+    attachments: tuple[MailAttachment, ...] = ()
 
 
 class NotificationSender(Protocol):

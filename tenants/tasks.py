@@ -11,7 +11,7 @@ from typing import Final
 from celery import shared_task
 from django.conf import settings
 
-from tenants.adapters import notification_senders
+from tenants.adapters import document_loader, notification_senders
 from tenants.adapters.mail import send_address_left, send_set_password
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.clock import database_now
@@ -101,7 +101,13 @@ def _send_batch(*, has_time: Callable[[], bool], actor: Actor, at: datetime) -> 
     """Send one batch of due deliveries; return how many were leased, and whether to stop."""
     senders = notification_senders(settings.NOTIFICATION_SENDERS)
     claimed = claim_deliveries(limit=DELIVERIES_PER_BATCH, actor=actor, at=at)
-    failed = send_claimed(claimed=claimed, senders=senders, has_time=has_time, at=at)
+    failed = send_claimed(
+        claimed=claimed,
+        senders=senders,
+        load_document=document_loader(settings.NOTIFICATION_DOCUMENTS),
+        has_time=has_time,
+        at=at,
+    )
     return len(claimed), failed > 0 or len(claimed) < DELIVERIES_PER_BATCH
 
 

@@ -28,6 +28,7 @@ SECTIONS: Final = {
     "app_quota": "Quota",
     "app_requests": "Requests",
     "app_invoices": "Invoices",
+    "app_notifications": "Notifications",
     "app_tokens": "API tokens",
 }
 """The navigation: pages by name."""

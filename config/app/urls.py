@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from config.app import costs, home, invoices, quota, requests, tokens
+from config.app import costs, home, invoices, notifications, quota, requests, tokens
 
 urlpatterns = [
     path("", home.home, name="app_home"),
@@ -14,6 +14,7 @@ urlpatterns = [
     path("requests/<uuid:request_id>/<str:verb>/", requests.act, name="app_request_act"),
     path("invoices/", invoices.invoices, name="app_invoices"),
     path("invoices/<uuid:invoice_id>/", invoices.invoice, name="app_invoice"),
+    path("notifications/", notifications.notifications, name="app_notifications"),
     path("tokens/", tokens.tokens, name="app_tokens"),
     path("tokens/<uuid:token_id>/revoke/", tokens.revoke, name="app_token_revoke"),
 ]

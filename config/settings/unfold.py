@@ -96,6 +96,7 @@ UNFOLD: dict[str, Any] = {
         "navigation": [
             {"title": "Change password", "link": reverse_lazy("admin:password_change")},
             {"title": "Your access", "link": reverse_lazy("own_access")},
+            {"title": "Your notifications", "link": reverse_lazy("app_notifications")},
         ]
     },
     "SHOW_HISTORY": False,
@@ -216,6 +217,7 @@ UNFOLD: dict[str, Any] = {
                 _table("Account changes", "how_to_reg", "tenants_accountchange"),
                 _table("Notification endpoints", "notifications", "tenants_notificationendpoint"),
                 _table("Deliveries", "outgoing_mail", "tenants_notificationdelivery"),
+                _table("Muted mails", "notifications_off", "tenants_notificationpreference"),
                 _table("Audit trail", "history", "tenants_auditentry"),
             ),
         ],

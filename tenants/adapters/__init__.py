@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from django.utils.module_loading import import_string
 
-from tenants.protocols import NotificationSender
+from tenants.protocols import MailAttachment, NotificationSender
 
 
 def notification_senders(setting: Mapping[str, Mapping[str, Any]]) -> dict[str, NotificationSender]:
@@ -18,6 +19,16 @@ def notification_senders(setting: Mapping[str, Mapping[str, Any]]) -> dict[str, 
         kind: import_string(chosen["BACKEND"])(**chosen.get("OPTIONS", {}))
         for kind, chosen in setting.items()
     }
+
+
+def document_loader(setting: str) -> Callable[[UUID], Sequence[MailAttachment]]:
+    """Return the function that loads the files of a document that a mail is about.
+
+    Args:
+        setting: Dotted path of a function: only billing knows documents.
+    """
+    load: Callable[[UUID], Sequence[MailAttachment]] = import_string(setting)
+    return load
 
 
 def cluster_advice(setting: str) -> Callable[[Sequence[str]], tuple[str, ...]]:

@@ -1,8 +1,7 @@
-"""Notifications by webhook: one signed POST of JSON.
+"""Notifications by webhook: one POST of JSON, signed as Standard Webhooks has it.
 
-`X-GPU-Ledger-Signature: t=<unix seconds>,v1=<hex>`, where v1 is HMAC-SHA256 of "<t>.<body>" under
-the endpoint's secret. A receiver compares it in constant time, refuses a `t` older than five
-minutes, and knows a repeated event by its id.
+`webhook-signature` is `v1,` and base64 of HMAC-SHA256 of "<webhook-id>.<webhook-timestamp>.<body>",
+once for each secret. Source: Standard Webhooks 1.0.0, standardwebhooks.com.
 """
 
 import hashlib
@@ -10,14 +9,15 @@ import hmac
 import json
 import os
 import time
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tenants.adapters.guarded import GuardedPoster
 from tenants.domain.errors import SourceUnavailableError
+from tenants.domain.notifications import signing_keys
 from tenants.protocols import OutgoingNotification
 
-SIGNATURE_HEADER: Final = "X-GPU-Ledger-Signature"
 _ENVIRONMENT: Final = "env:"
 _TAKEN: Final = range(200, 300)
 
@@ -34,19 +34,22 @@ class WebhookSender:
         """Post it; any 2xx status means accepted.
 
         Raises:
-            SourceUnavailableError: Its secret is missing, or it was not accepted.
+            SourceUnavailableError: Its secret is missing or wrong, or it was not accepted.
         """
-        secret = _secret(notification.secret_reference)
-        body = body_of(notification)
+        keys = _keys(notification.secret_reference)
+        body, unix_seconds = body_of(notification), int(self.clock())
         status = self.poster.post(
             notification.address,
             body=body,
             headers={
                 "Content-Type": "application/json",
                 "User-Agent": "gpu-ledger",
-                "X-GPU-Ledger-Event": notification.event,
-                "X-GPU-Ledger-Event-Id": str(notification.event_id),
-                SIGNATURE_HEADER: signature(body, secret=secret, unix_seconds=int(self.clock())),
+                **signature_headers(
+                    body,
+                    message_id=str(notification.event_id),
+                    keys=keys,
+                    unix_seconds=unix_seconds,
+                ),
             },
         )
         if status not in _TAKEN:
@@ -72,17 +75,28 @@ def body_of(notification: OutgoingNotification) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
-def signature(body: bytes, *, secret: bytes, unix_seconds: int) -> str:
-    """Return the value of the signature's header."""
-    signed = f"{unix_seconds}.".encode("ascii") + body
-    digest = hmac.new(secret, signed, hashlib.sha256).hexdigest()
-    return f"t={unix_seconds},v1={digest}"
+def signature_headers(
+    body: bytes, *, message_id: str, keys: Sequence[bytes], unix_seconds: int
+) -> dict[str, str]:
+    """Return the headers by which a receiver knows sender, event and age of a body."""
+    signed = f"{message_id}.{unix_seconds}.".encode("ascii") + body
+    digests = (b64encode(hmac.new(key, signed, hashlib.sha256).digest()) for key in keys)
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(unix_seconds),
+        "webhook-signature": " ".join(f"v1,{digest.decode('ascii')}" for digest in digests),
+    }
 
 
-def _secret(reference: str) -> bytes:
-    secret = os.environ.get(reference.removeprefix(_ENVIRONMENT), "")
-    if not reference.startswith(_ENVIRONMENT) or not secret:
+def _keys(reference: str) -> tuple[bytes, ...]:
+    value = os.environ.get(reference.removeprefix(_ENVIRONMENT), "")
+    if not reference.startswith(_ENVIRONMENT) or not value:
         raise SourceUnavailableError(
             "The variable that holds its secret is not set.", reason="secret_missing"
         )
-    return secret.encode("utf-8")
+    try:
+        return signing_keys(value)
+    except ValueError:
+        raise SourceUnavailableError(
+            "The variable of its secret holds another form of secret.", reason="secret_invalid"
+        ) from None

@@ -12,15 +12,26 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.decorators import display
 
-from tenants.adapters.mail import subject_of, text_of
+from tenants.adapters.notification_mail import MailPages, subject_of, text_of
 from tenants.adapters.notification_webhook import body_of
 from tenants.admin.base import LedgerAdmin, ServiceAdmin, row_action
 from tenants.domain.actors import Actor
-from tenants.domain.notifications import EndpointKind, attempts_text, next_attempt_text, result_text
-from tenants.models import NotificationDelivery, NotificationEndpoint
+from tenants.domain.notifications import (
+    EndpointKind,
+    attempts_text,
+    next_attempt_text,
+    remedy_of,
+    result_text,
+)
+from tenants.models import (
+    DeliveryState,
+    NotificationDelivery,
+    NotificationEndpoint,
+    NotificationPreference,
+)
 from tenants.protocols import OutgoingNotification
 from tenants.selectors.notifications import with_searched_address
-from tenants.services.notifications.deliveries import outgoing_of
+from tenants.services.notifications.deliveries import outgoing_of, resend_delivery
 from tenants.services.notifications.endpoints import (
     change_endpoint,
     close_endpoint,
@@ -55,6 +66,7 @@ def delivery_context(delivery: NotificationDelivery, *, at: datetime) -> dict[st
             ("Tries", attempts_text(delivery.attempts)),
             ("Last result", last_result(delivery)),
             ("Next try", next_try(delivery, at=at)),
+            *(("What to do", text) for text in [remedy_text(delivery)] if text),
         ],
     }
 
@@ -69,6 +81,11 @@ def last_result(delivery: NotificationDelivery) -> str:
     )
 
 
+def remedy_text(delivery: NotificationDelivery) -> str:
+    """Return what to do about a delivery that has failed for good; "" for any other."""
+    return remedy_of(state=delivery.state, last_error=delivery.last_error)
+
+
 def next_try(delivery: NotificationDelivery, *, at: datetime) -> str:
     """Return when it is tried next."""
     return next_attempt_text(state=delivery.state, next_at=delivery.next_at, at=at)
@@ -77,7 +94,7 @@ def next_try(delivery: NotificationDelivery, *, at: datetime) -> str:
 def _said(kind: str, outgoing: OutgoingNotification) -> str:
     """Return a mail's text, or a webhook's JSON in lines; neither holds the secret that signs."""
     if kind == EndpointKind.MAIL:
-        return text_of(outgoing, public_url=settings.PUBLIC_URL)
+        return text_of(outgoing, pages=MailPages(**settings.MAIL_PAGES))
     return json.dumps(json.loads(body_of(outgoing)), indent=2, ensure_ascii=False)
 
 
@@ -169,10 +186,14 @@ class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
     """Notifications sent to each receiver, with their state."""
 
     view_capability = "tenants:notification:read"
+    write_capability = "tenants:notification:write"
+    undecided = DeliveryState.GIVEN_UP.value
     hint = (
-        "Written with the change, sent within seconds, tried again for two days. Open one "
-        "to read what was said."
+        "Written with the change, sent within seconds, tried again for two days. Open one to read "
+        "its text. Those that failed for good wait here: each says what to do, and Send again "
+        "tries it anew."
     )
+    actions = ("send_again",)
     change_form_outer_before_template = "admin/tenants/notificationdelivery/message.html"
     list_display = (
         "created_at",
@@ -188,6 +209,11 @@ class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
     fields = ("endpoint", "created_at")
     search_fields = ("searched_address", "notification__subject", "notification__event")
     date_hierarchy = "created_at"
+
+    @row_action("Send again", done="is sent again")
+    def send_again(self, row: NotificationDelivery, *, actor: Actor, at: datetime) -> None:
+        """Send a failed delivery again."""
+        resend_delivery(delivery_id=row.pk, actor=actor, at=at)
 
     @display(
         description="state",
@@ -226,3 +252,17 @@ class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
         context = {**details, **(extra_context or {})}
         answer: HttpResponse = super().change_view(request, object_id, form_url, context)
         return answer
+
+
+@admin.register(NotificationPreference)
+class NotificationPreferenceAdmin(LedgerAdmin):
+    """What people have chosen not to be mailed about."""
+
+    view_capability = "tenants:notification:read"
+    hint = (
+        "People choose for themselves, under Your notifications. People without a row "
+        "get every mail of their roles."
+    )
+    list_display = ("user", "muted_events", "language", "changed_at")
+    list_select_related = ("user",)
+    search_fields = ("user__username",)

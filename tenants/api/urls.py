@@ -12,6 +12,7 @@ from tenants.api.identity.tokens import ApiTokenViewSet, ServiceAccountViewSet
 from tenants.api.notifications import (
     NotificationDeliveryViewSet,
     NotificationEndpointViewSet,
+    preference_urls,
 )
 from tenants.api.organizations import NamespaceBindingViewSet, OrganizationViewSet, ProjectViewSet
 
@@ -32,4 +33,9 @@ router.register(
 router.register("api-tokens", ApiTokenViewSet, basename="api-token")
 router.register("audit-entries", AuditEntryViewSet, basename="audit-entry")
 
-urlpatterns = [path("me/", MeView.as_view(), name="me"), *session_urls, *router.urls]
+urlpatterns = [
+    path("me/", MeView.as_view(), name="me"),
+    *preference_urls,
+    *session_urls,
+    *router.urls,
+]

@@ -5,35 +5,15 @@ event with `*` for any of its three parts, or `*` alone for everything.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from tenants.domain.errors import FieldProblem
-
-EVENTS: Final = frozenset(
-    {
-        "tenants:account_change:asked",
-        "billing:invoice:overdue",
-        "quotas:request:submitted",
-        "quotas:request:escalated",
-        "quotas:request:commented",
-        "quotas:request:approved",
-        "quotas:request:rejected",
-        "quotas:request:expired",
-        "quotas:grant:ending",
-        "quotas:loan:proposed",
-        "quotas:loan:active",
-        "quotas:loan:declined",
-        "quotas:loan:ended",
-        "quotas:loan:recalled",
-        "quotas:preemption:proposed",
-        "quotas:preemption:announced",
-    }
-)
-
+from tenants.domain.notification_events import NOTIFICATION_EVENTS
 
 PATTERNS_MAX: Final = 32
 """More than there are events of one app; `*` stands for all of them."""
@@ -57,6 +37,9 @@ _MAIL: Final = re.compile(
 )
 """One dot-atom at a host name with a dot; neither lists, groups, comments nor quotes. RFC 5321."""
 _SECRET: Final = re.compile(rf"env:{SECRET_PREFIX}[A-Z0-9_]{{1,100}}", re.ASCII)
+_EVENT_UNKNOWN: Final = (
+    f"No event is called that. Use one of: {', '.join(sorted(NOTIFICATION_EVENTS))}."
+)
 _VISIBLE: Final = re.compile(r"[!-~]{1,500}", re.ASCII)
 
 
@@ -101,10 +84,21 @@ def pattern_problems(patterns: object, *, field: str = "events") -> tuple[FieldP
         place = f"{field}.{position}"
         if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern):
             problems.append(FieldProblem(place, "not_an_event", message))
-        elif not any(_matches(pattern, event) for event in EVENTS):
-            known = f"No event is called that. Use one of: {', '.join(sorted(EVENTS))}."
+        elif not any(_matches(pattern, event) for event in NOTIFICATION_EVENTS):
+            known = (
+                f"No event is called that. Use one of: {', '.join(sorted(NOTIFICATION_EVENTS))}."
+            )
             problems.append(FieldProblem(place, "event_unknown", known))
     return tuple(problems)
+
+
+def muted_problems(names: Iterable[str]) -> tuple[FieldProblem, ...]:
+    """Return which of the events that a person mutes do not exist."""
+    return tuple(
+        FieldProblem(f"muted_events.{position}", "event_unknown", _EVENT_UNKNOWN)
+        for position, name in enumerate(names)
+        if name not in NOTIFICATION_EVENTS
+    )
 
 
 def address_problems(
@@ -154,6 +148,72 @@ def _is_webhook(address: str, *, clear_text_hosts: Sequence[str]) -> bool:
     if not host or port == 0 or "@" in parts.netloc or "#" in address:
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and host in clear_text_hosts)
+
+
+SECRETS_MAX: Final = 2
+"""The new one and, while receivers change over, the one before."""
+SECRET_BYTES: Final = range(24, 65)
+_KEY_PREFIX: Final = "whsec_"
+
+
+def signing_keys(value: str) -> tuple[bytes, ...]:
+    """Return the keys of a variable that holds one secret or, for a rotation, two.
+
+    Args:
+        value: Secrets separated by white space, each `whsec_` and base64 of 24 to 64 bytes.
+
+    Raises:
+        ValueError: It holds none, too many, or what is no such secret.
+    """
+    texts = value.split()
+    if not 1 <= len(texts) <= SECRETS_MAX:
+        raise ValueError("not one or two secrets")
+    keys = tuple(b64decode(_key_text(text), validate=True) for text in texts)
+    if any(len(key) not in SECRET_BYTES for key in keys):
+        raise ValueError("a secret is too short or too long")
+    return keys
+
+
+def _key_text(text: str) -> str:
+    if not text.startswith(_KEY_PREFIX):
+        raise ValueError("a secret has another form")
+    return text.removeprefix(_KEY_PREFIX)
+
+
+_REMEDIES: Final[Mapping[str, str]] = {
+    "address_forbidden": "Use a public address, or let the operator allow its range in "
+    "WEBHOOK_ALLOWED_NETWORKS. Then send it again.",
+    "address_invalid": "Correct the mail address of the account or the endpoint; what is reported "
+    "from then on is sent there.",
+    "bad_answer": "Register the address of a program that speaks HTTP.",
+    "document_missing": "Open the document: if its PDF cannot be made, the page says why. Then "
+    "send it again.",
+    "mail_refused": "Check the mail server of EMAIL_URL, and that it takes mail to this address. "
+    "Then send it again.",
+    "not_https": "Register an https address.",
+    "secret_invalid": "Set the variable to one or two secrets, each whsec_ and base64 of 24 to 64 "
+    "bytes, and restart the workers. Then send it again.",
+    "secret_missing": "Set the variable that secret_reference names, and restart the workers. Then "
+    "send it again.",
+    "timeout": "Let the receiver answer within 5 s. Then send it again.",
+    "unexpected": "Look for tenants.notifications.crashed in the log of the worker.",
+    "unreachable": "Check that the receiver runs and that its certificate is trusted. Then send it "
+    "again.",
+}
+_OF_STATUS: Final = "Let the receiver answer with a 2xx status. Then send it again."
+
+
+def remedy_of(*, state: str, last_error: str) -> str:
+    """Return what a person can do about a delivery that has failed for good; "" for any other.
+
+    Args:
+        state: pending, sent, skipped or given_up.
+        last_error: Its reason, a colon and a sentence.
+    """
+    if state != "given_up":
+        return ""
+    reason = last_error.partition(":")[0]
+    return _OF_STATUS if reason.startswith("status_") else _REMEDIES.get(reason, "")
 
 
 MASK: Final = "\N{HORIZONTAL ELLIPSIS}"

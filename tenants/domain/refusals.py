@@ -133,6 +133,13 @@ class EndpointClosedError(ConflictError):
     remedy = "Register its address again."
 
 
+class DeliveryNotFailedError(ConflictError):
+    """The delivery has not failed for good."""
+
+    code = "notification_delivery_not_failed"
+    remedy = "Wait for its next attempt: next_at says when that is."
+
+
 class ClusterClosedError(ConflictError):
     """A closed cluster takes nothing new."""
 

@@ -21,6 +21,7 @@ from tenants.models.notification import (
     Notification,
     NotificationDelivery,
     NotificationEndpoint,
+    NotificationPreference,
 )
 from tenants.models.organization import Organization, Project
 from tenants.models.sign_in import AttemptCount, KnownNetwork, PasswordLinkRequest, PersonSession
@@ -42,6 +43,7 @@ __all__ = [
     "Notification",
     "NotificationDelivery",
     "NotificationEndpoint",
+    "NotificationPreference",
     "Organization",
     "PasswordLinkRequest",
     "PersonSession",

@@ -1,11 +1,12 @@
 """Notifications: events, endpoints that subscribe to them, and deliveries."""
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from tenants.domain.identifiers import new_id
 from tenants.domain.notifications import EndpointKind, masked_address
-from tenants.models.organization import LifecycleState, Organization
+from tenants.models.organization import Language, LifecycleState, Organization
 
 KIND_CHOICES = [(kind.value, kind.value.capitalize()) for kind in EndpointKind]
 
@@ -74,7 +75,11 @@ class Notification(models.Model):
     )
     subject = models.CharField(max_length=200)
     text = models.TextField()
+    translations = models.JSONField(default=dict, db_default={})
+    """By language, subject and text as lists of two; without one, everybody reads the English."""
     facts = models.JSONField(default=dict)
+    document_id = models.UUIDField(null=True, blank=True)
+    """Of billing: its file is attached to mails, and never posted to webhooks."""
     key = models.CharField(max_length=200, unique=True, null=True, blank=True)
     """Key of an event that is reported once only, such as a reminder; None without a limit."""
     occurred_at = models.DateTimeField()
@@ -115,6 +120,10 @@ class NotificationDelivery(models.Model):
     """None for a person, who is mailed at the address of the account."""
     kind = models.CharField(max_length=16, choices=KIND_CHOICES)
     address = models.CharField(max_length=500)
+    language = models.CharField(
+        max_length=2, choices=Language.choices, blank=True, default="", db_default=""
+    )
+    """Of a mail, where the notification has it; "" for English."""
     state = models.CharField(
         max_length=16, choices=DeliveryState.choices, default=DeliveryState.PENDING
     )
@@ -153,3 +162,29 @@ class NotificationDelivery(models.Model):
     def shown_address(self) -> str:
         """Return where it goes as it may be read: of a webhook without its tokens."""
         return masked_address(self.kind, self.address)
+
+
+class NotificationPreference(models.Model):
+    """What one person is not mailed about, and in which language the rest is."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        primary_key=True,
+        related_name="notification_preference",
+    )
+    muted_events = models.JSONField(default=list, blank=True)
+    """Names of events; roles decide which of the others are mailed."""
+    language = models.CharField(
+        max_length=2, choices=Language.choices, blank=True, default="", db_default=""
+    )
+    """"" for that of what is reported: of a document, its own."""
+    version = models.PositiveIntegerField(default=1)
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["user"]
+
+    def __str__(self) -> str:
+        """Return the person's name."""
+        return self.user.get_username()

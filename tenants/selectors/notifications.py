@@ -1,16 +1,28 @@
-"""Notifications: the search of their addresses, and how many are stuck."""
+"""Notifications: preferences, the search of addresses, and how many are stuck."""
 
 from datetime import datetime
 from typing import Final, TypeVar
 
+from django.contrib.auth.models import User
 from django.db.models import Case, CharField, Count, F, Func, Min, QuerySet, Value, When
 
 from tenants.domain.notifications import EndpointKind
-from tenants.models import DeliveryState, NotificationDelivery, NotificationEndpoint
+from tenants.models import (
+    DeliveryState,
+    NotificationDelivery,
+    NotificationEndpoint,
+    NotificationPreference,
+)
 
 HOST_PATTERN: Final = "^[a-z]+://[^/?#]+"
 """The part of a webhook's address that holds no token; user names are refused in one."""
 AddressedRow = TypeVar("AddressedRow", NotificationEndpoint, NotificationDelivery)
+
+
+def preference_of(person: User) -> NotificationPreference:
+    """Return what a person has chosen; an unsaved one, which mutes nothing, before that."""
+    stored = NotificationPreference.objects.filter(user=person).first()
+    return stored or NotificationPreference(user=person)
 
 
 def with_searched_address(rows: QuerySet[AddressedRow]) -> QuerySet[AddressedRow]:

@@ -36,6 +36,7 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("rechecks", metering.tasks.recheck),
     ("devices", metering.tasks.measure_devices),
     ("waste", metering.tasks.derive),
+    ("incidents", metering.tasks.report_incidents),
     ("requests", quotas.tasks.look_after_requests),
     ("live use", quotas.tasks.look_after_live_use),
     ("quotas", quotas.tasks.tick),

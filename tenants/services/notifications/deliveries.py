@@ -6,8 +6,9 @@ begins, so a crash does not use up attempts of later deliveries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 import structlog
@@ -15,15 +16,28 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import transaction
 from django.db.models import F, QuerySet
 
+from tenants.access import require_capability
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
-from tenants.domain.notifications import LEASE, wait_after
+from tenants.domain.notifications import LEASE, EndpointKind, wait_after
+from tenants.domain.refusals import DeliveryNotFailedError, EndpointClosedError
 from tenants.models import DeliveryState, NotificationDelivery
 from tenants.models.organization import LifecycleState
-from tenants.protocols import NotificationSender, OutgoingNotification
+from tenants.protocols import MailAttachment, NotificationSender, OutgoingNotification
+from tenants.selectors.locks import lock_rows
+from tenants.services.audit import record
 from tenants.services.turns import report_crash
 
+WRITE: Final = "tenants:notification:write"
+DocumentLoader = Callable[[UUID], Sequence[MailAttachment]]
+"""Returns the files of a document."""
+
 log = structlog.get_logger(__name__)
+
+
+def no_documents(document_id: UUID) -> Sequence[MailAttachment]:  # noqa: ARG001 - As a loader.
+    """Return no file."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,7 @@ def send_claimed(
     *,
     claimed: Sequence[ClaimedDelivery],
     senders: Mapping[str, NotificationSender],
+    load_document: DocumentLoader = no_documents,
     has_time: Callable[[], bool] = lambda: True,
     at: datetime,
 ) -> int:
@@ -90,6 +105,7 @@ def send_claimed(
     Args:
         claimed: By `claim_deliveries`, after its transaction.
         senders: By kind; without a sender the delivery is skipped permanently.
+        load_document: Returns what is attached to a mail about a document.
         has_time: Called before each; whether another may begin.
         at: When it was leased, UTC.
 
@@ -105,9 +121,46 @@ def send_claimed(
         sender = senders.get(one.kind)
         if sender is None:
             _skip(one)
-        elif _begin(one) and not _is_sent(one, sender, at=at):
+        elif _begin(one) and not _is_sent(one, sender, load_document, at=at):
             failed += 1
     return failed
+
+
+@transaction.atomic
+def resend_delivery(*, delivery_id: UUID, actor: Actor, at: datetime) -> NotificationDelivery:
+    """Send a delivery that has failed for good again, with all attempts before it.
+
+    Args:
+        delivery_id: Which one.
+        actor: The caller.
+        at: When, UTC.
+
+    Raises:
+        ForbiddenError: The actor may not write its endpoint or, for a person, the platform's.
+        DeliveryNotFailedError: It is pending, sent or skipped.
+        EndpointClosedError: Its endpoint is closed.
+    """
+    (row,) = lock_rows(NotificationDelivery.objects.filter(pk=delivery_id))
+    endpoint = row.endpoint
+    require_capability(
+        actor, WRITE, organization_id=None if endpoint is None else endpoint.organization_id
+    )
+    if row.state != DeliveryState.GIVEN_UP:
+        raise DeliveryNotFailedError("This delivery has not failed for good.")
+    if endpoint is not None and endpoint.state != LifecycleState.ACTIVE:
+        raise EndpointClosedError("The endpoint of this delivery is closed.")
+    error, row.state, row.attempts, row.next_at = row.last_error, DeliveryState.PENDING, 0, at
+    row.save(update_fields=["state", "attempts", "next_at"])
+    record(
+        actor=actor,
+        at=at,
+        action="tenants:notification_delivery:resend",
+        object_kind="notification_delivery",
+        object_id=row.pk,
+        organization_id=row.notification.organization_id,
+        facts={"event": row.notification.event, "last_error": error},
+    )
+    return row
 
 
 def _give_back(claimed: Sequence[ClaimedDelivery], *, at: datetime) -> None:
@@ -124,9 +177,15 @@ def _begin(one: ClaimedDelivery) -> bool:
     return _mark(one, attempts=F("attempts") + 1)
 
 
-def _is_sent(one: ClaimedDelivery, sender: NotificationSender, *, at: datetime) -> bool:
+def _is_sent(
+    one: ClaimedDelivery,
+    sender: NotificationSender,
+    load_document: DocumentLoader,
+    *,
+    at: datetime,
+) -> bool:
     try:
-        sender.send(one.notification)
+        sender.send(_with_document(one.notification, load_document))
     except SourceUnavailableError as error:
         _postpone(one, f"{error.reason}: {error}", reason=error.reason, at=at)
         return False
@@ -138,6 +197,14 @@ def _is_sent(one: ClaimedDelivery, sender: NotificationSender, *, at: datetime) 
         return False
     _mark(one, state=DeliveryState.SENT, sent_at=at, last_error="")
     return True
+
+
+def _with_document(
+    notification: OutgoingNotification, load_document: DocumentLoader
+) -> OutgoingNotification:
+    if notification.document_id is None:
+        return notification
+    return replace(notification, attachments=tuple(load_document(notification.document_id)))
 
 
 def _postpone(one: ClaimedDelivery, text: str, *, reason: str, at: datetime) -> None:
@@ -181,16 +248,20 @@ def outgoing_of(row: NotificationDelivery) -> OutgoingNotification:
     """Return the notification of a delivery; the same at every attempt."""
     notification = row.notification
     organization = notification.organization
+    translated = notification.translations.get(row.language)
+    subject, text = translated or (notification.subject, notification.text)
     return OutgoingNotification(
         event_id=notification.pk,
         event=notification.event,
         occurred_at=notification.occurred_at,
         organization="" if organization is None else organization.slug,
-        subject=notification.subject,
-        text=notification.text,
+        subject=subject,
+        text=text,
         facts=notification.facts,
         address=row.address,
         secret_reference="" if row.endpoint is None else row.endpoint.secret_reference,
+        language=row.language if translated else "en",
+        document_id=notification.document_id if row.kind == EndpointKind.MAIL else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from django.db import transaction
 
@@ -25,9 +25,7 @@ from tenants.services.changing import (
     lock_version,
     require_editable,
 )
-from tenants.services.notifications.deliveries import skip_closed
-
-WRITE: Final = "tenants:notification:write"
+from tenants.services.notifications.deliveries import WRITE, skip_closed
 
 
 @transaction.atomic

@@ -11,7 +11,7 @@ a repeated event by its id.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -21,8 +21,15 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from tenants.domain.identity.roles import ROLE_SCOPES, Role, RoleScope
-from tenants.domain.notifications import EVENTS, EndpointKind, wants
-from tenants.models import Membership, Notification, NotificationDelivery, NotificationEndpoint
+from tenants.domain.notification_events import NOTIFICATION_EVENTS
+from tenants.domain.notifications import EndpointKind, wants
+from tenants.models import (
+    Membership,
+    Notification,
+    NotificationDelivery,
+    NotificationEndpoint,
+    NotificationPreference,
+)
 from tenants.models.organization import LifecycleState
 
 SUBJECT_LENGTH_MAX: Final = 200
@@ -40,7 +47,14 @@ class PersonalNews:
 
 @dataclass(frozen=True)
 class OrganizationNews:
-    """One notification of an organization; `addresses` are mailed beside its people."""
+    """One notification of an organization.
+
+    Attributes:
+        addresses: Mailed beside its people.
+        translations: By language, subject and text.
+        language: Of mails to `addresses`, and to people without a choice.
+        document_id: What is attached to mails.
+    """
 
     organization_id: UUID
     subject: str
@@ -48,6 +62,9 @@ class OrganizationNews:
     facts: Mapping[str, Any]
     key: str
     addresses: Sequence[str] = ()
+    translations: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    language: str = ""
+    document_id: UUID | None = None
 
 
 def notify(  # noqa: PLR0913 - Content and receivers; all are keyword only.
@@ -67,7 +84,7 @@ def notify(  # noqa: PLR0913 - Content and receivers; all are keyword only.
 
     Receivers are the endpoints of the organization and of the platform with a matching pattern, and
     people by mail: those named, and those with one of the roles over the project, the organization
-    or the platform. Each address gets it once.
+    or the platform. Each address gets it once, and people that have muted the event do not.
 
     Args:
         event: `<app>:<resource>:<verb>`, such as "quotas:request:approved".
@@ -141,7 +158,7 @@ def notify_each(
     """
     _require_sense(event)
     own = {one.username: one for one in news}
-    people = _people_of(organization_id, usernames=own).exclude(email="").order_by("username")
+    people = _mailed(_people_of(organization_id, usernames=own), event).order_by("username")
     addresses: dict[UUID, str] = {}
     written = []
     for person in people:
@@ -191,20 +208,25 @@ def notify_organizations(
             text=one.text,
             facts=dict(one.facts),
             key=one.key,
+            translations={
+                language: [_one_line(subject), text]
+                for language, (subject, text) in one.translations.items()
+            },
+            document_id=one.document_id,
             occurred_at=at,
         )
         for one in news
     }
     new = _new_of(list(written.values()))
-    people = _addresses_of(role, {one.organization_id for one in news})
-    named = {one.key: one.addresses for one in news}
+    people = _addresses_of(role, {one.organization_id for one in news}, event=event)
+    sources = {one.key: one for one in news}
     NotificationDelivery.objects.bulk_create(
         [
             *_to_endpoints(new),
             *(
-                _delivery(one, kind=EndpointKind.MAIL.value, address=address)
+                delivery
                 for one in new
-                for address in sorted({*people[one.organization_id], *named[one.key or ""]})
+                for delivery in _mails(one, sources[one.key or ""], people[one.organization_id])
             ),
         ],
         ignore_conflicts=True,
@@ -212,21 +234,49 @@ def notify_organizations(
     return len(new)
 
 
-def _addresses_of(role: Role, organization_ids: Collection[UUID]) -> dict[UUID | None, set[str]]:
-    """Return the mail addresses of the active holders of a role, by organization."""
+def _mails(
+    notification: Notification, news: OrganizationNews, people: Mapping[str, str]
+) -> list[NotificationDelivery]:
+    """Return a mail to each person and to each further address, in the language of each."""
+    languages = {**dict.fromkeys(news.addresses, ""), **people}
+    return [
+        _delivery(
+            notification,
+            kind=EndpointKind.MAIL.value,
+            address=address,
+            language=languages[address] or news.language,
+        )
+        for address in sorted(languages)
+    ]
+
+
+def _addresses_of(
+    role: Role, organization_ids: Collection[UUID], *, event: str
+) -> dict[UUID | None, dict[str, str]]:
+    """Return mail addresses of the holders of a role with their languages, by organization."""
     holders = Membership.objects.filter(
-        role=role.value, organization__in=organization_ids, user__is_active=True
-    ).exclude(user__email="")
-    addresses: dict[UUID | None, set[str]] = defaultdict(set)
-    for organization_id, address in holders.values_list("organization_id", "user__email"):
-        addresses[organization_id].add(address)
+        role=role.value,
+        organization__in=organization_ids,
+        user__in=_mailed(User.objects.all(), event),
+    )
+    addresses: dict[UUID | None, dict[str, str]] = defaultdict(dict)
+    for organization_id, address, language in holders.values_list(
+        "organization_id", "user__email", "user__notification_preference__language"
+    ):
+        addresses[organization_id][address] = language or ""
     return addresses
+
+
+def _mailed(people: QuerySet[User], event: str) -> QuerySet[User]:
+    """Return active people with an address that have not muted the event."""
+    muted = NotificationPreference.objects.filter(muted_events__contains=[event])
+    return people.filter(is_active=True).exclude(email="").exclude(pk__in=muted.values("pk"))
 
 
 def _require_sense(event: str) -> None:
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("A notification is written in the transaction of the change it reports.")
-    if event not in EVENTS:
+    if event not in NOTIFICATION_EVENTS:
         raise ValueError(f"{event!r} is no event's name")
 
 
@@ -262,10 +312,16 @@ def _to_people(
     named = Q(pk__in=_people_of(organization_id, usernames=usernames).values("pk"))
     memberships = Membership.objects.filter(holders, user__isnull=False)
     holding = Q(pk__in=memberships.values("user_id"))
-    people = User.objects.filter(named | holding, is_active=True).exclude(email="")
+    people = _mailed(User.objects.filter(named | holding), notification.event)
+    languages = dict(people.values_list("email", "notification_preference__language"))
     return [
-        _delivery(notification, kind=EndpointKind.MAIL.value, address=address)
-        for address in sorted(set(people.values_list("email", flat=True)))
+        _delivery(
+            notification,
+            kind=EndpointKind.MAIL.value,
+            address=address,
+            language=languages[address] or "",
+        )
+        for address in sorted(languages)
     ]
 
 
@@ -306,6 +362,7 @@ def _delivery(
     *,
     kind: str,
     address: str,
+    language: str = "",
     endpoint: NotificationEndpoint | None = None,
 ) -> NotificationDelivery:
     return NotificationDelivery(
@@ -313,6 +370,7 @@ def _delivery(
         endpoint=endpoint,
         kind=kind,
         address=address,
+        language=language,
         next_at=notification.occurred_at,
         created_at=notification.occurred_at,
     )

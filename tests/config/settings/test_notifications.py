@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from config.env import Environment, EnvironmentInvalidError
-from config.settings.base import notification_settings
+from config.settings.notifications import notification_settings
 
 GIVEN = {
     "SECRET_KEY": "s" * 32,
@@ -88,9 +88,10 @@ def test_mails_may_be_written_to_the_console(monkeypatch: pytest.MonkeyPatch) ->
     assert mail_of(settings) == {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}
     assert settings["DEFAULT_FROM_EMAIL"] == settings["SERVER_EMAIL"] == "ledger@example.com"
     assert settings["NOTIFICATION_SENDERS"]["mail"] == {
-        "BACKEND": "tenants.adapters.mail.MailSender",
-        "OPTIONS": {"sender": "ledger@example.com", "public_url": "https://ledger.example.com"},
+        "BACKEND": "tenants.adapters.notification_mail.MailSender",
+        "OPTIONS": {"sender": "ledger@example.com", **settings["MAIL_PAGES"]},
     }
+    assert settings["MAIL_PAGES"]["public_url"] == "https://ledger.example.com"
 
 
 def test_where_webhooks_may_go_is_handed_to_their_sender(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def _sent(estate: Estate, *, actor: Actor, at: datetime) -> int:
         sent_at=at,
         created_at=at,
     )
-    return deliveries.record_sent_reminders(actor=actor, at=at)
+    return deliveries.record_sent_mails(actor=actor, at=at)
 
 
 LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | None]]]] = {
@@ -102,7 +102,7 @@ LEDGER_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, s
         ),
         [("billing:document_delivery:record", "acme")],
     ),
-    "billing.ledger.deliveries.record_sent_reminders": (
+    "billing.ledger.deliveries.record_sent_mails": (
         dora,
         lambda e, who: _sent(e, **who),
         [("billing:document_delivery:record_sent", None)],

@@ -147,6 +147,8 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     },
     "PATCH notification-endpoints/pk/": {"events": ["quotas:*:*"]},
     "POST notification-endpoints/pk/close/": {},
+    "POST notification-deliveries/pk/send-again/": {},
+    "PATCH me/notifications/": {"muted_events": [], "language": "de"},
     "POST quota-requests/pk/approve/": {"note": "Fine."},
     "POST quota-requests/pk/reject/": {"note": "No."},
     "POST quota-requests/pk/cancel/": {},

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from quotas.models import QuotaRequest, RequestPolicy
 from quotas.services.requests import asking as request_asking
@@ -9,9 +10,11 @@ from quotas.services.requests import asking as request_bulk
 from quotas.services.requests import policies as request_policies
 from quotas.services.requests.asking import RequestDraft
 from tenants.domain.actors import Actor
-from tenants.models import NotificationEndpoint
+from tenants.models import NotificationDelivery, NotificationEndpoint
 from tenants.selectors.actors import actor_of_user
+from tenants.services.notifications import deliveries as notification_deliveries
 from tenants.services.notifications import endpoints as notification_endpoints
+from tenants.services.notifications import preferences as notification_preferences
 from tests.support.flows.estate import Estate
 
 Does = Callable[[Estate, Any], object]
@@ -32,6 +35,13 @@ def frank(estate: Estate) -> Actor:
 
 def draft(estate: Estate) -> RequestDraft:
     return RequestDraft(estate.cast.llm, "small", 1, "More.")
+
+
+def given_up(estate: Estate) -> UUID:
+    """Return a delivery of Acme's that was given up."""
+    rows = NotificationDelivery.objects.filter(pk=estate.places["own"]["notification-deliveries"])
+    rows.update(state="given_up")
+    return rows.get().pk
 
 
 def endpoint(estate: Estate) -> NotificationEndpoint:
@@ -102,5 +112,17 @@ REQUEST_DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, 
         alice,
         lambda e, who: notification_endpoints.close_endpoint(endpoint=endpoint(e), **who),
         [("tenants:notification_endpoint:close", "acme")],
+    ),
+    "tenants.notifications.deliveries.resend_delivery": (
+        alice,
+        lambda e, who: notification_deliveries.resend_delivery(delivery_id=given_up(e), **who),
+        [("tenants:notification_delivery:resend", "acme")],
+    ),
+    "tenants.notifications.preferences.choose_notifications": (
+        alice,
+        lambda e, who: notification_preferences.choose_notifications(
+            person=e.cast.alice, muted_events=[], language="de", **who
+        ),
+        [("tenants:notification_preference:update", None)],
     ),
 }

@@ -1,9 +1,8 @@
 """The contract of senders, held by all three; and what each writes, as its reader gets it."""
 
 import email.policy
-import hashlib
-import hmac
 import json
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,14 +15,15 @@ from pytest_django import Settings
 from simulator.adapters.notification_sender import SimulatedSender
 from tenants.adapters import notification_senders
 from tenants.adapters.guarded import GuardedPoster
-from tenants.adapters.mail import MailSender
-from tenants.adapters.notification_webhook import WebhookSender, body_of, signature
+from tenants.adapters.notification_mail import ATTACHED_BYTES_MAX, MailSender
+from tenants.adapters.notification_webhook import WebhookSender, body_of, signature_headers
 from tenants.domain.errors import SourceUnavailableError
-from tenants.protocols import NotificationSender, OutgoingNotification
+from tenants.protocols import MailAttachment, NotificationSender, OutgoingNotification
 from tests.support.builders import AT
 from tests.support.tenants.receivers import MailServer, Receiver, mailbox, receiving
 
-SECRET = "a secret of acme"
+SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+OLD_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 TOLD = OutgoingNotification(
     event_id=UUID("01890000-0000-7000-8000-000000000001"),
     event="quotas:request:approved",
@@ -31,7 +31,7 @@ TOLD = OutgoingNotification(
     organization="acme",
     subject="8 large for LLM: approved",
     text="LLM may hold 8 large from now on.\n\nAlice says: Für März.\n",
-    facts={"requested_units": 8, "project": "llm"},
+    facts={"requested_units": 8, "project": "llm", "request": "r1"},
     address="",
     secret_reference="env:WEBHOOK_SECRET_ACME",
 )
@@ -64,7 +64,12 @@ def webhook(receiver: Receiver) -> tuple[WebhookSender, OutgoingNotification]:
 
 
 def mail() -> tuple[MailSender, OutgoingNotification]:
-    sender = MailSender(sender="ledger@example.test", public_url="https://ledger.test")
+    sender = MailSender(
+        sender="ledger@example.test",
+        public_url="https://ledger.test",
+        links={"quotas:request:approved": "/app/requests/{request}/"},
+        preferences_path="/app/notifications/",
+    )
     return sender, replace(TOLD, address="bob@example.test")
 
 
@@ -131,19 +136,59 @@ def test_a_webhook_is_signed_json_that_says_which_event_it_is(receiver: Receiver
         "organization": "acme",
         "subject": "8 large for LLM: approved",
         "text": reported.text,
-        "facts": {"requested_units": 8, "project": "llm"},
+        "facts": {"requested_units": 8, "project": "llm", "request": "r1"},
     }
-    expected = hmac.new(SECRET.encode(), b"1800000000." + got.body, hashlib.sha256).hexdigest()
-    assert got.headers["X-GPU-Ledger-Signature"] == f"t=1800000000,v1={expected}"
-    assert got.headers["X-GPU-Ledger-Event"] == "quotas:request:approved"
-    assert got.headers["X-GPU-Ledger-Event-Id"] == str(reported.event_id)
+    assert got.headers["webhook-id"] == str(reported.event_id)
+    assert got.headers["webhook-timestamp"] == "1800000000"
+    assert got.headers["webhook-signature"].startswith("v1,")
     assert got.headers["Content-Type"] == "application/json"
 
 
-def test_a_signature_is_what_others_compute() -> None:
-    reported = signature(b"{}", secret=b"key", unix_seconds=1)
+def test_a_signature_is_that_of_standard_webhooks() -> None:
+    # The vector of the specification and of its libraries.
+    headers = signature_headers(
+        b'{"test": 2432232314}',
+        message_id="msg_p5jXN8AQM9LWM0D4loKWxJek",
+        keys=[b64decode(OLD_SECRET.removeprefix("whsec_"))],
+        unix_seconds=1614265330,
+    )
 
-    assert reported == "t=1,v1=" + hmac.new(b"key", b"1.{}", hashlib.sha256).hexdigest()
+    assert headers == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+def test_during_a_rotation_both_secrets_sign(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, reported = webhook(receiver)
+    sender.send(reported)
+    monkeypatch.setenv("WEBHOOK_SECRET_ACME", f"{OLD_SECRET} {SECRET}")
+
+    sender.send(reported)
+
+    before, during = (post.headers["webhook-signature"].split() for post in receiver.posts)
+    assert len(during) == 2
+    assert during[1:] == before
+
+
+@pytest.mark.parametrize(
+    "value", ["plain", "whsec_!", "whsec_AAAA", f"{SECRET} {SECRET} {SECRET}", f"{SECRET},x"]
+)
+def test_nothing_is_signed_with_another_form_of_secret(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("WEBHOOK_SECRET_ACME", value)
+    sender, reported = webhook(receiver)
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        sender.send(reported)
+
+    assert refusal.value.reason == "secret_invalid"
+    assert value not in str(refusal.value)
+    assert receiver.posts == []
 
 
 def test_the_same_event_is_the_same_body() -> None:
@@ -164,27 +209,53 @@ def test_nothing_is_sent_unsigned(receiver: Receiver, reference: str) -> None:
     assert receiver.posts == []
 
 
-def test_a_mail_is_plain_text_that_a_person_reads(mails: MailServer) -> None:
+def test_a_mail_is_text_and_the_same_as_html(mails: MailServer) -> None:
     sender, reported = mail()
 
-    sender.send(reported)
+    sender.send(replace(reported, text=f"{reported.text}<b>&"))
 
     read = message_from_bytes(mails.mails[0], policy=email.policy.default)
     assert read["Subject"] == "[GPU Ledger] 8 large for LLM: approved"
     assert (read["From"], read["To"]) == ("ledger@example.test", "bob@example.test")
     assert read["X-GPU-Ledger-Event-Id"] == str(reported.event_id)
     assert read["Auto-Submitted"] == "auto-generated"
-    assert read.get_content_type() == "text/plain"
-    assert read.get_content().splitlines() == [
+    text, html = (part.get_content() for part in read.iter_parts())
+    assert text.splitlines() == [
         "LLM may hold 8 large from now on.",
         "",
         "Alice says: Für März.",
+        "<b>&",
+        "",
+        "Open in GPU Ledger: https://ledger.test/app/requests/r1/",
         "",
         "-- ",
-        "GPU Ledger for acme, 2 November 2026, 09:00 UTC",
-        "https://ledger.test",
-        "You get this mail because of your role. Event: quotas:request:approved",
+        "GPU Ledger for acme, 2026-11-02 09:00 UTC",
+        "Event: quotas:request:approved",
+        "People choose what they are mailed about:",
+        "https://ledger.test/app/notifications/",
     ]
+    assert "Alice says: Für März.<br>&lt;b&gt;&amp;" in html
+    assert '<a href="https://ledger.test/app/requests/r1/"' in html
+    assert "<b>" not in html
+
+
+def test_a_document_is_attached_unless_it_is_too_large(mails: MailServer) -> None:
+    sender, reported = mail()
+    files = tuple(
+        MailAttachment(f"{name}.pdf", "application/pdf", b"%PDF" + b"x" * size)
+        for name, size in (("small", 10), ("large", ATTACHED_BYTES_MAX))
+    )
+
+    sender.send(replace(reported, language="de", attachments=files))
+
+    read = message_from_bytes(mails.mails[0], policy=email.policy.default)
+    (attached,) = read.iter_attachments()
+    body = read.get_body(("plain",))
+    assert body is not None
+    text = body.get_content()
+    assert (attached.get_filename(), attached.get_content()) == ("small.pdf", files[0].content)
+    assert "Anhang: small.pdf" in text
+    assert "Zu groß für den Anhang: large.pdf" in text
 
 
 def test_a_mail_server_that_is_away_is_reported(mails: MailServer, settings: Settings) -> None:

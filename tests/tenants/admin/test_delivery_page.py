@@ -61,7 +61,7 @@ def facts(page: str) -> dict[str, str]:
 
 
 def test_a_mail_is_shown_as_it_is_sent(cast: Cast, settings: object) -> None:
-    settings.PUBLIC_URL = "https://ledger.example.com"  # type: ignore[attr-defined]
+    settings.MAIL_PAGES = {"public_url": "https://ledger.example.com"}  # type: ignore[attr-defined]
     delivery = deliver(cast, kind="mail", address="gpu@example.com")
 
     page = page_of(cast, f"{delivery.pk}/change/")
@@ -72,9 +72,10 @@ def test_a_mail_is_shown_as_it_is_sent(cast: Cast, settings: object) -> None:
         "From now on.",
         "",
         "-- ",
-        f"GPU Ledger for acme, {AT.day} {AT:%B %Y, %H:%M} UTC",
-        "https://ledger.example.com",
-        "You get this mail because of your role. Event: quotas:request:approved",
+        f"GPU Ledger for acme, {AT:%Y-%m-%d %H:%M} UTC",
+        "Event: quotas:request:approved",
+        "People choose what they are mailed about:",
+        "https://ledger.example.com/",
     ]
     assert facts(page) == {
         "To": "gpu@example.com",

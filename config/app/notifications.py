@@ -1,0 +1,98 @@
+"""The page where people choose what they are mailed about, and in which language."""
+
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from config.app.frame import render_page, tenant_page
+from tenants.admin.base import actor_of_request
+from tenants.admin.own_access import person_of
+from tenants.domain.actors import Actor
+from tenants.domain.errors import InvalidInputError
+from tenants.domain.identity.roles import Role
+from tenants.domain.notification_events import events_of_roles
+from tenants.models import NotificationPreference
+from tenants.models.organization import Language
+from tenants.selectors.notifications import preference_of
+from tenants.services.notifications.preferences import choose_notifications
+
+_GROUPS = {
+    "quotas": "Quota",
+    "billing": "Invoices",
+    "metering": "Metering",
+    "tenants": "Accounts",
+}
+"""Headings by app, in the order of the page."""
+
+
+@dataclass(frozen=True)
+class EventChoice:
+    """An event on the page."""
+
+    name: str
+    label: str
+    when: str
+    is_mailed: bool
+
+
+@tenant_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def notifications(request: HttpRequest) -> HttpResponse:
+    """Show the person's choices; a POST saves them."""
+    actor, preference = actor_of_request(request), preference_of(person_of(request))
+    if request.method != "POST":
+        return _page(request, actor, preference)
+    shown = set(events_of_roles(_roles(actor)))
+    kept = set(preference.muted_events) - shown
+    choose_notifications(
+        person=person_of(request),
+        muted_events=sorted(kept | (shown - set(request.POST.getlist("events")))),
+        language=request.POST.get("language", ""),
+        expected_version=_version(request),
+        actor=actor,
+        at=timezone.now(),
+    )
+    messages.success(request, "Your choice is saved. It holds for what is reported from now on.")
+    return redirect("app_notifications")
+
+
+def _version(request: HttpRequest) -> int:
+    text = request.POST.get("version", "")
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidInputError(
+            "The form names no version.", field="version", remedy="Open the page again."
+        )
+    return int(text)
+
+
+def _roles(actor: Actor) -> list[Role]:
+    return [grant.role for grant in actor.grants]
+
+
+def _page(request: HttpRequest, actor: Actor, preference: NotificationPreference) -> HttpResponse:
+    muted = set(preference.muted_events)
+    choices = [
+        EventChoice(name, event.label, event.when.replace("`", ""), name not in muted)
+        for name, event in events_of_roles(_roles(actor)).items()
+    ]
+    groups = [
+        (heading, [one for one in choices if one.name.startswith(f"{app}:")])
+        for app, heading in _GROUPS.items()
+    ]
+    context = {
+        "groups": [(heading, chosen) for heading, chosen in groups if chosen],
+        "languages": [("", "As the document, else English"), *Language.choices],
+        "preference": preference,
+        "address": person_of(request).email,
+    }
+    return render_page(
+        request,
+        "app/notifications.html",
+        context,
+        title="Notifications",
+        twin="/api/v1/me/notifications/",
+    )
