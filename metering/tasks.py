@@ -30,6 +30,7 @@ from metering.services.collection.sweeping import (
     seal_due,
 )
 from metering.services.collection.windows import MONTHS_AHEAD, ensure_partitions, try_partitions
+from metering.services.corrections.notices import report_new_incidents
 from metering.services.corrections.rechecking import RecheckSweep, recheck_due, recheck_next
 from metering.services.corrections.rechecks import make_due_rechecks
 from metering.services.devices.collection import DeviceSweep, collect_due_devices, collect_next
@@ -108,6 +109,17 @@ def collect_devices() -> Iterator[DeviceSweep]:
 def tick_waste() -> Iterator[Derived | None]:
     """Derive health, credits and waste from one newly sealed window after another."""
     yield from derive_each(actor=ACTOR, at=database_now(), thresholds=thresholds_from_settings())
+
+
+@shared_task(base=WakeUp, name="metering.tick_incidents")
+def tick_incidents() -> None:
+    """Report the incidents that are new."""
+    report_new_incidents(at=database_now())
+
+
+def report_incidents(*, at: datetime, actor: Actor) -> int:  # noqa: ARG001 - As every step of a tick.
+    """Report the incidents that are new; return how many."""
+    return report_new_incidents(at=at)
 
 
 def tick(*, at: datetime, actor: Actor, progress: Progress | None = None) -> CollectionSweep:

@@ -26,11 +26,19 @@ from django.utils import timezone
 
 from billing.access import WRITE_INVOICE
 from billing.adapters.terms import invoice_terms
-from billing.domain.documents.document import amount_text, utc_text
+from billing.domain.documents.document import amount_text
 from billing.domain.documents.document_text import hours_text, number_text
 from billing.domain.errors import PeriodLabelInvalidError, UnusualCostError
 from billing.domain.money import round_money
-from billing.domain.month_board import MonthFacts, MonthStep, step_of, to_finalize, to_review
+from billing.domain.month_board import (
+    MonthFacts,
+    MonthStep,
+    Shortfall,
+    shortfall_texts,
+    step_of,
+    to_finalize,
+    to_review,
+)
 from billing.domain.period import Month
 from billing.selectors.documents.finals import FinalReading, read_finals
 from billing.selectors.documents.previews import MonthReading, costs_to_date, read_months
@@ -61,7 +69,7 @@ _CLASSES: Final = {
 
 
 @dataclass(frozen=True)
-class Shortfall:
+class ShownShortfall:
     """One reason why a month waits, with the page that settles it."""
 
     text: str
@@ -78,8 +86,8 @@ class MonthRow:
     cost: str
     more: int
     change: str
-    held: Shortfall | None
-    reasons: tuple[Shortfall, ...]
+    held: ShownShortfall | None
+    reasons: tuple[ShownShortfall, ...]
     url: str
 
 
@@ -344,13 +352,13 @@ def _needed_first(row: MonthRow) -> tuple[int, str]:
     return order.index(row.step), row.month.slug
 
 
-def _held(month: MonthFacts) -> Shortfall | None:
+def _held(month: MonthFacts) -> ShownShortfall | None:
     if not month.held:
         return None
     held = f"{month.held:,} exception{pluralize(month.held)}"
     if month.held_unit_seconds:
         held = f"{hours_text(month.held_unit_seconds)} unit-hours in {held}"
-    return Shortfall(
+    return ShownShortfall(
         held,
         _link(
             "metering_meteringexception",
@@ -361,25 +369,18 @@ def _held(month: MonthFacts) -> Shortfall | None:
     )
 
 
-def _reasons(month: MonthFacts) -> Iterator[Shortfall]:
+def _reasons(month: MonthFacts) -> Iterator[ShownShortfall]:
     page = reverse("admin:billing_billingperiod_change", args=[month.period_id])
-    if month.unaccrued_hours:
-        first = month.first_unaccrued_at
-        since = f", the first at {utc_text(first)}" if first else ""
-        yield Shortfall(f"{month.unaccrued_hours} hours not sealed or not charged{since}", page)
-    if month.waiting_corrections:
-        yield Shortfall(f"{month.waiting_corrections} corrections not charged", page)
-    if month.unpriced:
-        yield Shortfall(
-            f"{hours_text(month.unpriced_unit_seconds)} unit-hours without a price",
-            _link(
-                "billing_accrualexception",
-                resolved_at__isempty="1",
-                organization__id__exact=str(month.organization_id),
-            ),
-        )
+    unpriced = _link(
+        "billing_accrualexception",
+        resolved_at__isempty="1",
+        organization__id__exact=str(month.organization_id),
+    )
+    for shortfall, text in shortfall_texts(month).items():
+        yield ShownShortfall(text, unpriced if shortfall is Shortfall.PRICES else page)
     if month.is_unusual and month.usual is not None and month.state == "open":
-        yield Shortfall(f"more than three times the usual {_money(month.usual, month.currency)}")
+        usual = _money(month.usual, month.currency)
+        yield ShownShortfall(f"more than three times the usual {usual}")
 
 
 def _hours(month: MonthFacts, name: str) -> dict[str, str]:

@@ -8,6 +8,16 @@ from enum import StrEnum
 from uuid import UUID
 
 from billing.domain.closing import is_unusual
+from billing.domain.documents.document import utc_text
+from billing.domain.documents.document_text import hours_text
+
+
+class Shortfall(StrEnum):
+    """What must be settled before a month's review."""
+
+    HOURS = "hours"
+    CORRECTIONS = "corrections"
+    PRICES = "prices"
 
 
 class MonthStep(StrEnum):
@@ -86,6 +96,21 @@ class MonthFacts:
         if self.total is None or self.previous is None:
             return None
         return self.total - self.previous
+
+
+def shortfall_texts(month: MonthFacts) -> dict[Shortfall, str]:
+    """Return what must be settled before a month's review, each as text without a full stop."""
+    first = month.first_unaccrued_at
+    since = f", the first at {utc_text(first)}" if first else ""
+    unpriced = hours_text(month.unpriced_unit_seconds)
+    texts = {
+        Shortfall.HOURS: month.unaccrued_hours
+        and f"{month.unaccrued_hours} hours not sealed or not charged{since}",
+        Shortfall.CORRECTIONS: month.waiting_corrections
+        and f"{month.waiting_corrections} corrections not charged",
+        Shortfall.PRICES: month.unpriced and f"{unpriced} unit-hours without a price",
+    }
+    return {shortfall: text for shortfall, text in texts.items() if isinstance(text, str)}
 
 
 def step_of(month: MonthFacts, *, at: datetime) -> MonthStep:

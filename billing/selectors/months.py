@@ -11,7 +11,7 @@ from django.db import connection
 from billing.domain.documents.invoicing import reference_of
 from billing.domain.month_board import MonthFacts
 from billing.domain.period import Month
-from billing.models import BillingPeriod
+from billing.models import BillingPeriod, PeriodState
 from billing.selectors.documents.invoices import usual_totals
 from billing.selectors.documents.minimums import IN_FORCE
 from metering.selectors.corrections.exceptions import open_exceptions_of_organizations
@@ -175,6 +175,12 @@ def month_labels() -> list[str]:
     """Return the labels of all months, newest first."""
     labels = BillingPeriod.objects.order_by("-label").values_list("label", flat=True)
     return list(labels.distinct())
+
+
+def labels_over(*, ended_by: datetime) -> list[str]:
+    """Return the labels of months that are over and still open, oldest first."""
+    over = BillingPeriod.objects.filter(state=PeriodState.OPEN, hours__endswith__lte=ended_by)
+    return list(over.order_by("label").values_list("label", flat=True).distinct())
 
 
 def _facts(

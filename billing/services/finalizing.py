@@ -34,6 +34,7 @@ from billing.services.composing import issuing_terms
 from billing.services.draft_checks import require_same
 from billing.services.invoicing import refuse_problems
 from billing.services.ledger.documents import post_document
+from billing.services.ledger.notices import notify_issued
 from billing.services.routing import freeze_routes
 from metering.selectors.collection.plans import prefer_hash_joins
 from tenants.domain.actors import Actor, ActorKind
@@ -109,6 +110,7 @@ def finalize_invoice(
             _close(period, at=run[-1].finalized_at)
         for document in run:
             post_document(document, payment_days=terms.payment_days, actor=actor, at=at)
+        notify_issued(run, at=at)
         return invoice
 
 

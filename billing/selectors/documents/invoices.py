@@ -111,6 +111,11 @@ def project_parts(lines: QuerySet[InvoiceLine], *, limit: int) -> tuple[ProjectP
     )
 
 
+def document_of(document_id: UUID) -> Invoice | None:
+    """Return a document by its id."""
+    return Invoice.objects.filter(pk=document_id).first()
+
+
 def others_of_run(invoice: Invoice) -> QuerySet[Invoice]:
     """Return the other documents of an invoice's billing run, with their periods."""
     run = Invoice.objects.filter(period=invoice.period_id, run=invoice.run)

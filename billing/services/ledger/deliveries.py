@@ -1,4 +1,4 @@
-"""When and to whom documents were sent: recorded by people, and from the outbox for reminders."""
+"""When and to whom documents were sent: recorded by people, and from the outbox."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -9,12 +9,13 @@ from django.db import transaction
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.ledger.errors import DocumentDeliveryInvalidError
 from billing.models import DocumentDelivery, Invoice, Reminder
+from billing.services.ledger.notices import notification_key
 from tenants.domain.actors import Actor
 from tenants.models import DeliveryState, NotificationDelivery
 from tenants.services.audit import record
 
 RECORDED_WITHIN: Final = timedelta(days=7)
-"""Of a reminder; the outbox gives up after two days."""
+"""Of a document or a reminder; the outbox gives up after two days."""
 
 
 def record_delivery(
@@ -72,28 +73,22 @@ def record_delivery(
     return made
 
 
-def record_sent_reminders(*, actor: Actor, at: datetime) -> int:
-    """Record the reminders that the outbox has sent since, and return how many there were.
+def record_sent_mails(*, actor: Actor, at: datetime) -> int:
+    """Record the documents and reminders that the outbox has sent since; return how many.
 
     Args:
         actor: The account that records them.
         at: When.
     """
     with transaction.atomic():
-        recent = Reminder.objects.filter(reminded_on__gte=(at - RECORDED_WITHIN).date())
-        reminders = {one.notification_key: one for one in recent}
-        if not reminders:
-            return 0
+        sources = _sources(since=at - RECORDED_WITHIN)
         sent = NotificationDelivery.objects.filter(
-            state=DeliveryState.SENT, notification__key__in=reminders
+            state=DeliveryState.SENT, notification__key__in=sources
         ).select_related("notification")
-        known = set(
-            DocumentDelivery.objects.filter(reminder__in=recent).values_list(
-                "notification_delivery_id", flat=True
-            )
-        )
+        recorded = DocumentDelivery.objects.filter(notification_delivery_id__in=sent.values("pk"))
+        known = set(recorded.values_list("notification_delivery_id", flat=True))
         made = [
-            _of_outbox(one, reminders[one.notification.key or ""], actor=actor, at=at)
+            _of_outbox(one, *sources[one.notification.key or ""], actor=actor, at=at)
             for one in sent
             if one.pk not in known
         ]
@@ -110,11 +105,26 @@ def record_sent_reminders(*, actor: Actor, at: datetime) -> int:
     return len(made)
 
 
+def _sources(*, since: datetime) -> dict[str, tuple[UUID, Reminder | None]]:
+    """Return the documents that were issued or reminded of lately, by notification key."""
+    issued = Invoice.objects.filter(state=InvoiceState.FINAL.value, finalized_at__gte=since)
+    reminders = Reminder.objects.filter(reminded_on__gte=since.date())
+    return {
+        **{notification_key(one): (one.pk, None) for one in issued.only("pk")},
+        **{one.notification_key: (one.document_id, one) for one in reminders},
+    }
+
+
 def _of_outbox(
-    sent: NotificationDelivery, reminder: Reminder, *, actor: Actor, at: datetime
+    sent: NotificationDelivery,
+    document_id: UUID,
+    reminder: Reminder | None,
+    *,
+    actor: Actor,
+    at: datetime,
 ) -> DocumentDelivery:
     return DocumentDelivery(
-        document_id=reminder.document_id,
+        document_id=document_id,
         channel=sent.kind,
         recipient=sent.shown_address,
         sent_at=sent.sent_at or at,

@@ -12,13 +12,13 @@ from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 import billing
-from billing import tasks
 from billing.domain.period import month_of
 from billing.models import ChangedHour, DailyCost
 from billing.selectors.daily_costs import check_daily_costs
 from billing.services.accrual import accrue_windows
 from billing.services.showback import add_up_changed_days
 from billing.tasks import ACTOR, add_up_days
+from billing.tasks import accrual as tasks
 from tenants.domain.verification import Cursor
 from tests.support.billing.late import accrue_late, correct
 from tests.support.billing.ledger import (

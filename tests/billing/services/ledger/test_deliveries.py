@@ -9,7 +9,7 @@ from django.db import DatabaseError, transaction
 
 from billing.domain.ledger.errors import DocumentDeliveryInvalidError
 from billing.models import DocumentDelivery, Invoice
-from billing.services.ledger.deliveries import record_delivery, record_sent_reminders
+from billing.services.ledger.deliveries import record_delivery, record_sent_mails
 from tenants.models import AuditEntry, Membership, NotificationDelivery
 from tests.billing.services.ledger.test_reminders import overdue, remind
 from tests.support.billing.late import draft, finalize
@@ -84,12 +84,12 @@ def test_a_reminder_is_recorded_once_it_was_sent_and_one_bad_mailbox_holds_up_no
         )
     at = overdue(final, 7)
     remind(at)
-    assert record_sent_reminders(actor=TICK, at=at) == 0
+    assert record_sent_mails(actor=TICK, at=at) == 0
     addresses = NotificationDelivery.objects
     addresses.filter(address="ann@example.test").update(state="sent", sent_at=at)
     addresses.filter(address="bea@example.test").update(state="given_up")
 
-    recorded = [record_sent_reminders(actor=TICK, at=at + HOUR) for _ in range(2)]
+    recorded = [record_sent_mails(actor=TICK, at=at + HOUR) for _ in range(2)]
 
     assert recorded == [1, 0]
     row = DocumentDelivery.objects.get()

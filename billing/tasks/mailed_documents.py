@@ -1,0 +1,26 @@
+"""The files that mails about a document carry."""
+
+from uuid import UUID
+
+from billing.adapters.documents import render_pdf
+from billing.domain.documents.document import file_name_of
+from billing.models.invoice import FileKind
+from billing.selectors.documents.invoices import document_of
+from billing.services.finalizing import file_of
+from tenants.domain.errors import SourceUnavailableError
+from tenants.protocols import MailAttachment
+from tenants.selectors.clock import database_now
+
+
+def mailed_document(document_id: UUID) -> tuple[MailAttachment, ...]:
+    """Return the PDF of a final document, the same as on its page.
+
+    Raises:
+        SourceUnavailableError: There is no such document.
+    """
+    document = document_of(document_id)
+    if document is None:
+        raise SourceUnavailableError("There is no such document.", reason="document_missing")
+    content = file_of(document, kind=FileKind.PDF, render=render_pdf, at=database_now())
+    name = f"{file_name_of(document.document)}.pdf"
+    return (MailAttachment(name, "application/pdf", content),)
