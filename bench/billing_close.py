@@ -154,7 +154,7 @@ def _finalize(drafts: list[UUID], finalize: Callable[..., object]) -> list[int]:
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
     from django.test.utils import CaptureQueriesContext  # noqa: PLC0415
 
-    from billing.admin.month_close import READ_TOGETHER  # noqa: PLC0415
+    from billing.admin.month_steps import READ_TOGETHER  # noqa: PLC0415
     from billing.selectors.documents.finals import read_finals  # noqa: PLC0415
     from tenants.services.turns import with_readings  # noqa: PLC0415
 

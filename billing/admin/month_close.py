@@ -1,23 +1,14 @@
-"""The page "Month close": every organization's month in one table, and the steps to close them.
+"""The page "Month close": every organization's month in one table, and the steps to close them."""
 
-A step works through its months for SLICE_SECONDS, one transaction each, so that a refusal stops no
-other month; the page then shows how far it came, and continues behind the last one.
-"""
-
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import partial
-from time import monotonic
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.conf import settings
-from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
@@ -25,10 +16,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from billing.access import WRITE_INVOICE
-from billing.adapters.terms import invoice_terms
+from billing.admin.month_steps import perform_step
 from billing.domain.documents.document import amount_text
 from billing.domain.documents.document_text import hours_text, number_text
-from billing.domain.errors import PeriodLabelInvalidError, UnusualCostError
+from billing.domain.errors import PeriodLabelInvalidError
 from billing.domain.money import round_money
 from billing.domain.month_board import (
     MonthFacts,
@@ -40,28 +31,12 @@ from billing.domain.month_board import (
     to_review,
 )
 from billing.domain.period import Month
-from billing.selectors.documents.finals import FinalReading, read_finals
-from billing.selectors.documents.previews import MonthReading, costs_to_date, read_months
+from billing.selectors.documents.previews import costs_to_date
 from billing.selectors.months import month_board, month_labels
-from billing.services.closing import review_period
-from billing.services.finalizing import finalize_invoice
-from billing.services.invoicing import draft_invoice
 from tenants.admin.base import LedgerAdmin, actor_of_request
-from tenants.domain.actors import Actor
-from tenants.domain.errors import DomainError
 from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
-from tenants.services.turns import with_readings
 
-SLICE_SECONDS: Final = 15
-"""A web server gives up on a request after 30 s."""
-READ_TOGETHER: Final = 50
-"""Months that are read in one go; the last of them has its turn some seconds later."""
-Reading = TypeVar("Reading")
-BUSY: Final = "The database was busy with this month. Start the step again."
-_SEEN: Final = re.compile(
-    r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}):([0-9]{1,9})"
-)
 _CLASSES: Final = {
     MonthStep.RESOLVE: "text-red-600 dark:text-red-500",
     MonthStep.REVIEW: "text-primary-600 dark:text-primary-500",
@@ -91,17 +66,6 @@ class MonthRow:
     url: str
 
 
-@dataclass(frozen=True)
-class StepResult:
-    """How far a step came: refusals by organization, and behind whom to continue."""
-
-    name: str
-    done: int
-    refused: tuple[tuple[str, str], ...]
-    continue_after: str = ""
-    remaining: int = 0
-
-
 def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
     """Return the page of the month in the query; a POST does one of its steps first."""
     at, actor = timezone.now(), actor_of_request(request)
@@ -124,7 +88,7 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
             "seen": ",".join(f"{month.invoice_id}:{month.version}" for month in mine),
         }
     elif step:
-        result = _perform(step, request, months, mine, actor=actor, at=at)
+        result = perform_step(step, request, months, mine, actor=actor, at=at)
         months = _board(label, at=at)
         mine = to_finalize(months, actor_id=actor.id, four_eyes=settings.FOUR_EYES)
     context = {
@@ -160,140 +124,6 @@ def _label(request: HttpRequest, labels: Sequence[str], *, at: datetime) -> str:
     except PeriodLabelInvalidError:
         running = f"{at:%Y-%m}"
         return next((label for label in labels if label < running), running)
-
-
-def _perform(
-    step: str,
-    request: HttpRequest,
-    months: Sequence[MonthFacts],
-    mine: Sequence[MonthFacts],
-    *,
-    actor: Actor,
-    at: datetime,
-) -> StepResult | None:
-    each = partial(_each, after=request.POST.get("after", ""), at=at)
-    review = partial(_review, actor=actor, at=at)
-    if step == "finalize":
-        seen = _seen(request)
-        finalize = partial(_finalize, seen=seen, actor=actor, at=at)
-        confirmed = {
-            month.invoice_id: month
-            for month in mine
-            if month.invoice_id and month.invoice_id in seen
-        }
-        return each(confirmed, read_finals, finalize, name="finalized")
-    if step == "review":
-        waiting = {month.period_id: month for month in to_review(months, at=at)}
-        return each(waiting, read_months, review, name="sent to review")
-    asked = request.POST.get("period")
-    chosen = {month.period_id: month for month in months if str(month.period_id) == asked}
-    note = request.POST.get("acknowledgement", "")
-    review = partial(review, acknowledgement=note)
-    return each(chosen, read_months, review, name="sent to review")
-
-
-def _review(
-    month: MonthFacts,
-    reading: MonthReading | None,
-    *,
-    actor: Actor,
-    at: datetime,
-    acknowledgement: str = "",
-) -> None:
-    """Send a month to review; one of unusual cost is drafted, so that its row asks for a reason."""
-    terms = invoice_terms()
-    try:
-        review_period(
-            period_id=month.period_id,
-            actor=actor,
-            at=at,
-            terms=terms,
-            acknowledgement=acknowledgement,
-            reading=reading,
-        )
-    except UnusualCostError:
-        if month.invoice_id is None:
-            draft_invoice(period_id=month.period_id, actor=actor, at=at, terms=terms)
-        raise
-
-
-def _finalize(
-    month: MonthFacts,
-    reading: FinalReading | None,
-    *,
-    seen: Mapping[UUID, int],
-    actor: Actor,
-    at: datetime,
-) -> None:
-    if month.invoice_id is not None:
-        finalize_invoice(
-            invoice_id=month.invoice_id,
-            actor=actor,
-            at=at,
-            terms=invoice_terms(),
-            expected_version=seen[month.invoice_id],
-            reading=reading,
-        )
-
-
-def _seen(request: HttpRequest) -> dict[UUID, int]:
-    """Return the invoices that the confirmation showed, with the versions of their drafts."""
-    return {
-        UUID(invoice_id): int(version)
-        for invoice_id, version in _SEEN.findall(request.POST.get("seen", ""))
-    }
-
-
-def _each(
-    months: Mapping[UUID, MonthFacts],
-    read: Callable[..., Mapping[UUID, Reading]],
-    call: Callable[[MonthFacts, Reading | None], None],
-    *,
-    name: str,
-    after: str,
-    at: datetime,
-) -> StepResult:
-    """Call a service for month after month, until all are done or the slice of time is over.
-
-    What it needs is read of many months at once, by the keys of `months`. It continues behind the
-    organization `after`.
-    """
-    waiting = {key: month for key, month in months.items() if month.slug > after}
-    ends = monotonic() + SLICE_SECONDS
-    refused: list[tuple[str, str]] = []
-    tried: list[str] = []
-    for key, reading in with_readings(
-        list(waiting),
-        partial(read, at=at),
-        together=READ_TOGETHER,
-        event="billing.reading.failed",
-        at=at,
-    ):
-        month = waiting[key]
-        refused.extend(
-            (month.organization, text) for text in _refusals(partial(call, month, reading))
-        )
-        tried.append(month.slug)
-        if monotonic() > ends:
-            break
-    remaining = len(waiting) - len(tried)
-    return StepResult(
-        name=name,
-        done=len(tried) - len({organization for organization, _ in refused}),
-        refused=tuple(refused),
-        continue_after=tried[-1] if remaining else "",
-        remaining=remaining,
-    )
-
-
-def _refusals(call: Callable[[], None]) -> Iterator[str]:
-    try:
-        call()
-    except DomainError as error:
-        yield f"{error.message} {error.advice}".strip()
-        yield from (problem.message for problem in error.problems)
-    except OperationalError:
-        yield BUSY
 
 
 def _others(mine: Iterable[MonthFacts]) -> int:

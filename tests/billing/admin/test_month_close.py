@@ -12,13 +12,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from billing.admin import month_steps
 from billing.models import BillingPeriod, Invoice
 from billing.selectors.months import month_board
 from billing.services.closing import review_period
 from metering.models import MeteringException, MeteringWindow
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.identity.roles import Role
-from tenants.models import AuditEntry, Organization
+from tenants.models import AuditEntry, Organization, SweepCrash
 from tests.support.billing.ledger import Use, accrue_everything, make_ledger, sealed_window
 from tests.support.billing.office import Office
 from tests.support.billing.site import SITE_TERMS
@@ -130,6 +131,34 @@ def test_a_refusal_is_shown_beside_what_was_done(office: Office) -> None:
     assert "1 finalized." in text
     assert "Acme: What is printed of issuer or customer has changed" in text
     assert states() == {"acme": "review", "umbrella": "closed"}
+
+
+def test_a_fault_of_one_month_is_shown_and_stops_no_other(office: Office) -> None:
+    visit(office.cast.dora, step="review")
+    draft = Invoice.objects.get(organization=office.cast.acme)
+    broken = {name: text for name, text in draft.document.items() if name != "issuer"}
+    Invoice.objects.filter(pk=draft.pk).update(document=broken)
+
+    text = finalize_all(finance("eric"))
+
+    assert "1 finalized." in text
+    assert "Acme: A fault stopped this month; nothing of it was changed." in text
+    assert states() == {"acme": "review", "umbrella": "closed"}
+    crash = SweepCrash.objects.get()
+    assert (crash.event, crash.last_key) == ("billing.month_close.failed", str(draft.pk))
+
+
+def test_a_step_that_takes_too_long_goes_on_where_it_stopped(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(month_steps, "SLICE_SECONDS", 0)
+
+    first = visit(office.cast.dora, step="review")
+    rest = visit(office.cast.dora, step="review", after="acme")
+
+    assert "1 sent to review. 1 are left." in first
+    assert "1 sent to review. Continue" not in rest
+    assert states() == {"acme": "review", "umbrella": "review"}
 
 
 @pytest.mark.parametrize(
