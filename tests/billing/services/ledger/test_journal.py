@@ -236,3 +236,33 @@ def test_the_journal_is_never_changed(final: Invoice, statement: str) -> None:
     with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)
     assert balances(final.organization) == {"receivables": 3, "revenue": -3}
+
+
+OF_NOTHING = """INSERT INTO billing_journalentry (id, event, source_key, organization_id, currency,
+  document_on, posting_on, reason, posted_by, posted_at) SELECT gen_random_uuid(), event,
+  'document:x', organization_id, currency, document_on, posting_on, reason, posted_by, posted_at
+  FROM billing_journalentry RETURNING id"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ("SELECT id FROM billing_journalentry", "The journal entry document:{} has"),
+        (OF_NOTHING, "The journal entry document:x has"),
+    ],
+    ids=["of a document", "of nothing"],
+)
+def test_postings_that_no_event_has_are_found(final: Invoice, entry: str, found: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"WITH e AS ({entry}) INSERT INTO billing_posting (id, entry_id, account_id, amount)"  # noqa: S608 - Constants above.
+            " SELECT gen_random_uuid(), e.id, x.account, x.amount FROM e,"
+            " (VALUES ('bad_debt', 5), ('rounding', -5)) AS x(account, amount)"
+        )
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    about = found.format(final.pk)
+    assert check_journal({}).differences == (
+        f"{about} 5.0000 EUR on bad_debt, and its source 0.",
+        f"{about} -5.0000 EUR on rounding, and its source 0.",
+    )
