@@ -166,7 +166,7 @@ class RepricingUnpricedError(ConflictError):
     """Charged usage of the month has no published price now."""
 
     code = "repricing_unpriced"
-    remedy = "Set a price for the size, group and hour under facts, then reprice the month."
+    remedy = "Set a price for that hour, then reprice the month."
 
 
 class RepricingStaleError(ConflictError):
@@ -346,8 +346,8 @@ class TaxRateMissingError(ConflictError):
 
     code = "tax_rate_missing"
     remedy = (
-        "Set the rate of the country and category under facts from that day or earlier, or "
-        "correct the organization's tax treatment; then draft again."
+        "Set that rate from this day or an earlier one, or correct the tax treatment of the "
+        "organization or recipient; then draft again."
     )
 
 

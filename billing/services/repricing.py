@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from billing.domain.documents.document import utc_text
 from billing.domain.documents.invoicing import require_amount
 from billing.domain.errors import (
     NothingToRepriceError,
@@ -144,7 +145,8 @@ def _changes_of(period: BillingPeriod) -> tuple[PriceChange, ...]:
     changes, unpriced = price_changes(period)
     if unpriced is not None:
         raise RepricingUnpricedError(
-            "Charged usage of the month has no published price now.",
+            f"Charged usage has no published price now: {unpriced.size}, {unpriced.price_group}, "
+            f"at {utc_text(unpriced.window_start)}.",
             field="period",
             facts={
                 "size": unpriced.size,

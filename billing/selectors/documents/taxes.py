@@ -47,7 +47,8 @@ def tax_terms_of(
     rate = rates.order_by("-valid_from").first()
     if rate is None:
         raise TaxRateMissingError(
-            "The customer's country and category have no tax rate at the tax point.",
+            f"There is no tax rate of {key['country']}, category {key['category']}, "
+            f"on the tax point {tax_point}.",
             field="organization",
             facts={**key, "tax_point": tax_point.isoformat()},
         )

@@ -276,6 +276,7 @@ def test_a_month_without_a_right_price_is_refused_with_the_hour(ledger: Ledger) 
     with pytest.raises(RepricingUnpricedError) as refused:
         ask(ledger)
 
+    assert f"small, {SMALL_GROUP}, at 2026-10-01T00:00:00Z." in refused.value.message
     assert refused.value.facts == {
         "size": "small",
         "price_group": SMALL_GROUP,

@@ -130,6 +130,7 @@ def test_a_missing_rate_refuses_the_draft_and_parks_only_that_organization(
 
     assert (refused.value.code, refused.value.field) == ("tax_rate_missing", "organization")
     assert refused.value.facts == {"country": "DE", "category": "S", "tax_point": "2026-10-31"}
+    assert "no tax rate of DE, category S, on the tax point 2026-10-31" in refused.value.message
     assert [i.organization for i in Invoice.objects.filter(period__label="2026-10")] == [
         sound.organization
     ]
