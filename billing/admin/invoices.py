@@ -31,7 +31,7 @@ from billing.domain.documents.document import amount_text, file_name_of
 from billing.domain.documents.document_text import invoice_text, money_text, number_text
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
 from billing.domain.money import Money
-from billing.models import Invoice
+from billing.models import Invoice, PeriodState
 from billing.models.invoice import FileKind
 from billing.selectors.documents.invoices import others_of_run
 from billing.selectors.ledger.carried import releasable_balance
@@ -355,6 +355,7 @@ def _corrections(invoice: Invoice) -> dict[str, Any]:
     is_final = invoice.state == InvoiceState.FINAL.value
     return {
         "is_first_run": invoice.run == 1,
+        "is_in_review": invoice.run == 1 and invoice.period.state != PeriodState.OPEN,
         "can_be_credited": is_final and invoice.kind in OWED_KINDS,
         "is_invoice": invoice.kind == InvoiceKind.INVOICE.value,
         "released": _released(invoice) if is_final else None,

@@ -26,6 +26,7 @@ from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, grant, make_cluster, make_user
 
 PAGE = "admin:billing_billingperiod_close_month"
+STEPS = ("finalize", "redraft", "discard")
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +86,19 @@ def test_what_one_person_sent_to_review_that_person_does_not_finalize(office: Of
     assert "0 finalized." in visit(office.cast.dora, step="finalize", confirmed="1")
 
     assert states() == {"acme": "review", "umbrella": "review"}
+
+
+def test_the_draft_of_a_month_in_review_has_no_button_that_would_be_refused(office: Office) -> None:
+    visit(office.cast.dora, step="review")
+    draft = Invoice.objects.get(organization=office.cast.acme)
+    client = Client()
+    client.force_login(finance("eric"))
+
+    page = client.get(reverse("admin:billing_invoice_change", args=[draft.pk])).text
+
+    steps = {name: reverse(f"admin:billing_invoice_{name}", args=[draft.pk]) for name in STEPS}
+    assert [name for name, address in steps.items() if address in page] == ["finalize"]
+    assert "Its month is in review." in page
 
 
 def test_what_the_question_did_not_show_is_not_finalized(office: Office) -> None:

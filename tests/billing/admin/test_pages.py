@@ -376,13 +376,16 @@ def test_a_void_invoice_is_replaced_and_both_drafts_name_each_other(office: Offi
         assert "Becomes final together with" in text
         assert page_of(other, "change/") in text
         assert "Draft again" not in text
+        assert (page_of(invoice, "change/") in text) == (one == note)
 
 
 def test_who_may_not_write_corrects_nothing(office: Office) -> None:
     invoice = finalized(office)
     client = enter(office.cast.ann)
 
-    assert "Credit or replace" not in client.get(page_of(invoice, "change/")).content.decode()
+    offered = "Credit, debit or replace this invoice"
+    assert offered in enter(office.cast.dora).get(page_of(invoice, "change/")).text
+    assert offered not in client.get(page_of(invoice, "change/")).text
     for step in ("credit/", "void/"):
         assert client.post(page_of(invoice, step), {"reason": "r"}).status_code == 403
     assert not Invoice.objects.filter(corrects=invoice).exists()
