@@ -56,7 +56,39 @@ def call_api(client: AuthenticatedClient, given: Namespace) -> None:
         raise RefusedError(f"The service did not answer: {error}.") from error
     if answer.is_error:
         raise RefusedError(answer.text)
-    sys.stdout.buffer.write(answer.content + (b"\n" if answer.content else b""))
+    if given.etag:
+        sys.stdout.write(f"{answer.headers.get('ETag', '')}\n")
+    elif given.field:
+        sys.stdout.writelines(f"{value}\n" for value in _values_of(answer, given.field))
+    else:
+        _write(answer)
+
+
+def _values_of(answer: httpx.Response, field: str) -> list[str]:
+    """Return one field of an object, or of each row of a list.
+
+    Raises:
+        RefusedError: The answer has no row, or its rows have no such field.
+    """
+    try:
+        content = answer.json()
+        rows = content if isinstance(content, list) else content.get("results", [content])
+        values = [row[field] for row in rows]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RefusedError(f"The answer has no field {field!r}.") from error
+    if not values:
+        raise RefusedError("The list is empty.")
+    return [value if isinstance(value, str) else json.dumps(value) for value in values]
+
+
+def _write(answer: httpx.Response) -> None:
+    """Print an answer: a file byte for byte, JSON on a terminal with a line for each field."""
+    content = answer.content
+    if content and "json" in answer.headers.get("Content-Type", ""):
+        if sys.stdout.isatty():
+            content = json.dumps(answer.json(), indent=2).encode()
+        content += b"\n"
+    sys.stdout.buffer.write(content)
     sys.stdout.flush()
 
 
@@ -139,6 +171,9 @@ def _add_api(parser: ArgumentParser) -> None:
     parser.add_argument("-d", "--data", type=_json, metavar="JSON")
     parser.add_argument("--if-match", metavar="ETAG")
     parser.add_argument("--key", help="the Idempotency-Key; else a new one")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--field", metavar="NAME", help="print only this field of each row")
+    shown.add_argument("--etag", action="store_true", help="print only the ETag")
 
 
 def _json(text: str) -> object:

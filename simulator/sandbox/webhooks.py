@@ -2,6 +2,7 @@
 
 import json
 import ssl
+import sys
 import urllib.error
 import urllib.request
 from datetime import datetime
@@ -66,7 +67,7 @@ def write_environment(folder: Path, *, api_url: str, public_url: str, at: dateti
     """
     project = Project.objects.get(organization__slug=TAILSPIN.slug, slug="arm")
     found = {
-        "GL": f"{public_url}/api/v1",
+        "GL_URL": public_url,
         "THEO": token_of(folder, LEAD, at=at),
         "TARA": token_of(folder, ORGANIZATION_ADMIN, at=at),
         "FRANK": token_of(folder, PLATFORM_ADMIN, at=at),
@@ -77,7 +78,9 @@ def write_environment(folder: Path, *, api_url: str, public_url: str, at: dateti
         "KUBE_TOKEN": cluster_tokens(folder)[LEAD],
     }
     path = folder / "sandbox.env"
-    write_private(path, "\n".join(f"export {name}={value}" for name, value in found.items()))
+    lines = [f"export {name}={value}" for name, value in found.items()]
+    lines.append(f'export PATH="{Path(sys.executable).parent}:$PATH"')
+    write_private(path, "\n".join(lines))
     return path
 
 

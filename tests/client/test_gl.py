@@ -20,6 +20,7 @@ from tenants.domain.actors import system_actor
 from tenants.services.identity.tokens import issue_token
 from tests.support.cast import Cast, make_cast
 from tests.support.flows.ledger_estate import make_final
+from tests.support.tenants.clients import api_client
 
 ROOT = Path(__file__).resolve().parents[2]
 REASON = "Evaluation runs."
@@ -185,9 +186,34 @@ def test_any_path_can_be_called(terminal: Terminal, cast: Cast) -> None:
     status, out, err = terminal.run(cast.bob, "api", "projects/?slug=llm")
     assert (status, err) == (0, "")
     assert [row["slug"] for row in json.loads(out)["results"]] == ["llm"]
+    asked = ("api", "projects/?slug=llm", "--field", "id")
+    assert terminal.run(cast.bob, *asked) == (0, f"{cast.llm.pk}\n", "")
+    tag = terminal.run(cast.alice, "api", f"projects/{cast.llm.pk}/", "--etag")
+    assert tag == (0, '"1"\n', "")
     status, out, err = terminal.run(cast.bob, "api", "quota-requests/", "-d", "{}")
     assert (status, out) == (1, "")
     assert "project" in err
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "expected"),
+    [
+        ("projects/?slug=virus", "id", "The list is empty.\n"),
+        ("projects/?slug=llm", "colour", "The answer has no field 'colour'.\n"),
+        ("schema/", "id", "The answer has no field 'id'.\n"),
+    ],
+)
+def test_a_field_that_is_not_there_is_an_error(
+    path: str, field: str, expected: str, terminal: Terminal, cast: Cast
+) -> None:
+    assert terminal.run(cast.bob, "api", path, "--field", field) == (1, "", expected)
+
+
+def test_a_file_is_written_byte_for_byte(terminal: Terminal, cast: Cast) -> None:
+    invoice = make_final(cast.acme, cast.llm, month=Month(2026, 9))
+    path = f"invoices/{invoice.pk}/csv/"
+    file = api_client(cast.alice).get(f"/api/v1/{path}").getvalue()
+    assert terminal.run(cast.alice, "api", path) == (0, file.decode(), "")
 
 
 def test_what_a_terminal_would_obey_is_not_printed(terminal: Terminal, cast: Cast) -> None:

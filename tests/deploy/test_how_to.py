@@ -1,6 +1,6 @@
 """Every command of the how-to guides can be pasted: one shell, from the first block to the last.
 
-Each page that has the helper `gl` is given to bash as it stands, with `gl` and every program of a
+Each page that calls `gl api` is given to bash as it stands, with `gl` and every program of a
 cluster replaced by functions that write down what they were asked. What was asked is then held
 against the API itself: the operation exists, the query's filters are known, the body is JSON.
 """
@@ -9,7 +9,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -25,37 +24,40 @@ from tests.support.flows.operations import PREFIX
 PAGES: Final = {
     page.name: page.read_text("utf-8")
     for page in sorted((ROOT / "docs/how-to").glob("*.md"))
-    if "gl()" in page.read_text("utf-8")
+    if "gl api" in page.read_text("utf-8")
 }
-HELPER: Final = r"""unalias gl 2>/dev/null
-gl()    { curl -sS "$GL/$1" -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \
-            -H "Idempotency-Key: $(date +%s%N)" "${@:2}"; echo; }
-id_of() { python3 -c 'import json,sys; a = json.load(sys.stdin); print(json.dumps(a), file=sys.stderr)
-print(a.get("results", [a])[0]["id"])'; }
-"""  # noqa: E501 - Word for word as it is pasted.
 ID: Final = "01a1ffa4-c3b5-7ec1-b7ac-5a1808bc343a"
 # Each call becomes one line of the file "asked": its arguments, parted by a character that no page
 # has. The answer serves anyone who reads an id, a time or a tag out of it.
 STUBS: Final = f"""
 set -u
-gl() {{ (IFS=$'\\x1f'; printf '%s\\x1e' "$*" >> asked)
-  local id='"{ID}"'
-  case $1 in metering-windows*|metering-exceptions*|usage-records*|charges*) id=7;; esac
-  for given in "$@"; do [ "$given" = -i ] && printf 'ETag: "3"\\n'; done
-  echo '{{"results": [{{"id": '$id', "window_start": "2026-10-05T13:00:00Z"}}], "id": '$id'}}'; }}
+gl() {{ [ "$1" = api ] || return 0
+  shift
+  (IFS=$'\\x1f'; printf '%s\\x1e' "$*" >> asked)
+  local id={ID}
+  case $1 in metering-windows*|metering-exceptions*|usage-records*|charges*|enforce*)
+    id=7;; esac
+  case "$*" in
+    *"--field window_start") echo 2026-10-05T13:00:00Z;;
+    *bulk*"--field id") echo $id; echo $id;;
+    *"--field "*) echo $id;;
+    *--etag) echo '"3"';;
+    *) echo '{{}}';;
+  esac; }}
 kubectl() {{ echo YQ==; }}; docker() {{ :; }}; curl() {{ echo '{{}}'; }}; sleep() {{ :; }}
-python3() {{ "{sys.executable}" -IS "$@"; }}; python() {{ :; }}
-deploy/make-secrets() {{ :; }}; .venv/bin/python() {{ echo token; }}
+python() {{ :; }}; manage.py() {{ :; }}; deploy/make-secrets() {{ :; }}
+.venv/bin/python() {{ echo token; }}
 """
 # What the demo writes for its reader, see the page of the sandbox.
 ENVIRONMENT: Final = (
     "".join(
         f"export {name}=given\n"
-        for name in ("GL", "THEO", "TARA", "FRANK", "PROJECT", "ORGANIZATION", "KUBE", "KUBE_CA")
+        for name in ("GL_URL", "THEO", "TARA", "FRANK", "PROJECT", "ORGANIZATION")
     )
-    + "export KUBE_TOKEN=given\n"
+    + "export KUBE=given KUBE_CA=given KUBE_TOKEN=given\n"
 )
-BODY_FLAGS: Final = frozenset({"-d", "--data"})
+FLAGS: Final = frozenset({"-d", "-X", "--if-match", "--key", "--field"})
+"""Of `gl api`, each with a value."""
 
 
 def blocks(page: str) -> list[str]:
@@ -65,11 +67,7 @@ def blocks(page: str) -> list[str]:
 
 def script_of(page: str) -> str:
     """Return a page's blocks, with our functions in place of those it defines."""
-    given = [block.replace(HELPER, "").replace("gl_…", "given") for block in blocks(page)]
-    kept = "\n".join(given)
-    for name in ("gl", "id_of"):
-        assert f"{name}()" not in kept, f"{page} defines {name} in words of its own."
-    return STUBS + HELPER[HELPER.index("id_of()") :] + kept
+    return STUBS + "\n".join(block.replace("gl_…", "given") for block in blocks(page))
 
 
 def pasted(page: str, folder: Path) -> tuple[str, list[list[str]]]:
@@ -104,13 +102,21 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, list[
 def method_of(arguments: list[str]) -> str:
     if "-X" in arguments:
         return arguments[arguments.index("-X") + 1]
-    return "POST" if BODY_FLAGS & set(arguments) else "GET"
+    return "POST" if "-d" in arguments else "GET"
 
 
 def bodies_of(arguments: list[str]) -> Iterator[str]:
     for flag, value in pairwise(arguments):
-        if flag in BODY_FLAGS:
+        if flag == "-d":
             yield value
+
+
+def flags_of(arguments: list[str]) -> set[str]:
+    """Return what begins with a dash and is not the value of a flag."""
+    before = ["", *arguments]
+    return {
+        given for flag, given in pairwise(before) if given.startswith("-") and flag not in FLAGS
+    }
 
 
 def problem_of(arguments: list[str]) -> str:
@@ -123,9 +129,13 @@ def problem_of(arguments: list[str]) -> str:
     if method not in getattr(view, "actions", {"get": ""}):
         return f"{method} is not taken by {address.path}"
     asked = set(parse_qs(address.query))
-    filters = getattr(view.cls, "filterset_class", None)
+    is_list = getattr(view, "actions", {}).get(method) == "list"
+    filters = getattr(view.cls, "filterset_class", None) if is_list else None
     unknown = asked - {*filters.base_filters, "page_size", "cursor"} if filters else set()
-    return f"unknown filters of {address.path}: {sorted(unknown)}" if unknown else ""
+    if unknown:
+        return f"unknown filters of {address.path}: {sorted(unknown)}"
+    unusable = flags_of(arguments) - FLAGS - {"--etag"}
+    return f"gl api does not take {sorted(unusable)}" if unusable else ""
 
 
 def test_the_pages_are_found() -> None:
@@ -133,9 +143,13 @@ def test_the_pages_are_found() -> None:
     assert len(PAGES) >= 11
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_defines_the_helper_as_every_other_does(page: str) -> None:
-    assert "".join(blocks(page)).count(HELPER) == 1
+def test_no_page_calls_the_api_in_another_way_than_by_gl() -> None:
+    pages = {page.name: page.read_text("utf-8") for page in (ROOT / "docs/how-to").glob("*.md")}
+    pages["tutorial.md"] = (ROOT / "docs/tutorial.md").read_text("utf-8")
+
+    assert [
+        name for name, text in pages.items() if re.search(r"gl\(\)|curl .*\$(GL|TOKEN)", text)
+    ] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -143,7 +157,6 @@ def test_no_command_leaves_a_gap_to_fill_in(page: str) -> None:
     pasted_text = "".join(blocks(page))
 
     assert re.findall(r"<[a-z_ ]+>", pasted_text) == []
-    assert re.findall(r"Idempotency-Key: (?!\$\(date)\S+", pasted_text) == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -185,6 +198,7 @@ def test_every_body_is_an_object_of_json(
         (["headroom/", "-d", "{}"], "post is not taken by headroom/"),
         (["metering-windows/7/recheck/", "-d", "{}"], ""),
         (["metering-windows/7/", "-X", "DELETE"], "delete is not taken by metering-windows/7/"),
+        (["projects/", "-i"], "gl api does not take ['-i']"),
     ],
 )
 def test_what_the_api_does_not_know_is_reported(call: list[str], problem: str) -> None:
@@ -194,7 +208,7 @@ def test_what_the_api_does_not_know_is_reported(call: list[str], problem: str) -
 def test_a_name_that_is_not_set_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(PAGES, "x.md", "```console\n" + HELPER + "gl projects/$NEVER_SET/\n```\n")
+    monkeypatch.setitem(PAGES, "x.md", "```console\ngl api projects/$NEVER_SET/\n```\n")
 
     complaints, _ = pasted("x.md", tmp_path)
 
