@@ -75,7 +75,9 @@ lock: ## Resolve requirements/*.in into locked requirements/*.txt with hashes.
 	@uv=$$(bin/prepare uv) && for name in $(REQUIREMENTS); do \
 	  "$$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header requirements/$$name.in -o requirements/$$name.txt \
-	    || exit 1; done
+	    || exit 1; done && \
+	"$$uv" pip compile --quiet --python-version 3.12 --generate-hashes --no-emit-index-url \
+	  --no-header requirements/focus-validator.in -o requirements/focus-validator.txt
 
 .PHONY: openapi
 openapi: ## Write docs/reference/openapi.yaml anew.

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import defaultdict
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,39 +11,20 @@ import pyarrow.parquet
 import pytest
 
 from billing.adapters.focus_files import ENCODERS, read_focus
-from billing.domain.documents.taxes import TaxTerms
 from billing.domain.exports.focus import VERSIONS, FocusFile
 from billing.domain.exports.focus_check import check_focus, version_of
-from billing.domain.pricing.minimum import MinimumRule
 from billing.models import BillingPeriod, Invoice, InvoiceLine
 from billing.selectors.focus import FocusScope, stream_focus
-from billing.services.crediting import draft_credit, void_invoice
+from billing.services.crediting import void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
-from billing.services.pricing.minimums import publish_minimum
-from billing.services.pricing.tiers import publish_tiers
-from billing.services.taxes import set_tax_rate, set_tax_treatment
 from tenants.models import Organization
-from tests.support.billing.late import accrue_late, correct, draft, finalize
-from tests.support.billing.ledger import (
-    BOUND_HOURS,
-    DORA,
-    ERIC,
-    HOUR,
-    Use,
-    accrue_everything,
-    make_ledger,
-    month_of_use,
-    seal_rest_of_month,
-    sealed_window,
-)
+from tests.support.billing.ledger import DORA, ERIC, HOUR, month_of_use
+from tests.support.billing.months import two_months
 from tests.support.billing.site import SITE_TERMS
-from tests.support.billing.terms import make_rule
-from tests.support.builders import AT, MONTH_END
+from tests.support.builders import AT
 
 LATER = AT + HOUR
-DECEMBER = AT.replace(month=12)
-JANUARY = date(2026, 1, 1)
 
 
 def exported(
@@ -153,44 +134,6 @@ class TestCostAndUsage:
         assert sorted(table.column("BilledCost").to_pylist()) == sorted(expected)
         assert table.column("BillingPeriodEnd")[0].as_py() == datetime(2026, 11, 1, tzinfo=UTC)
         assert table.column("x_UnitSeconds").null_count == 1
-
-
-def two_months() -> None:
-    """Make October with a tier, a minimum charge and taxes; a credit note; a late correction."""
-    ledger = make_ledger(bound_hours=BOUND_HOURS)
-    rate = TaxTerms("DE", "S", Decimal(19), "")
-    set_tax_rate(terms=rate, valid_from=JANUARY, actor=DORA, at=AT)
-    set_tax_treatment(
-        organization=ledger.organization,
-        country="DE",
-        category="S",
-        valid_from=JANUARY,
-        actor=DORA,
-        at=AT,
-    )
-    publish_tiers(price_book=ledger.book, rule=make_rule(), actor=DORA, at=AT)
-    least = MinimumRule(Decimal(5), "2026-10")
-    publish_minimum(organization=ledger.organization, rule=least, actor=DORA, at=AT)
-    window = sealed_window(
-        ledger.cluster, [Use(ledger.llm, 1001), Use(ledger.vision, 3500), Use(ledger.vision, 1501)]
-    )
-    seal_rest_of_month(ledger.cluster, hours=BOUND_HOURS)
-    accrue_everything()
-    october = finalize(draft(ledger.organization, "2026-10"))
-    sealed_window(ledger.cluster, [Use(ledger.llm, 3599)], start_at=MONTH_END)
-    accrue_everything(at=DECEMBER)
-    accrue_late(correct(window, ledger.llm, -1001))
-    line = october.lines.filter(kind="usage").latest("amount")
-    note = draft_credit(
-        invoice_id=october.pk,
-        amounts={line.pk: Decimal("0.10")},
-        reason="Agreed.",
-        actor=DORA,
-        at=LATER,
-        terms=SITE_TERMS,
-    )
-    finalize(note)
-    finalize(draft(ledger.organization, "2026-11", at=DECEMBER), at=DECEMBER)
 
 
 @pytest.mark.django_db

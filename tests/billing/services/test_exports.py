@@ -2,7 +2,9 @@
 
 import json
 import zipfile
+from collections import defaultdict
 from collections.abc import Callable
+from decimal import Decimal
 from io import BytesIO, StringIO
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from billing.services.exports.month import stream_month
 from tenants.models import Organization, Project
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import month_of_use
+from tests.support.billing.months import two_months
 from tests.support.builders import AT
 
 NAMES = [
@@ -34,11 +37,11 @@ NAMES = [
 ]
 
 
-def exported(path: Path, *, with_journal: bool = True) -> Path:
-    """Write October's bundle of every organization."""
+def exported(path: Path, *, month: str = "2026-10", with_journal: bool = True) -> Path:
+    """Write a month's bundle of every organization."""
     organizations = list(Organization.objects.values_list("pk", flat=True))
     blocks = stream_month(
-        month=Month.parse("2026-10"),
+        month=Month.parse(month),
         scope=FocusScope(organizations, issuer="GPU Platform"),
         with_journal=with_journal,
         makers=BUNDLE_MAKERS,
@@ -106,6 +109,31 @@ def test_a_bundle_has_every_file_and_agrees_with_the_ledger(bundle: Path) -> Non
     assert {charge["owner"] for charge in charges} == {"carol"}
     assert pdf == bytes(DocumentFile.objects.get(document=first).content)
     assert reconciled(bundle) == []
+
+
+@pytest.mark.django_db
+def test_months_with_credits_currencies_and_late_corrections_agree_too(tmp_path: Path) -> None:
+    two_months()
+    two_months("umbrella", currency="JPY", country="JP", credited="1")
+    months = ("2026-10", "2026-11")
+    paths = [exported(tmp_path / month, month=month) for month in months]
+
+    kinds: set[tuple[str, str]] = set()
+    for month, path in zip(months, paths, strict=True):
+        with zipfile.ZipFile(path) as archive:
+            documents = list(rows_of(archive, "documents.csv"))
+            costs = list(rows_of(archive, "focus/CostAndUsage.csv"))
+        totals: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
+        for row in costs:
+            totals[row["InvoiceId"], row["BillingCurrency"]] += Decimal(row["BilledCost"])
+        kinds |= {(row["kind"], row["currency"]) for row in documents}
+        assert reconciled(path) == []
+        assert totals == {
+            (row["document"], row["currency"]): Decimal(row["payable"]) for row in documents
+        }, month
+    assert kinds == {
+        (kind, currency) for kind in ("invoice", "credit_note") for currency in ("EUR", "JPY")
+    }
 
 
 CHANGES = [
