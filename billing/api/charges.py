@@ -32,6 +32,7 @@ from billing.selectors.documents.membership import (
     unbilled_charges,
     with_line,
 )
+from billing.selectors.pricing.unpriced import UnpricedRemedy, unpriced_by_remedy
 from billing.selectors.waste import money_of, with_money
 from metering.access import usage_visible_to
 from metering.domain.catalogue.units import GPUSize
@@ -196,6 +197,38 @@ class AccrualExceptionSerializer(serializers.ModelSerializer[AccrualException]):
         read_only_fields = fields
 
 
+class UnpricedRemedySerializer(serializers.Serializer[UnpricedRemedy]):
+    """Open exceptions that one price, book or calendar would settle."""
+
+    code = serializers.ChoiceField(
+        choices=["no_price", "no_price_book", "no_price_calendar"], help_text="What is lacking."
+    )
+    price_book = serializers.UUIDField(
+        source="price_book_id", allow_null=True, help_text="That lacks it; null without a book."
+    )
+    price_book_name = serializers.CharField(source="price_book")
+    organization = serializers.UUIDField(
+        source="organization_id", allow_null=True, help_text="Without a book; null in other cases."
+    )
+    size = serializers.CharField(help_text="Of the missing price; empty in other cases.")
+    price_group = serializers.CharField(help_text="Of the missing price; empty in other cases.")
+    exceptions = serializers.IntegerField()
+    hours = serializers.IntegerField()
+    unit_seconds = serializers.IntegerField()
+    first_start = serializers.DateTimeField(help_text="From this hour on the remedy has to hold.")
+    last_start = serializers.DateTimeField()
+    organizations = serializers.IntegerField(help_text="Of how many organizations the use is.")
+    organization_names = serializers.ListField(
+        child=serializers.CharField(), source="names", help_text="The first of them by name."
+    )
+
+
+class UnpricedRemediesSerializer(serializers.Serializer[Any]):
+    """At most 100 remedies, that of most use first."""
+
+    results = UnpricedRemedySerializer(many=True)
+
+
 class AccrualExceptionFilter(StrictFilterSet):
     """Which exceptions are listed."""
 
@@ -219,6 +252,16 @@ class AccrualExceptionViewSet(ReadingViewSet):
     def get_one(self, pk: int) -> AccrualException:
         """Return one exception."""
         return access_exception(self.actor, pk)
+
+    @extend_schema(responses=UnpricedRemediesSerializer)
+    @action(detail=False, pagination_class=None)
+    def remedies(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature.
+        """Return what open exceptions lack, once for each remedy, the one of most use first.
+
+        At most 100.
+        """
+        found = unpriced_by_remedy(self.filter_queryset(self.get_queryset()))
+        return Response(UnpricedRemediesSerializer({"results": found}).data)
 
 
 STATE_CHOICES = [(state, state) for state in ("open", "closed", "dismissed")]

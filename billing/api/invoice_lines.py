@@ -1,4 +1,4 @@
-"""/api/v1/invoices/{id}/lines/ and invoice-lines/: lines of documents, and the days of each."""
+"""/api/v1/invoices/{id}/lines/, invoice-lines/ and invoice-parts/: lines, their days and sums."""
 
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,14 @@ from billing.access import (
 )
 from billing.api.money import MoneyField, MoneyValueField, UnitPriceField
 from billing.domain.documents.document import unit_hours_text
+from billing.domain.documents.invoicing import InvoiceState
 from billing.models import InvoiceLine
+from billing.models.invoice import KIND_CHOICES
+from billing.selectors.documents.invoices import (
+    ProjectPart,
+    first_lines_of_parts,
+    project_parts,
+)
 from billing.selectors.documents.line_charges import LineDay, days_of_line, price_spans
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import LedgerViewSet
@@ -87,6 +94,52 @@ class PriceSpanSerializer(serializers.Serializer[Any]):
     unit_seconds = serializers.IntegerField()
 
 
+class InvoicePartSerializer(serializers.Serializer[ProjectPart]):
+    """What a project has of a final document: its lines, and their sum net of tax."""
+
+    invoice = serializers.UUIDField(source="invoice.pk")
+    reference = serializers.CharField(source="invoice.reference")
+    kind = serializers.ChoiceField(choices=KIND_CHOICES, source="invoice.kind")
+    period_label = serializers.CharField(
+        source="invoice.period.label", help_text="The month that it bills, such as 2026-10."
+    )
+    finalized_at = serializers.DateTimeField(source="invoice.finalized_at")
+    organization = serializers.UUIDField(source="invoice.organization_id")
+    project = serializers.UUIDField(source="project_id")
+    lines = serializers.IntegerField(help_text="`invoices/{id}/lines/?project=` lists them.")
+    amount = MoneyValueField(help_text="Net of tax.")
+
+
+class InvoicePartFilter(StrictFilterSet):
+    """Which parts are listed."""
+
+    organization = filters.UUIDFilter(field_name="invoice__organization_id")
+    project = filters.UUIDFilter(field_name="project_id")
+    invoice = filters.UUIDFilter(field_name="invoice_id")
+    period_label = filters.CharFilter(field_name="invoice__period__label")
+
+
+class InvoicePartViewSet(LedgerViewSet):
+    """Parts of final documents by project, for those who read its charges."""
+
+    serializer_class = InvoicePartSerializer
+    filterset_class = InvoicePartFilter
+    ordering = ("-invoice_id", "pk")
+
+    def get_queryset(self) -> QuerySet[InvoiceLine]:
+        """Return the lines of final documents that the caller reads."""
+        return lines_visible_to(self.actor).filter(invoice__state=InvoiceState.FINAL)
+
+    def list(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature.
+        """List what each project has of final documents, the newest first."""
+        lines = self.filter_queryset(self.get_queryset())
+        page = self.paginate_queryset(first_lines_of_parts(lines)) or []
+        shown = lines.filter(invoice__in={line.invoice_id for line in page})
+        by_key = {(part.invoice.pk, part.project_id): part for part in project_parts(shown)}
+        parts = [by_key[line.invoice_id, line.project_id] for line in page]
+        return self.get_paginated_response(self.get_serializer(parts, many=True).data)
+
+
 class InvoiceLineFilter(StrictFilterSet):
     """Which lines of a document are listed."""
 
@@ -108,7 +161,7 @@ class InvoiceLineViewSet(LedgerViewSet):
         """Return one line."""
         return self.answer(access_line(self.actor, pk))
 
-    @extend_schema(operation_id="invoices_lines_list", responses=InvoiceLineSerializer(many=True))
+    @extend_schema(operation_id="list_invoice_lines", responses=InvoiceLineSerializer(many=True))
     def of_invoice(self, request: Request, pk: UUID) -> Response:  # noqa: ARG002 - As above.
         """Return the lines of a document, as it prints them.
 

@@ -11,7 +11,7 @@ from billing.api.charges import (
 from billing.api.costs import CostViewSet
 from billing.api.disputes import DisputeViewSet
 from billing.api.exports import ExportViewSet
-from billing.api.invoice_lines import InvoiceLineViewSet
+from billing.api.invoice_lines import InvoiceLineViewSet, InvoicePartViewSet
 from billing.api.invoices import InvoiceViewSet
 from billing.api.ledger.batches import JournalBatchViewSet
 from billing.api.ledger.deliveries import DocumentDeliveryViewSet
@@ -57,6 +57,7 @@ router.register("charges", ChargeViewSet, basename="charge")
 router.register("accrual-exceptions", AccrualExceptionViewSet, basename="accrual-exception")
 router.register("invoices", InvoiceViewSet, basename="invoice")
 router.register("invoice-lines", InvoiceLineViewSet, basename="invoice-line")
+router.register("invoice-parts", InvoicePartViewSet, basename="invoice-part")
 router.register("opening-balances", OpeningBalanceViewSet, basename="opening-balance")
 router.register("disputes", DisputeViewSet, basename="dispute")
 router.register("payments", PaymentViewSet, basename="payment")

@@ -13,15 +13,12 @@ from metering.adapters import held_costs
 from metering.domain.corrections.exceptions import held_part_text
 from metering.models import MeteringException
 from metering.protocols.held_costs import cost_text, total_of
-from metering.selectors.corrections.incidents import BindingEffect, binding_effect
+from metering.selectors.corrections.incidents import BindingEffect, binding_effect, bound_from
 from tenants.access import projects_visible_to
 from tenants.domain.actors import Actor
 from tenants.models import Project
-from tenants.selectors.directory import namespace_directory
 from tenants.services.namespaces import bind_namespace
 
-LOOK_AHEAD: Final = timedelta(days=3650)
-"""A namespace is bound at most so far ahead."""
 READ_PROJECT: Final = "tenants:project:read"
 METERED_AGAIN: Final = "within about ten minutes"
 """Rechecks are made every five minutes, and take some more."""
@@ -90,7 +87,7 @@ def preview_binding(found: MeteringException, project: Project, *, at: datetime)
         at: Now.
     """
     oldest_at = at - timedelta(seconds=settings.RECHECK_RETENTION_SECONDS)
-    effect = binding_effect(found, project=project, end_at=_bound_from(found), oldest_at=oldest_at)
+    effect = binding_effect(found, project=project, oldest_at=oldest_at)
     costs = held_costs(settings.HELD_COSTS)
     sums: dict[str, int] = {}
     for use in effect.uses:
@@ -149,18 +146,9 @@ def bind(found: MeteringException, project: Project, *, actor: Actor, at: dateti
         namespace=found.namespace,
         project=project,
         valid_from=found.window_start,
-        valid_until=_bound_from(found),
+        valid_until=bound_from(found),
         actor=actor,
         at=at,
     )
     steps = " ".join(preview.next_steps)
     return f"{found.namespace} belongs to {project.name} from that hour on. {steps}".strip()
-
-
-def _bound_from(found: MeteringException) -> datetime | None:
-    """Return when the next binding of the namespace begins, after the exception's hour."""
-    directory = namespace_directory(
-        found.cluster_id, begin_at=found.window_start, end_at=found.window_start + LOOK_AHEAD
-    )
-    begins = (one.begin_at for one in directory if one.namespace == found.namespace)
-    return min((begin for begin in begins if begin > found.window_start), default=None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -23,15 +24,20 @@ from metering.domain.corrections.exceptions import remedy_of
 from metering.models import ExceptionState, MeteringException
 from metering.protocols.held_costs import HeldTotal, total_of
 from metering.selectors.corrections.incidents import (
+    BindingEffect,
     Incident,
+    binding_effect,
     exceptions_of_incidents,
+    first_unbound,
     incidents_of,
     one_of_each_incident,
 )
 from metering.services.corrections.incidents import RefusedException, settle_incident
+from tenants.access import READ_PROJECT, access_project
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
+from tenants.models import Project
 
 
 @dataclass(frozen=True)
@@ -49,10 +55,7 @@ class PricedIncident:
     @property
     def costs(self) -> list[dict[str, str]]:
         """What is held would cost, by currency."""
-        return [
-            {"amount": str(amount), "currency": currency}
-            for currency, amount in self.total.amounts.items()
-        ]
+        return _amounts(self.total)
 
 
 class HeldMoneySerializer(serializers.Serializer[Any]):
@@ -130,6 +133,42 @@ class SettledIncidentSerializer(serializers.Serializer[Any]):
     left = serializers.IntegerField(help_text="Not tried: one call settles at most 1,000.")
 
 
+class BindingPreviewInputSerializer(StrictSerializer):
+    """The project that the namespace of an incident would be bound to."""
+
+    project = serializers.UUIDField()
+
+
+class BindingPreviewSerializer(serializers.Serializer[Any]):
+    """What binding the namespace from the first open hour on would bill, and when."""
+
+    cluster = serializers.UUIDField()
+    namespace = serializers.CharField()
+    organization = serializers.UUIDField()
+    project = serializers.UUIDField()
+    valid_from = serializers.DateTimeField(help_text="The first open hour.")
+    valid_until = serializers.DateTimeField(
+        allow_null=True, help_text="When the namespace's next binding begins; null without one."
+    )
+    held = HeldPartSerializer(many=True)
+    costs = HeldMoneySerializer(
+        many=True, help_text="An estimate at the prices of the organization, by currency."
+    )
+    is_cost_whole = serializers.BooleanField(
+        help_text="False while some of the use has no known price."
+    )
+    sealed_hours = serializers.IntegerField(
+        help_text="Metered again within about ten minutes, and billed by a correction."
+    )
+    unsealed_hours = serializers.IntegerField(help_text="Billed once they are sealed.")
+    late_hours = serializers.IntegerField(
+        help_text="Too old for a recheck: they stay unbilled, and open until they are resolved."
+    )
+    bills = serializers.ListField(
+        child=serializers.CharField(), help_text="Months of the bills, such as November 2026."
+    )
+
+
 class IncidentFilter(StrictFilterSet):
     """Which exceptions count; incidents without any are left out."""
 
@@ -188,6 +227,55 @@ class IncidentViewSet(LedgerViewSet):
             policy=MeteringPolicy(recheck_retention_seconds=settings.RECHECK_RETENTION_SECONDS),
         )
         return Response(SettledIncidentSerializer(settled).data)
+
+    @extend_schema(request=BindingPreviewInputSerializer, responses={200: BindingPreviewSerializer})
+    @action(detail=True, methods=["post"], url_path="preview-binding")
+    def preview_binding(self, request: Request, pk: UUID) -> Response:
+        """Show who would be billed, and how much, if the namespace were bound; nothing changes.
+
+        To bind it, send `cluster`, `namespace`, `project`, `valid_from` and `valid_until` of the
+        answer to `POST namespace-bindings/`.
+        """
+        exceptions = access_incident(self.actor, pk)
+        asked = self.read(BindingPreviewInputSerializer, request)
+        project = access_project(self.actor, asked["project"], READ_PROJECT)
+        found = first_unbound(exceptions)
+        oldest_at = self.at - timedelta(seconds=settings.RECHECK_RETENTION_SECONDS)
+        effect = binding_effect(found, project=project, oldest_at=oldest_at)
+        return Response(BindingPreviewSerializer(_previewed(found, effect, project)).data)
+
+
+def _previewed(found: MeteringException, effect: BindingEffect, project: Project) -> dict[str, Any]:
+    costs = held_costs(settings.HELD_COSTS)
+    total = total_of(costs.costs_of(effect.uses))
+    held: dict[str, int] = {}
+    for use in effect.uses:
+        held[use.size] = held.get(use.size, 0) + use.unit_seconds
+    return {
+        "cluster": found.cluster_id,
+        "namespace": found.namespace,
+        "organization": project.organization_id,
+        "project": project.pk,
+        "valid_from": found.window_start,
+        "valid_until": effect.end_at,
+        "held": [{"size": size, "unit_seconds": seconds} for size, seconds in held.items()],
+        "costs": _amounts(total),
+        "is_cost_whole": total.is_whole,
+        "sealed_hours": effect.sealed_hours,
+        "unsealed_hours": effect.unsealed_hours,
+        "late_hours": effect.late_hours,
+        "bills": []
+        if effect.first_start is None or effect.last_start is None
+        else costs.bills_of(
+            project.organization_id, first_start=effect.first_start, last_start=effect.last_start
+        ),
+    }
+
+
+def _amounts(total: HeldTotal) -> list[dict[str, str]]:
+    return [
+        {"amount": str(amount), "currency": currency} for currency, amount in total.amounts.items()
+    ]
 
 
 def _priced(incidents: Iterable[Incident]) -> list[PricedIncident]:

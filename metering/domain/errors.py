@@ -160,6 +160,13 @@ class ExceptionNotSidedError(ConflictError):
     remedy = "Resolve it with a reason, or follow its remedy."
 
 
+class NamespaceNotUnboundError(ConflictError):
+    """Nothing of the incident is open because its namespace belongs to no project."""
+
+    code = "metering_namespace_not_unbound"
+    remedy = "Binding settles open incidents of the kind unbound_namespace; follow its own remedy."
+
+
 class NoteMissingError(InvalidInputError):
     """A person's decision about money needs its reason."""
 

@@ -85,12 +85,21 @@ class ProjectPart:
     amount: Money
 
 
-def project_parts(lines: QuerySet[InvoiceLine], *, limit: int) -> tuple[ProjectPart, ...]:
+def first_lines_of_parts(lines: QuerySet[InvoiceLine]) -> QuerySet[InvoiceLine]:
+    """Return one line of each part that some lines make up."""
+    first = lines.order_by("invoice_id", "project_id", "position")
+    chosen = first.distinct("invoice_id", "project_id").values("pk")
+    return InvoiceLine.objects.filter(pk__in=chosen)
+
+
+def project_parts(
+    lines: QuerySet[InvoiceLine], *, limit: int | None = None
+) -> tuple[ProjectPart, ...]:
     """Return the parts that some lines make up, of the newest documents first; two statements.
 
     Args:
         lines: Those that the caller reads.
-        limit: The most parts that are returned.
+        limit: The most parts that are returned; None for all.
     """
     sums = (
         lines.order_by("-invoice_id", "project__name", "project_id")

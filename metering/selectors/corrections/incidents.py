@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,12 +20,16 @@ from metering.domain.corrections.exceptions import (
     NODE_KINDS,
     ExceptionKind,
 )
+from metering.domain.errors import NamespaceNotUnboundError
 from metering.models import ExceptionState, MeteringException, MeteringWindow
 from metering.protocols.held_costs import HeldUse
 from tenants.models import Project
+from tenants.selectors.directory import namespace_directory
 
 INCIDENTS_MAX: Final = 200
 """More than these are too many to read at once; those that stop an hour come first."""
+LOOK_AHEAD: Final = timedelta(days=3650)
+"""A namespace is bound at most so far ahead."""
 _SIZES: Final = ("small", "medium", "large")
 
 
@@ -260,6 +264,7 @@ class BindingEffect:
         sealed_hours: Sealed hours that are rechecked, so that a correction bills them.
         unsealed_hours: Hours that are not sealed yet, and are billed when they are.
         late_hours: Hours older than the sources' retention; no recheck takes them.
+        end_at: When the next binding of the namespace begins; None without one.
         first_start: The first hour that is billed; None when there is none.
         last_start: The last one.
         uses: What is billed then, as use of the organization.
@@ -268,20 +273,42 @@ class BindingEffect:
     sealed_hours: int
     unsealed_hours: int
     late_hours: int
+    end_at: datetime | None
     first_start: datetime | None
     last_start: datetime | None
     uses: tuple[HeldUse, ...]
 
 
+def first_unbound(rows: QuerySet[MeteringException]) -> MeteringException:
+    """Return the open exception of the first hour in which a namespace belongs to no project.
+
+    Raises:
+        NamespaceNotUnboundError: None of the exceptions is open and about that.
+    """
+    unbound = open_among(rows).filter(kind=ExceptionKind.UNBOUND_NAMESPACE.value)
+    found = unbound.order_by("window_start", "pk").first()
+    if found is None:
+        raise NamespaceNotUnboundError("No open exception of it is about an unbound namespace.")
+    return found
+
+
+def bound_from(found: MeteringException) -> datetime | None:
+    """Return when the next binding of the namespace begins, after the exception's hour."""
+    directory = namespace_directory(
+        found.cluster_id, begin_at=found.window_start, end_at=found.window_start + LOOK_AHEAD
+    )
+    begins = (one.begin_at for one in directory if one.namespace == found.namespace)
+    return min((begin for begin in begins if begin > found.window_start), default=None)
+
+
 def binding_effect(
-    found: MeteringException, *, project: Project, end_at: datetime | None, oldest_at: datetime
+    found: MeteringException, *, project: Project, oldest_at: datetime
 ) -> BindingEffect:
     """Return what binding a namespace from the hour of an exception on would bill.
 
     Args:
         found: An exception about a namespace without a project, of the first hour.
         project: The project it would be bound to.
-        end_at: When the next binding of the namespace begins; None without one.
         oldest_at: The start of the last hour that is too old for a recheck.
     """
     rows = open_among(
@@ -292,6 +319,7 @@ def binding_effect(
             window_start__gte=found.window_start,
         )
     )
+    end_at = bound_from(found)
     if end_at is not None:
         rows = rows.filter(window_start__lt=end_at)
     is_sealed = Q(window__state=WindowState.SEALED.value)
@@ -306,6 +334,7 @@ def binding_effect(
         sealed_hours=counted["sealed"] - counted["late"],
         unsealed_hours=counted["unsealed"],
         late_hours=counted["late"],
+        end_at=end_at,
         first_start=billed[0].first_start if billed else None,
         last_start=billed[0].last_start if billed else None,
         uses=tuple(

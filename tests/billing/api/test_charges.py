@@ -124,6 +124,36 @@ def test_unpriced_use_is_reported_with_its_remedy(office: Office) -> None:
     assert problem(api_client(office.cast.mallory).get(f"{EXCEPTIONS}{found.pk}/"))[0] == 404
 
 
+def test_what_use_lacks_is_listed_once_for_each_remedy(office: Office) -> None:
+    large = Use(office.cast.llm, 60, size="large")
+    other = make_cluster("other")
+    for hours in (1, 2):
+        sealed_window(other, [large], start_at=MONTH_END + hours * HOUR)
+    accrue_everything()
+    path = f"{EXCEPTIONS}remedies/"
+
+    (remedy,) = api_client(office.cast.bob).get(path).json()["results"]
+
+    assert remedy == {
+        "code": "no_price",
+        "price_book": str(office.book.pk),
+        "price_book_name": office.book.name,
+        "organization": None,
+        "size": "large",
+        "price_group": large.price_group,
+        "exceptions": 2,
+        "hours": 2,
+        "unit_seconds": 120,
+        "first_start": "2026-11-01T01:00:00Z",
+        "last_start": "2026-11-01T02:00:00Z",
+        "organizations": 1,
+        "organization_names": ["Acme"],
+    }
+    vision = f"{path}?project={office.cast.vision.pk}"
+    assert api_client(office.cast.ann).get(vision).json() == {"results": []}
+    assert api_client(office.cast.mallory).get(path).json() == {"results": []}
+
+
 def test_the_number_of_statements_of_a_list_is_constant(
     office: Office, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:

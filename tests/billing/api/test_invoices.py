@@ -176,6 +176,34 @@ def test_a_lead_reads_the_part_of_the_own_project_and_nothing_else_of_an_invoice
     assert problem(bob.get(f"{lines}?projekt={cast.llm.pk}"))[0] == 422
 
 
+def test_a_lead_lists_the_parts_of_its_projects_over_rest(office: Office, draft: Invoice) -> None:
+    cast = office.cast
+    path = "/api/v1/invoice-parts/"
+    assert api_client(cast.bob).get(path).json()["results"] == []
+    invoice = finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
+
+    (part,) = api_client(cast.bob).get(path).json()["results"]
+    both = api_client(cast.alice).get(f"{path}?invoice={invoice.pk}&page_size=1").json()
+    rest = api_client(cast.alice).get(both["next"]).json()
+
+    assert part.pop("finalized_at")
+    assert part == {
+        "invoice": str(invoice.pk),
+        "reference": invoice.reference,
+        "kind": "invoice",
+        "period_label": "2026-10",
+        "organization": str(cast.acme.pk),
+        "project": str(cast.llm.pk),
+        "lines": 1,
+        "amount": {"amount": "2.00", "currency": "EUR"},
+    }
+    amounts = [one["amount"]["amount"] for one in (*both["results"], *rest["results"])]
+    assert (sorted(amounts), rest["next"]) == (["1.00", "2.00"], None)
+    for name in ("carol", "mallory"):
+        assert api_client(getattr(cast, name)).get(path).json()["results"] == []
+    assert problem(api_client(cast.bob).get(f"{path}?projekt={cast.llm.pk}"))[0] == 422
+
+
 def test_parts_add_up_the_lines_that_an_actor_reads(office: Office, draft: Invoice) -> None:
     finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
     bob, alice = actor_of_user(office.cast.bob), actor_of_user(office.cast.alice)

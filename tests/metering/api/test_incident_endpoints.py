@@ -1,13 +1,16 @@
 """Incidents over REST: listed with what they hold, and settled at once."""
 
+from datetime import timedelta
+
 import pytest
+import time_machine
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from metering.domain.corrections.exceptions import REMEDIES, ExceptionKind
 from metering.models import MeteringException, MeteringWindow
-from tenants.models import Cluster
+from tenants.models import Cluster, NamespaceBinding
 from tests.support.billing.ledger import assign, make_book, make_price
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
@@ -72,6 +75,57 @@ def test_an_incident_has_its_hours_its_use_and_its_cost(
         "remedy": REMEDIES[ExceptionKind.UNBOUND_NAMESPACE],
     }
     assert frank.get(f"{API}/incidents/{found['id']}/").json() == found
+
+
+def test_binding_is_previewed_with_its_bill_and_changes_nothing(
+    cast: Cast, frank: APIClient, cluster: Cluster, client_for: ClientFor
+) -> None:
+    book = make_book()
+    assign(cast.acme, book)
+    make_price(book, "4.00", size="large")
+    allocated(cluster, "a", "large", price_group="H100/whole")
+    for number in range(3):
+        stray(hour_of(cluster, number), "a", namespace="dana")
+    bind(cluster, "dana", cast.vision, begin_at=HOUR + timedelta(hours=2))
+    [found] = results(frank, "incidents")
+    path = f"{API}/incidents/{found['id']}/preview-binding/"
+
+    with time_machine.travel(HOUR + timedelta(days=1), tick=False):
+        shown = frank.post(path, {"project": str(cast.llm.pk)}, format="json")
+        hidden = client_for(cast.bob).post(path, {"project": str(cast.llm.pk)}, format="json")
+
+    assert (shown.status_code, shown.json()) == (
+        200,
+        {
+            "cluster": str(cluster.pk),
+            "namespace": "dana",
+            "organization": str(cast.acme.pk),
+            "project": str(cast.llm.pk),
+            "valid_from": "2026-10-05T13:00:00Z",
+            "valid_until": "2026-10-05T15:00:00Z",
+            "held": [{"size": "large", "unit_seconds": 7200}],
+            "costs": [{"amount": "8.00", "currency": "EUR"}],
+            "is_cost_whole": True,
+            "sealed_hours": 0,
+            "unsealed_hours": 2,
+            "late_hours": 0,
+            "bills": ["October 2026"],
+        },
+    )
+    assert hidden.status_code == 404
+    assert NamespaceBinding.objects.filter(namespace="dana").count() == 1
+
+
+def test_only_an_unbound_namespace_is_previewed(
+    cast: Cast, frank: APIClient, cluster: Cluster
+) -> None:
+    excepted(hour_of(cluster, 0), "low_coverage")
+    [found] = results(frank, "incidents")
+    path = f"{API}/incidents/{found['id']}/preview-binding/"
+
+    answer = frank.post(path, {"project": str(cast.llm.pk)}, format="json")
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "metering_namespace_not_unbound")
 
 
 def test_filters_choose_the_exceptions_that_count(frank: APIClient, cluster: Cluster) -> None:

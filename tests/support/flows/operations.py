@@ -77,6 +77,7 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "POST credit-proposals/pk/dismiss/": {"reason": "Not broken."},
     "POST device-events/pk/end/": {"note": "Drained."},
     "POST metering-exceptions/pk/resolve/": {"note": "Looked at."},
+    "POST incidents/pk/preview-binding/": {"project": "{projects}"},
     "POST incidents/pk/resolve/": {"note": "Looked at."},
     "POST isolation-policies/": {
         "organization": "{organizations}",
