@@ -23,12 +23,13 @@ from quotas.api.requests.serializers import (
     QuotaRequestInputSerializer,
 )
 from quotas.domain.requests.labels import money_text, price_text
+from quotas.models import QuotaRequest
 from quotas.selectors.headroom.headroom import (
     StartQuestion,
     answer_start,
     clusters_of_project,
 )
-from quotas.services.requests.asking import RequestDraft, make_request
+from quotas.services.requests.asking import RequestDraft, make_request, renew_request
 from quotas.services.requests.preview import Preview, preview_request
 from tenants.access import access_project
 from tenants.domain.actors import Actor
@@ -49,6 +50,9 @@ FIELDS: Final = (
     "justification",
 )
 """As the API names them."""
+RENEWS: Final = "renews"
+KEPT: Final = ("project", "size", "burst_units", "user", "model_group", "cluster", "begin_at")
+"""What a renewal takes from the request that it renews."""
 NUMBERS: Final = ("requested_units", "burst_units")
 KEY: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 DIGITS_MAX: Final = 12
@@ -62,6 +66,7 @@ class RequestForm:
     Attributes:
         typed: Text by field.
         key: So that a form that is sent twice makes one request.
+        renewed: The request that was approved until a time, which this one continues.
         errors: A sentence by field.
         refusal: Why nothing can be shown, or was made.
         headroom: What may start now, as the API answers it.
@@ -71,6 +76,7 @@ class RequestForm:
 
     typed: Mapping[str, str]
     key: str
+    renewed: QuotaRequest | None = None
     errors: dict[str, str] = field(default_factory=dict)
     refusal: DomainError | None = None
     headroom: Mapping[str, Any] | None = None
@@ -98,6 +104,26 @@ def read_form(data: QueryDict) -> RequestForm:
         typed={name: data.get(name, "").strip() for name in FIELDS},
         key=key if KEY.fullmatch(key) else str(new_id()),
     )
+
+
+def renew(form: RequestForm, renewed: QuotaRequest, *, at: datetime) -> None:
+    """Let a form continue a request that was approved until a time."""
+    kept: dict[str, object] = {
+        "project": renewed.project_id,
+        "size": renewed.size,
+        "user": renewed.user.username if renewed.user else "",
+        "model_group": renewed.model_group,
+        "cluster": renewed.cluster.slug if renewed.cluster else "",
+    }
+    if renewed.end_at is not None and renewed.end_at > at:
+        kept["begin_at"] = renewed.end_at.isoformat()
+    units = form.typed["requested_units"] or str(renewed.requested_units)
+    form.typed = {
+        **form.typed,
+        "requested_units": units,
+        **{name: str(kept.get(name, "")) for name in KEPT},
+    }
+    form.renewed = renewed
 
 
 def show_headroom(form: RequestForm, *, actor: Actor, at: datetime) -> None:
@@ -146,10 +172,22 @@ def send_request(
     estimator = cost_estimator(settings.COST_ESTIMATOR)
 
     def make() -> StoredResponse:
-        made = make_request(draft=draft, estimator=estimator, actor=actor, at=at)
+        if form.renewed is None:
+            made = make_request(draft=draft, estimator=estimator, actor=actor, at=at)
+        else:
+            made = renew_request(
+                request=form.renewed,
+                end_at=draft.end_at,
+                justification=draft.justification,
+                requested_units=draft.requested_units,
+                estimator=estimator,
+                actor=actor,
+                at=at,
+            )
         return StoredResponse(status=201, body={"id": str(made.pk)})
 
-    text = json.dumps([request.path, form.typed], sort_keys=True)
+    renewed_id = str(form.renewed.pk) if form.renewed else ""
+    text = json.dumps([request.path, form.typed, renewed_id], sort_keys=True)
     try:
         answer = answer_once(
             key=form.key,

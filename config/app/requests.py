@@ -15,9 +15,11 @@ from django.views.decorators.http import require_http_methods, require_safe
 from config.app.figures import time_text
 from config.app.frame import render_page, shown_organizations, tenant_page
 from config.app.request_form import (
+    RENEWS,
     RequestForm,
     cost_text,
     read_form,
+    renew,
     send_request,
     show_headroom,
     show_preview,
@@ -32,7 +34,7 @@ from quotas.access import (
     requests_visible_to,
 )
 from quotas.models import QuotaRequest, RequestState, StepOutcome
-from quotas.services.requests.asking import comment_request, may_comment
+from quotas.services.requests.asking import comment_request, is_renewable, may_comment
 from quotas.services.requests.deciding import (
     approve_request,
     cancel_request,
@@ -43,6 +45,7 @@ from quotas.services.requests.news import text_of
 from tenants.access import projects_visible_to
 from tenants.admin.base import actor_of_request
 from tenants.domain.actors import Actor
+from tenants.domain.errors import NotFoundError
 from tenants.domain.identity.granting import forbidden
 
 REQUESTS_SHOWN: Final = 100
@@ -84,7 +87,10 @@ def ask(request: HttpRequest) -> HttpResponse:
     actor, at = actor_of_request(request), timezone.now()
     if not actor.grants_for(SUBMIT_REQUEST):
         raise forbidden(SUBMIT_REQUEST)
-    form = read_form(request.POST if request.method == "POST" else request.GET)
+    given = request.POST if request.method == "POST" else request.GET
+    form = read_form(given)
+    if given.get(RENEWS):
+        renew(form, access_request(actor, _id_of(given[RENEWS]), SUBMIT_REQUEST), at=at)
     step = request.POST.get("step", "")
     if step == "send":
         made = send_request(form, request, actor=actor, at=at)
@@ -97,6 +103,13 @@ def ask(request: HttpRequest) -> HttpResponse:
     return _form_page(request, form, actor)
 
 
+def _id_of(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NotFoundError("There is no such quota request.") from None
+
+
 def _form_page(request: HttpRequest, form: RequestForm, actor: Actor) -> HttpResponse:
     projects = projects_visible_to(actor, SUBMIT_REQUEST).select_related("organization")
     context = {
@@ -104,12 +117,14 @@ def _form_page(request: HttpRequest, form: RequestForm, actor: Actor) -> HttpRes
         "projects": projects.order_by("organization__name", "name")[:PROJECTS_MAX],
         "sizes": [(size.value, size.value.capitalize()) for size in GPUSize],
         "levels": [] if form.preview is None else [_level(one) for one in form.preview.levels],
+        "renewed": None if form.renewed is None else text_of(form.renewed),
+        "renewed_until": "" if form.renewed is None else time_text(form.renewed.end_at),
     }
     return render_page(
         request,
         "app/request_new.html",
         context,
-        title="Ask for quota",
+        title="Ask for quota" if form.renewed is None else "Renew quota",
         twin="/api/v1/quota-requests/",
         status=form.status,
     )
@@ -146,6 +161,7 @@ def quota_request(request: HttpRequest, request_id: UUID) -> HttpResponse:
         "steps": [_step(step) for step in found.steps.all()],
         "thread": _thread(found),
         "cost": cost_text(found.cost) if found.cost and is_cost_visible(actor, **held) else None,
+        "may_renew": is_renewable(found) and actor.may(SUBMIT_REQUEST, **held),
         "may_withdraw": is_open and actor.may(SUBMIT_REQUEST, **held),
         "may_comment": may_comment(found, actor=actor),
         "may_decide": is_open and may_decide(found, actor=actor),

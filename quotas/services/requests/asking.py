@@ -111,6 +111,11 @@ def make_request(
     return request
 
 
+def is_renewable(request: QuotaRequest) -> bool:
+    """Whether it was approved until a time."""
+    return request.state == RequestState.APPROVED and request.end_at is not None
+
+
 @transaction.atomic
 def renew_request(  # noqa: PLR0913 - The changed fields; all are keyword only.
     *,
@@ -137,7 +142,7 @@ def renew_request(  # noqa: PLR0913 - The changed fields; all are keyword only.
         QuotaRequestNotRenewableError: It was not approved, or has no end.
         DomainError: As `make_request`.
     """
-    if request.state != RequestState.APPROVED or request.end_at is None:
+    if request.end_at is None or not is_renewable(request):
         raise QuotaRequestNotRenewableError("Only what was approved until a time can be renewed.")
     draft = RequestDraft(
         project=request.project,

@@ -131,6 +131,34 @@ def test_a_request_is_followed_and_withdrawn(tenancy: Tenancy, bob: Client) -> N
     assert [entry.action.rpartition(":")[2] for entry in actions][-2:] == ["comment", "cancel"]
 
 
+def test_quota_that_was_approved_until_a_time_is_renewed(tenancy: Tenancy, bob: Client) -> None:
+    alice = browser_of(tenancy.cast.alice)
+    bob.post(f"/app/requests/{tenancy.asked.pk}/withdraw/", {"text": ""})
+    dated = form_of(tenancy, step="send", requested_units="5", end_at="2026-12-01T00:00")
+    page = bob.post(NEW, dated)["Location"]
+    asked = QuotaRequest.objects.get(state="submitted")
+    assert "Renew it" not in text_of(bob.get(page))
+    alice.post(f"{page}approve/", {"text": ""})
+    assert f'href="{NEW}?renews={asked.pk}"' in html_of(bob.get(page))
+    assert "Renew it" not in text_of(browser_of(tenancy.cast.carol).get(page))
+
+    shown = bob.get(NEW, {"renews": str(asked.pk)})
+    sent = {"renews": str(asked.pk), "key": "key-2", "step": "send", "requested_units": "6"}
+    small = {"project": str(tenancy.cast.vision.pk), "size": "small"}
+    until = {"justification": "Longer.", "end_at": "2027-01-01T00:00"}
+    first, second = (bob.post(NEW, {**sent, **until, **small}) for _ in range(2))
+
+    assert "It continues 5 large for LLM, approved until 1 Dec 2026" in text_of(shown)
+    assert 'value="5"' in html_of(shown)
+    assert first["Location"] == second["Location"]
+    made = QuotaRequest.objects.get(renews=asked)
+    assert (made.project, made.size, made.requested_units) == (tenancy.cast.llm, "large", 6)
+    assert (made.begin_at, f"{made.end_at:%Y-%m-%d}") == (asked.end_at, "2027-01-01")
+    assert bob.get(NEW, {"renews": "x"}).status_code == 404
+    mallory = browser_of(tenancy.cast.mallory)
+    assert mallory.get(NEW, {"renews": str(asked.pk)}).status_code in {403, 404}
+
+
 def test_an_administrator_decides_on_the_page(tenancy: Tenancy, bob: Client) -> None:
     page = f"/app/requests/{tenancy.asked.pk}/"
     alice = browser_of(tenancy.cast.alice)
