@@ -59,6 +59,39 @@ def test_every_operation_names_its_refusals(committed: dict[str, Any]) -> None:
         assert code == str(problem.get("example", {"status": "default"})["status"])
 
 
+def test_every_answer_in_json_has_an_example_that_its_schema_allows(
+    committed: dict[str, Any],
+) -> None:
+    schemas = committed["components"]["schemas"]
+    wrong = []
+    for operation in operations(committed):
+        for answer in operation["responses"].values():
+            media = answer.get("content", {}).get("application/json")
+            if media is None:
+                continue
+            schema = object_of(media["schema"], schemas)
+            validator = Draft202012Validator(
+                {**schema, "components": committed["components"]},
+                format_checker=Draft202012Validator.FORMAT_CHECKER,
+            )
+            examples = schema.get("examples") or [None]
+            wrong += [
+                f"{operation['operationId']}: {error.json_path} {error.message}"
+                for example in examples
+                for error in validator.iter_errors(example)
+            ]
+
+    assert wrong == []
+
+
+def object_of(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of what an answer holds, or of one row of what it lists."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    rows = schema.get("properties", {}).get("results", {}).get("items") or schema.get("items")
+    return object_of(rows, schemas) if rows else schema
+
+
 def test_every_example_of_a_body_is_one_that_its_schema_allows(committed: dict[str, Any]) -> None:
     wrong = [
         f"{operation['operationId']}: {error.json_path} {error.message}"

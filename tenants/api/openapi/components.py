@@ -1,5 +1,6 @@
 """What is shared by all operations in the API description: refusals and examples."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -193,14 +194,19 @@ _FORMATS: Final = {
     "decimal": "120.00",
     "uri": "https://hooks.northwind.example/gpu-ledger",
 }
+_FRACTION: Final = "0.5"
+"""Of a decimal with fewer digits before its point than those of amounts."""
 _OWN_FORMATS: Final = ("uuid", "email", "uri")
 """Formats that a text of `_EXAMPLES` does not have."""
-DEPTH_MAX: Final = 12
+DEPTH_MAX: Final = 30
 """No body of the API is nested deeper; a schema that names itself would be."""
 
 
 def complete(result: dict[str, Any], **_: object) -> dict[str, Any]:
-    """Return the description with every refusal, and with an example of every body (a hook)."""
+    """Return the description with every refusal, and with examples of all bodies (a hook).
+
+    The example of an answer stands at the schema of its object, which lists share.
+    """
     components = result["components"]
     components["responses"] = dict(_responses())
     for operations in result["paths"].values():
@@ -208,7 +214,22 @@ def complete(result: dict[str, Any], **_: object) -> dict[str, Any]:
             content = operation.get("requestBody", {}).get("content", {})
             for media in content.values():
                 media.setdefault("example", example_of(media["schema"], components["schemas"]))
+            for answer in operation["responses"].values():
+                media = answer.get("content", {}).get("application/json")
+                if media is not None:
+                    _add_example(media["schema"], components["schemas"])
     return result
+
+
+def _add_example(schema: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Give the object that an answer holds, or holds many of, an example."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    rows = schema.get("properties", {}).get("results", {}).get("items") or schema.get("items")
+    if rows is not None:
+        _add_example(rows, schemas)
+    elif "examples" not in schema:
+        schema["examples"] = [example_of(schema, schemas)]
 
 
 def example_of(
@@ -259,6 +280,8 @@ def _text_example(schema: Mapping[str, Any], name: str) -> str:
     text = _FORMATS.get(form, name.replace("_", " "))
     if form not in _OWN_FORMATS:
         text = str(_EXAMPLES.get(name, text))
+    if not re.search(schema.get("pattern", ""), text):
+        text = _FRACTION
     return text[: schema.get("maxLength", len(text))]
 
 
