@@ -267,8 +267,12 @@ def _plain_example(
     known = _EXAMPLES.get(name)
     if "enum" in schema:
         return known if known in schema["enum"] else schema["enum"][0]
-    if kind == "array" and not isinstance(known, list):
-        return [example_of(schema.get("items", {}), schemas, name=name, depth=depth + 1)]
+    if kind == "array":
+        items = schema.get("items", {})
+        is_of_text = items.get("type") == "string"
+        if isinstance(known, list) and isinstance(known[0], str) == is_of_text:
+            return known
+        return [example_of(items, schemas, name=name, depth=depth + 1)]
     if kind == "string":
         return _text_example(schema, name)
     number = known if isinstance(known, int) else max(schema.get("minimum", 1), 1)
