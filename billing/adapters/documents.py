@@ -9,12 +9,14 @@ and text that a spreadsheet would take for a formula begins with an apostrophe. 
 """
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import category
 
 import structlog
 import typst
@@ -24,7 +26,7 @@ from billing.domain.documents.document import digest_of
 
 logger = structlog.get_logger(__name__)
 
-TEMPLATE: Final = Path(__file__).resolve().parent.parent / "documents" / "invoice.typ"
+TEMPLATES: Final = Path(__file__).resolve().parent.parent / "documents"
 PDF_STANDARD: Final = "a-3b"
 FONT_PACKAGES: Final = (
     "noto_cjk_sans_jp_regular",
@@ -34,27 +36,58 @@ FONT_PACKAGES: Final = (
     "fontpkg_noto_sans_tamil",
 )
 """Their families are named in the template, after those for Latin, Greek and Cyrillic."""
-UNDISPLAYABLE: Final = "could not be displayed"
+UNDISPLAYABLE: Final = re.compile(r'the text `"(.+?)"` could not be displayed')
 """How Typst says that no font has a character."""
+REPLACEMENT: Final = "\ufffd"
+REPLACED_MAX: Final = 16
+"""Different characters that are replaced; each takes another rendering."""
 
 
-def render_pdf(document: Mapping[str, Any], e_invoice: bytes = b"") -> bytes:
+def render_pdf(document: Mapping[str, Any], e_invoice: bytes = b"", *, logo: str = "") -> bytes:
     """Return a document of `billing.domain.documents.document` as an A4 PDF/A-3b.
 
     An e-invoice in CII is attached as Factur-X and ZUGFeRD want it, unless it breaks its schema.
 
-    Drafts carry a mark. The only date in the file is the document's own. A name in a script that
-    the fonts lack makes it a plain PDF, which PDF/A forbids to be archived but which can be read:
-    an invoice is never held back for a glyph.
+    Drafts carry a mark. The only date in the file is the document's own. Characters that the fonts
+    lack are replaced. With too many of them it is a plain PDF, which is read but not archived: an
+    invoice is never held back for a glyph.
+
+    Args:
+        document: Final, or a draft.
+        e_invoice: Its e-invoice; b"" without one.
+        logo: Of `billing.adapters.logos`.
     """
     attached = _attachable(document, e_invoice)
+    further = {"digest": digest_of(document)}
+    if attached:
+        further |= {"e-invoice": attached, "e-invoice-name": ATTACHED_AS}
+    at = document["issued_at"] or document["drafted_at"]
+    rendered, is_archived = _render("invoice.typ", document, further, logo=logo, at=at)
+    return mark_as_factur_x(rendered) if attached and is_archived else rendered
+
+
+def render_statement(document: Mapping[str, Any], *, logo: str = "") -> bytes:
+    """Return a document of `billing.domain.ledger.statement` as PDF."""
+    return _render("statement.typ", document, {}, logo=logo, at=document["made_at"])[0]
+
+
+def render_annex(document: Mapping[str, Any], *, logo: str = "") -> bytes:
+    """Return a document of `billing.domain.documents.annex` as PDF."""
+    return _render("annex.typ", document, {}, logo=logo, at=document["issued_at"])[0]
+
+
+@lru_cache(maxsize=4)
+def drawing_problem(logo: str) -> str:
+    """Return why Typst cannot draw a logo; "" where it can."""
     try:
-        rendered = _compile(document, attached, standards=[PDF_STANDARD])
-        return mark_as_factur_x(rendered) if attached else rendered
+        typst.compile(
+            b'#image(bytes(sys.inputs.logo), format: "svg", width: 10mm)',
+            ignore_system_fonts=True,
+            sys_inputs={"logo": logo},
+        )
     except typst.TypstError as error:
-        if UNDISPLAYABLE not in error.message:
-            raise
-        return _compile(document, attached, standards=[])
+        return str(error.message)
+    return ""
 
 
 def _attachable(document: Mapping[str, Any], e_invoice: bytes) -> str:
@@ -68,21 +101,53 @@ def _attachable(document: Mapping[str, Any], e_invoice: bytes) -> str:
     return e_invoice.decode()
 
 
-def _compile(document: Mapping[str, Any], attached: str, *, standards: list[Any]) -> bytes:
-    at = datetime.fromisoformat(document["issued_at"] or document["drafted_at"])
+def _render(
+    template: str,
+    document: Mapping[str, Any],
+    further: Mapping[str, str],
+    *,
+    logo: str,
+    at: str,
+) -> tuple[bytes, bool]:
+    """Return a PDF, and whether it is PDF/A."""
+    inputs = {
+        "document": json.dumps(document, sort_keys=True, ensure_ascii=False),
+        **further,
+        **({"logo": logo} if logo else {}),
+    }
+    for _ in range(REPLACED_MAX):
+        try:
+            return _compile(template, inputs, at=at, standards=[PDF_STANDARD]), True
+        except typst.TypstError as error:
+            lacking = UNDISPLAYABLE.search(error.message)
+            if lacking is None:
+                raise
+            inputs["document"] = _replace(lacking[1], inputs["document"])
+    return _compile(template, inputs, at=at, standards=[]), False
+
+
+def _replace(lacking: str, text: str) -> str:
+    """Return a text without a character that no font has, and without the marks upon it."""
+    first, *others = text.split(lacking)
+    begins = (
+        next((at for at, one in enumerate(part) if not category(one).startswith("M")), len(part))
+        for part in others
+    )
+    return first + "".join(
+        REPLACEMENT + part[begin:] for part, begin in zip(others, begins, strict=True)
+    )
+
+
+def _compile(template: str, inputs: dict[str, str], *, at: str, standards: list[Any]) -> bytes:
     rendered = typst.compile(
-        TEMPLATE,
-        root=TEMPLATE.parent,
+        TEMPLATES / template,
+        root=TEMPLATES,
         font_paths=_fonts(),
         ignore_system_fonts=True,
         format="pdf",
-        sys_inputs={
-            "document": json.dumps(document, sort_keys=True),
-            "digest": digest_of(document),
-            **({"e-invoice": attached, "e-invoice-name": ATTACHED_AS} if attached else {}),
-        },
+        sys_inputs=inputs,
         pdf_standards=standards,
-        timestamp=at.astimezone(UTC),
+        timestamp=datetime.fromisoformat(at).astimezone(UTC),
     )
     if not isinstance(rendered, bytes):
         raise TypeError("Typst gave something else than one file.")

@@ -2,7 +2,8 @@
 
 import io
 import re
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -235,15 +236,59 @@ def test_what_is_read_back_from_the_pdf_equals_the_page(name: str) -> None:
     )
     assert sign * Decimal(text(root, "DuePayableAmount")) == Decimal(due)
     assert sign * Decimal(text(root, "TaxTotalAmount")) == Decimal(document.get("tax_total", "0"))
-    shown = "".join(page.extract_text() for page in PdfReader(io.BytesIO(content)).pages)
     assert text(root, "ExchangedDocument/ram:ID", "rsm:") == document["reference"]
-    assert document["reference"] in shown
+    shown = words_of(content)
+    for printed in printed_of(root, sign=sign, language=document.get("language", "en")):
+        assert without_spaces(printed) in shown, printed
+
+
+def words_of(content: bytes) -> str:
+    """Return the text of a PDF without spaces: where its lines break does not matter."""
+    pages = (page.extract_text() for page in PdfReader(io.BytesIO(content)).pages)
+    return without_spaces("".join(pages))
+
+
+def without_spaces(text: str) -> str:
+    return "".join(unicodedata.normalize("NFKC", text).replace("\u200b", "").split())
+
+
+def printed_of(root: Any, *, sign: int, language: str) -> Iterator[str]:  # noqa: ANN401 - As below.
+    """Yield all that an e-invoice in CII says, as the page prints it in its language."""
+
+    def number(amount: str) -> str:
+        plain = f"{sign * Decimal(amount):,}".replace("-", "\u2212")
+        return plain if language == "en" else plain.translate(str.maketrans(",.", ".,"))
+
+    def day(compact: str) -> str:
+        year, month, number = compact[:4], compact[4:6], compact[6:]
+        return f"{year}-{month}-{number}" if language == "en" else f"{number}.{month}.{year}"
+
+    yield text(root, "ExchangedDocument/ram:ID", "rsm:")
+    yield day(text(root, "IssueDateTime/udt:DateTimeString"))
+    if Decimal(text(root, "DuePayableAmount")) > 0 and sign > 0:
+        yield day(text(root, "DueDateDateTime/udt:DateTimeString"))
+    for party in ("SellerTradeParty", "BuyerTradeParty"):
+        yield text(root, f"{party}/ram:Name")
+        for line in root.iterfind(f".//ram:{party}/ram:PostalTradeAddress/*", NAMES):
+            yield from line.text.split(", ")
+    yield text(root, "BuyerReference")
+    yield number(text(root, "GrandTotalAmount"))
+    yield number(text(root, "DuePayableAmount"))
+    if Decimal(text(root, "TaxTotalAmount")):
+        yield number(text(root, "TaxTotalAmount"))
+    for line in root.iterfind(".//ram:IncludedSupplyChainTradeLineItem", NAMES):
+        begin, end = (
+            day(text(line, f"{edge}DateTime/udt:DateTimeString")) for edge in ("Start", "End")
+        )
+        yield f"{begin}\u2013{end}{text(line, 'Name').replace(' ', '')}"
+        yield number(text(line, "LineTotalAmount"))
 
 
 def text(root: Any, path: str, prefix: str = "ram:") -> str:  # noqa: ANN401 - An element of lxml.
     names = {
         **NAMES,
         "rsm": "urn:un:unece:uncefact:data:standard:CrossIndustryInvoice:100",
+        "udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100",
     }
     return str(root.findtext(f".//{prefix}{path}", "", names))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from billing.adapters.documents import render_pdf
+from billing.adapters.documents import REPLACED_MAX, render_pdf
 from billing.domain.documents.document import Document, Party, digest_of, issue_document
 from tests.support.billing.documents import make_document
 
@@ -201,8 +201,20 @@ def test_a_name_is_printed_in_its_script_and_archived(name: str) -> None:
     assert set(name) <= set(unicodedata.normalize("NFKC", text))
 
 
-def test_a_name_in_a_script_without_a_font_makes_a_plain_pdf_and_is_kept() -> None:
-    document = issued(make_document(customer=Party(name="བོད་ 🙂 Labs")))
+def test_characters_without_a_font_are_replaced_and_the_file_is_archived() -> None:
+    document = issued(make_document(customer=Party(name="བོད་ বাংলা 🙂🙂 Labs")))
+
+    content = render_pdf(document)
+
+    assert b"pdfaid" in content
+    assert content == render_pdf(document)
+    assert "\ufffd\ufffd Labs" in pages(content)[0]
+    assert digest_of(document) in pages(content)[0]
+
+
+def test_more_of_them_than_are_replaced_make_a_plain_pdf() -> None:
+    name = "".join(chr(0x1F600 + number) for number in range(REPLACED_MAX + 1))
+    document = issued(make_document(customer=Party(name=f"{name} Labs")))
 
     content = render_pdf(document)
 
