@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from billing.domain.logo import logo_of
 from metering.domain.efficiency.rules import thresholds_of
 from tenants.domain.currencies import MINOR_DIGITS
 
@@ -161,6 +162,10 @@ class Environment(BaseSettings):
     """IBAN, or number and bank, that customers pay to."""
     ISSUER_COUNTRY: str = Field(default="", pattern=r"^([A-Z]{2})?$", title="two capital letters")
     """ISO 3166-1 alpha-2."""
+    ISSUER_LOGO: FilePath | None = None
+    """SVG or PNG, printed at the head of documents; other issuers have none."""
+    USAGE_ANNEX: bool = False
+    """Whether an annex of an invoice may name persons and what each of them used."""
     E_INVOICES: Literal["off", "zugferd"] = "off"
     """Whether final documents get an e-invoice of EN 16931, inside of the PDF and as UBL."""
     INVOICE_SERIES: str = Field(default="GL", pattern=SERIES, title=SERIES_FORM)
@@ -259,6 +264,17 @@ class Environment(BaseSettings):
     def _refuse_all_files(cls, value: Path) -> Path:
         if not value.is_absolute() or value.resolve() == Path("/"):
             raise ValueError("Name a directory of its own, as an absolute path.")
+        return value
+
+    @field_validator("ISSUER_LOGO")
+    @classmethod
+    def _require_picture(cls, value: Path | None) -> Path | None:
+        """Refuse a file that is no picture: an OSError would hide every other wrong variable."""
+        if value is not None:
+            try:
+                logo_of(value.read_bytes())
+            except OSError as error:
+                raise ValueError(f"{value} cannot be read: {error.strerror}.") from error
         return value
 
     @field_validator("RECHECK_SECONDS")

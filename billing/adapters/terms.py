@@ -1,15 +1,23 @@
 """What the site has settled about its invoices, from its settings."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from django.conf import settings
 
+from billing.adapters.documents import drawing_problem, render_pdf
 from billing.domain.documents.carrying import CarryTerms
-from billing.domain.documents.document import InvoiceTerms, Party
+from billing.domain.documents.document import InvoiceTerms, Party, clean_text
+from billing.domain.documents.errors import IssuerLogoError
+from billing.domain.logo import logo_of
 
 
 def invoice_terms() -> InvoiceTerms:
     """Return what the site has settled about its invoices."""
     return InvoiceTerms(
         issuer=Party(**settings.ISSUER),
+        logo_problem=_logo_problem(),
         series=settings.INVOICE_SERIES,
         credit_series=settings.CREDIT_NOTE_SERIES,
         debit_series=settings.DEBIT_NOTE_SERIES,
@@ -19,3 +27,43 @@ def invoice_terms() -> InvoiceTerms:
         with_e_invoices=settings.E_INVOICES == "zugferd",
         carry=CarryTerms(months=settings.CARRY_MONTHS, below=settings.CARRY_BELOW),
     )
+
+
+def render_document(document: Mapping[str, Any], e_invoice: bytes = b"") -> bytes:
+    """Return a document as PDF, with the logo of its issuer.
+
+    Raises:
+        IssuerLogoError: The file of the logo cannot be read or drawn.
+    """
+    return render_pdf(document, e_invoice, logo=logo_on(document))
+
+
+def logo_on(document: Mapping[str, Any]) -> str:
+    """Return the logo that a document shows: of the site's own issuer only; "" without one.
+
+    Raises:
+        IssuerLogoError: Its file cannot be read or drawn.
+    """
+    is_own = document["issuer"]["name"] == clean_text(settings.ISSUER["name"])
+    return _site_logo() if is_own else ""
+
+
+def _site_logo() -> str:
+    path = settings.ISSUER_LOGO
+    if not path:
+        return ""
+    try:
+        logo = logo_of(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        raise IssuerLogoError(f"ISSUER_LOGO: {path} cannot be used. {error}") from error
+    if problem := drawing_problem(logo):
+        raise IssuerLogoError(f"ISSUER_LOGO: {path} cannot be drawn: {problem}.")
+    return logo
+
+
+def _logo_problem() -> str:
+    try:
+        _site_logo()
+    except IssuerLogoError as error:
+        return error.message
+    return ""

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Model, QuerySet
 from django.http import HttpResponse
 from django_filters import rest_framework as filters
@@ -14,14 +15,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.access import (
+    READ_CHARGE,
     READ_INVOICE,
     WRITE_INVOICE,
     access_invoice,
+    access_payer,
     access_period,
     invoices_visible_to,
 )
-from billing.adapters.documents import render_csv, render_pdf
-from billing.adapters.terms import invoice_terms
+from billing.adapters.documents import render_annex, render_csv
+from billing.adapters.terms import invoice_terms, logo_on, render_document
 from billing.api.invoice_lines import InvoiceLineSerializer
 from billing.api.money import MoneyField, MoneyTextField
 from billing.domain.documents.document import file_name_of
@@ -31,6 +34,7 @@ from billing.domain.ledger.status import PaymentStatus
 from billing.models import Invoice
 from billing.models.invoice import FileKind
 from billing.selectors.documents.e_invoices import e_invoice
+from billing.selectors.documents.line_charges import usage_annex
 from billing.selectors.ledger.settlement import with_settlement
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
 from billing.services.finalizing import file_of, finalize_invoice
@@ -315,10 +319,11 @@ class InvoiceViewSet(ReadingViewSet):
 
     @extend_schema(responses={(200, "application/pdf"): OpenApiResponse(OpenApiTypes.BINARY)})
     @action(detail=True, methods=["get"])
+    @may_conflict
     def pdf(self, request: Request, pk: UUID) -> HttpResponse:  # noqa: ARG002 - DRF's signature.
         """Return the invoice as PDF/A; the same bytes every time."""
         invoice = access_invoice(self.actor, pk, READ_INVOICE)
-        content = file_of(invoice, kind=FileKind.PDF, render=render_pdf, at=self.at)
+        content = file_of(invoice, kind=FileKind.PDF, render=render_document, at=self.at)
         return _attachment(content, invoice.document, kind="application/pdf", suffix="pdf")
 
     @extend_schema(
@@ -336,6 +341,20 @@ class InvoiceViewSet(ReadingViewSet):
         invoice = access_invoice(self.actor, pk, READ_INVOICE)
         content, suffix = e_invoice(invoice, syntax), f"{syntax}.xml"
         return _attachment(content, invoice.document, kind="application/xml", suffix=suffix)
+
+    @extend_schema(
+        operation_id="get_invoice_usage_annex",
+        responses={(200, "application/pdf"): OpenApiResponse(OpenApiTypes.BINARY)},
+    )
+    @action(detail=True, methods=["get"], url_path="usage-annex")
+    @may_conflict
+    def usage_annex(self, request: Request, pk: UUID) -> HttpResponse:  # noqa: ARG002 - As above.
+        """Return as PDF what each person used of each line of a final invoice."""
+        invoice = access_invoice(self.actor, pk, READ_INVOICE)
+        access_payer(self.actor, invoice.organization_id, READ_CHARGE)
+        document = usage_annex(invoice, is_on=settings.USAGE_ANNEX)
+        content = render_annex(document, logo=logo_on(document))
+        return _attachment(content, document, kind="application/pdf", suffix="annex.pdf")
 
     @extend_schema(responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)})
     @action(detail=True, methods=["get"])

@@ -92,5 +92,6 @@ urlpatterns = [
     path("reports/ageing/csv/", AgeingViewSet.as_view({"get": "csv"})),
     path("reports/statement/", StatementViewSet.as_view({"get": "report"})),
     path("reports/statement/csv/", StatementViewSet.as_view({"get": "csv"})),
+    path("reports/statement/pdf/", StatementViewSet.as_view({"get": "pdf"})),
     path("which-price/", WhichPriceViewSet.as_view({"get": "ask"})),
 ]

@@ -19,6 +19,7 @@ from billing.domain.documents.invoicing import Line, total_of
 from billing.domain.documents.routing import Route, split_by_route
 from billing.domain.documents.taxes import TaxKey, TaxTerms, printed_terms, tax_point_of, tax_text
 from billing.domain.errors import DraftStaleError
+from billing.domain.ledger.statement import AccountStatement, statement_document
 from billing.domain.period import HourSpan
 from billing.models import BillingPeriod, Invoice, Recipient
 from billing.selectors.documents.payers import PayerFacts
@@ -214,6 +215,19 @@ def customer_of(organization: Organization, recipient: Recipient | None = None) 
         email=organization.billing_email,
         cost_center=organization.cost_center,
         country=organization.country,
+    )
+
+
+def printed_statement(
+    organization: Organization, made: AccountStatement, *, terms: InvoiceTerms, at: datetime
+) -> Document:
+    """Return the account of an organization as it is printed, in its language."""
+    return statement_document(
+        made,
+        issuer=terms.issuer,
+        customer=customer_of(organization),
+        language=organization.language,
+        at=at,
     )
 
 

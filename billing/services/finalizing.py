@@ -19,7 +19,7 @@ from billing.domain.documents.document import (
     issue_document,
     missing_of_issuer,
 )
-from billing.domain.documents.errors import IssuerIncompleteError
+from billing.domain.documents.errors import IssuerIncompleteError, IssuerLogoError
 from billing.domain.documents.invoicing import InvoiceMove, InvoiceState, require_move
 from billing.domain.documents.routing import numbering_order
 from billing.domain.e_invoices.files import e_invoice_files
@@ -80,6 +80,7 @@ def finalize_invoice(
         DraftStaleError: The period's charges, or issuer, customer or tax, are no longer those of
             the draft.
         IssuerIncompleteError: The issuer lacks what has to be printed of it.
+        IssuerLogoError: The site's logo cannot be printed.
         TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
         Invoice.DoesNotExist: There is none.
     """
@@ -259,7 +260,7 @@ def _require_four_eyes(run: Sequence[Invoice], *, actor: Actor, terms: InvoiceTe
 
 def _freeze(invoice: Invoice, *, actor: Actor, terms: InvoiceTerms) -> None:
     issued = issuing_terms(invoice.issuer_id, terms=terms)
-    _require_issuer(invoice)
+    _require_issuer(invoice, terms=terms)
     invoice.series, invoice.number, issued_at = _take_number(
         invoice.series, first_number=issued.first_number
     )
@@ -311,11 +312,13 @@ def _document_file(
     )
 
 
-def _require_issuer(invoice: Invoice) -> None:
+def _require_issuer(invoice: Invoice, *, terms: InvoiceTerms) -> None:
     """Refuse a document whose issuer lacks what has to be printed of it.
 
     A note shows the issuer as it stands on the final document that it corrects.
     """
+    if invoice.issuer_id is None and terms.logo_problem:
+        raise IssuerLogoError(terms.logo_problem)
     if invoice.corrects_id is not None:
         return
     missing = missing_of_issuer(invoice.document)

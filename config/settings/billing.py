@@ -15,6 +15,8 @@ def billing_settings(env: Environment) -> dict[str, Any]:
             "bank_account": env.ISSUER_BANK_ACCOUNT,
             "country": env.ISSUER_COUNTRY,
         },
+        "ISSUER_LOGO": str(env.ISSUER_LOGO or ""),
+        "USAGE_ANNEX": env.USAGE_ANNEX,
         "E_INVOICES": env.E_INVOICES,
         "INVOICE_SERIES": env.INVOICE_SERIES,
         "INVOICE_FIRST_NUMBER": env.INVOICE_FIRST_NUMBER,

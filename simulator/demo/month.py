@@ -19,8 +19,8 @@ from django.db import OperationalError
 from django.db.models import QuerySet
 from rich.progress import Progress
 
-from billing.adapters.documents import render_csv, render_pdf
-from billing.adapters.terms import invoice_terms
+from billing.adapters.documents import render_csv
+from billing.adapters.terms import invoice_terms, render_document
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.errors import UnusualCostError
 from billing.models import BillingPeriod, Invoice
@@ -258,7 +258,7 @@ def write_documents(invoices: list[Invoice], folder: Path) -> list[Path]:
     written = []
     for invoice in invoices:
         for suffix, content in (
-            ("pdf", file_of(invoice, kind=FileKind.PDF, render=render_pdf, at=now())),
+            ("pdf", file_of(invoice, kind=FileKind.PDF, render=render_document, at=now())),
             ("csv", render_csv(invoice.document)),
         ):
             path = folder / f"{invoice.reference}.{suffix}"

@@ -2,6 +2,7 @@
 
 from datetime import date, timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +145,22 @@ def test_the_trail_of_a_month_is_kept_for_34_days_after_its_end_whatever_its_len
     after_the_end = {(begin + kept - end).days for begin, end in pairwise(months)}
 
     assert (kept.days, after_the_end) == (65, {34, 35, 36, 37})
+
+
+def test_the_logo_of_the_issuer_is_a_picture_that_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    logo = tmp_path / "logo.svg"
+    logo.write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    for name, value in GIVEN.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ISSUER_LOGO", str(logo))
+    assert logo == Environment.read().ISSUER_LOGO
+
+    logo.write_bytes(b"GIF89a")
+    with pytest.raises(EnvironmentInvalidError, match=r"ISSUER_LOGO: .*neither SVG nor PNG"):
+        Environment.read()
+
+    monkeypatch.setenv("ISSUER_LOGO", str(tmp_path / "gone.svg"))
+    with pytest.raises(EnvironmentInvalidError, match="ISSUER_LOGO: "):
+        Environment.read()

@@ -1,27 +1,30 @@
 """Pages of open items: what organizations owe by days overdue, and the account of one."""
 
-from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminDateWidget, UnfoldAdminSelectWidget
 
 from billing.access import READ_INVOICE
+from billing.adapters.documents import render_statement
+from billing.adapters.terms import invoice_terms, logo_on
 from billing.domain.documents.document_text import money_text
+from billing.domain.documents.errors import IssuerLogoError
+from billing.domain.ledger.statement import AccountStatement
 from billing.selectors.ledger.reports import (
     AGEING_COLUMNS,
     LINES_MAX,
-    AccountStatement,
     AgeingRow,
     ageing,
     statement,
 )
+from billing.services.composing import printed_statement
 from tenants.access import organizations_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.currencies import MINOR_DIGITS
@@ -61,9 +64,13 @@ def ageing_page(admin: LedgerAdmin, request: HttpRequest) -> TemplateResponse:
     return TemplateResponse(request, "admin/billing/payment/ageing.html", context)
 
 
-def statement_page(admin: LedgerAdmin, request: HttpRequest) -> TemplateResponse:
-    """Return the account of an organization: opening, documents and payments, closing."""
-    today = timezone.now().date()
+def statement_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
+    """Return the account of an organization: opening, documents and payments, closing.
+
+    With `format=pdf` it is a file, unless it has more lines than are printed.
+    """
+    at = timezone.now()
+    today = at.date()
     initial = {"begin": today - timedelta(days=STATEMENT_DAYS), "end": today + timedelta(days=1)}
     form = StatementForm(request.GET or None, initial=initial)
     organizations = {
@@ -73,27 +80,49 @@ def statement_page(admin: LedgerAdmin, request: HttpRequest) -> TemplateResponse
     form.fields["organization"].choices = [  # type: ignore[attr-defined]
         (slug, organization.name) for slug, organization in organizations.items()
     ]
+    shown: dict[str, Any] = {}
+    if form.is_valid():
+        organization = organizations[form.cleaned_data["organization"]]
+        made = _statement(form, request, organization)
+        if request.GET.get("format") == "pdf" and len(made.lines) <= LINES_MAX:
+            try:
+                return _pdf(organization, made, at=at)
+            except IssuerLogoError as error:
+                admin.report_refusal(request, error)
+        pdf = f"?{urlencode({**request.GET.dict(), 'format': 'pdf'})}"
+        shown = {"statement": _statement_texts(made), "pdf_link": pdf}
     context = {
         **admin.page_context(request, title="Statement"),
         "form": form,
-        "statement": _statement(form, request, organizations) if form.is_valid() else None,
         "lines_max": LINES_MAX,
+        **shown,
     }
     return TemplateResponse(request, "admin/billing/payment/statement.html", context)
 
 
 def _statement(
-    form: StatementForm, request: HttpRequest, organizations: Mapping[str, Organization]
-) -> dict[str, Any]:
-    organization = organizations[form.cleaned_data["organization"]]
+    form: StatementForm, request: HttpRequest, organization: Organization
+) -> AccountStatement:
     currency = request.GET.get("currency", "")
-    made = statement(
+    return statement(
         organization.pk,
         currency=currency if currency in MINOR_DIGITS else organization.billing_currency,
         begin_on=form.cleaned_data["begin"],
         end_on=form.cleaned_data["end"],
     )
-    return _statement_texts(made)
+
+
+def _pdf(organization: Organization, made: AccountStatement, *, at: datetime) -> HttpResponse:
+    document = printed_statement(organization, made, terms=invoice_terms(), at=at)
+    name = f"statement-{organization.slug}-{made.begin_on}.pdf"
+    return HttpResponse(
+        render_statement(document, logo=logo_on(document)),
+        content_type="application/pdf",
+        headers={
+            "Content-Disposition": f'inline; filename="{name}"',
+            "Cache-Control": "private, no-store",
+        },
+    )
 
 
 def _ageing_cells(row: AgeingRow, *, name: str, on: date) -> dict[str, Any]:

@@ -14,22 +14,26 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.access import READ_INVOICE, access_payer
-from billing.adapters.documents import render_table
+from billing.adapters.documents import render_statement, render_table
+from billing.adapters.terms import invoice_terms, logo_on
 from billing.api.money import MoneyTextField
 from billing.domain.documents.document import amount_text
 from billing.domain.ledger.errors import StatementTooLongError
+from billing.domain.ledger.statement import AccountStatement
 from billing.domain.money import Money
 from billing.selectors.ledger.reports import (
     AGEING_COLUMNS,
     LINES_MAX,
-    AccountStatement,
     AgeingRow,
     ageing,
     statement,
 )
+from billing.services.composing import printed_statement
 from tenants.access import is_platform_wide, organizations_visible_to
+from tenants.api.conditional import may_conflict
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
+from tenants.models import Organization
 
 STATEMENT_COLUMNS = ("dated_on", "event", "reference", "amount", "balance", "currency")
 
@@ -142,7 +146,7 @@ class StatementViewSet(LedgerViewSet):
     )
     def report(self, request: Request) -> Response:
         """Return opening balance, lines and closing balance."""
-        made = self._statement(request)
+        _, made = self._statement(request)
         body = {
             "currency": made.currency,
             "opening": _text(made.opening, made.currency),
@@ -158,7 +162,7 @@ class StatementViewSet(LedgerViewSet):
     )
     def csv(self, request: Request) -> HttpResponse:
         """Return the lines as CSV, between opening and closing balance."""
-        made = self._statement(request)
+        _, made = self._statement(request)
         ends = [
             {"event": name, "balance": _text(amount, made.currency), "currency": made.currency}
             for name, amount in (("opening", made.opening), ("closing", made.closing))
@@ -166,7 +170,22 @@ class StatementViewSet(LedgerViewSet):
         rows = [ends[0], *_statement_texts(made), ends[1]]
         return _csv(STATEMENT_COLUMNS, rows, filename="statement.csv")
 
-    def _statement(self, request: Request) -> AccountStatement:
+    @extend_schema(
+        operation_id="download_statement_pdf",
+        parameters=[StatementQuerySerializer],
+        responses={(200, "application/pdf"): OpenApiResponse(OpenApiTypes.BINARY)},
+    )
+    @may_conflict
+    def pdf(self, request: Request) -> HttpResponse:
+        """Return the statement as PDF, in the language of the organization."""
+        organization, made = self._statement(request)
+        document = printed_statement(organization, made, terms=invoice_terms(), at=self.at)
+        content = render_statement(document, logo=logo_on(document))
+        name = f"statement-{organization.slug}-{made.begin_on}.pdf"
+        return _file(content, kind="application/pdf", filename=name)
+
+    def _statement(self, request: Request) -> tuple[Organization, AccountStatement]:
+        """Return an organization and its account."""
         query = StatementQuerySerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
         asked = query.validated_data
@@ -179,7 +198,7 @@ class StatementViewSet(LedgerViewSet):
         )
         if len(made.lines) > LINES_MAX:
             raise StatementTooLongError(f"There are more than {LINES_MAX} lines.", field="to")
-        return made
+        return organization, made
 
 
 def _text(amount: Decimal, currency: str) -> str:
@@ -212,9 +231,14 @@ def _statement_texts(made: AccountStatement) -> list[dict[str, str]]:
 def _csv(
     columns: tuple[str, ...], rows: Iterable[dict[str, str]], *, filename: str
 ) -> HttpResponse:
+    content = render_table(columns, rows, numbers={"amount", "balance", *AGEING_COLUMNS[2:]})
+    return _file(content, kind="text/csv; charset=utf-8", filename=filename)
+
+
+def _file(content: bytes, *, kind: str, filename: str) -> HttpResponse:
     return HttpResponse(
-        render_table(columns, rows, numbers={"amount", "balance", *AGEING_COLUMNS[2:]}),
-        content_type="text/csv; charset=utf-8",
+        content,
+        content_type=kind,
         headers={
             "Content-Disposition": f'attachment; filename="{filename}"',
             "Cache-Control": "private, no-store",

@@ -20,6 +20,20 @@ class IssuerIncompleteError(ConflictError):
     )
 
 
+class IssuerLogoError(ConflictError):
+    """The file of the issuer's logo cannot be read or drawn."""
+
+    code = "issuer_logo_unusable"
+    remedy = "Set ISSUER_LOGO to an SVG or PNG file that the service can read, or to nothing."
+
+
+class UsageAnnexMissingError(ConflictError):
+    """The document has no usage annex."""
+
+    code = "usage_annex_missing"
+    remedy = "Set USAGE_ANNEX=true, and ask for that of a final invoice."
+
+
 class EInvoiceMissingError(ConflictError):
     """The document has no e-invoice."""
 

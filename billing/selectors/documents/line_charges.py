@@ -1,11 +1,12 @@
-"""What a line is made of: days, charges and usage records, and the line that a note corrects."""
+"""What lines are made of: days, charges, usage records, persons; and the line a note corrects."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
+from django.db import connection
 from django.db.models import (
     Count,
     DateField,
@@ -19,9 +20,12 @@ from django.db.models import (
     Value,
 )
 
-from billing.domain.documents.invoicing import LineKind
+from billing.domain.documents.annex import OwnerUse, annex_document
+from billing.domain.documents.document import Document
+from billing.domain.documents.errors import UsageAnnexMissingError
+from billing.domain.documents.invoicing import InvoiceState, LineKind
 from billing.domain.money import Money, cost_of
-from billing.models import Charge, InvoiceLine
+from billing.models import Charge, Invoice, InvoiceLine
 from billing.selectors.documents.corrections import LINE_KEY
 from billing.selectors.documents.membership import charges_at_any_price, charges_with_key
 from metering.selectors.collection.records import UseKey
@@ -151,6 +155,44 @@ def corrected_line(line: InvoiceLine) -> InvoiceLine | None:
     key = {name: getattr(line, name) for name in LINE_KEY}
     lines = InvoiceLine.objects.filter(invoice=line.invoice.corrects_id, **key)
     return lines.select_related("invoice__period").first()
+
+
+def usage_annex(invoice: Invoice, *, is_on: bool) -> Document:
+    """Return the usage annex of a final invoice; one statement.
+
+    Args:
+        invoice: With its document.
+        is_on: Whether the site lets annexes name persons.
+
+    Raises:
+        UsageAnnexMissingError: It is off, or there is none of such a document.
+    """
+    if not is_on:
+        raise UsageAnnexMissingError("Usage annexes, which name persons, are off.")
+    if invoice.state != InvoiceState.FINAL.value or invoice.corrects_id is not None:
+        raise UsageAnnexMissingError("Drafts, credit notes and debit notes have no usage annex.")
+    with connection.cursor() as cursor:
+        cursor.execute(_USES, {"invoice": invoice.pk, "period": invoice.period_id})
+        uses = [OwnerUse(position, owner, int(used)) for position, owner, used in cursor.fetchall()]
+    return annex_document(invoice.document, uses)
+
+
+# Each charge is read once, and belongs to the line with its key and month.
+_USES: Final = """
+WITH lines AS MATERIALIZED (
+  SELECT l.position, l.project_id, l.size, l.price_group, l.unit_price, m.hours
+    FROM billing_invoiceline l
+    JOIN billing_invoice i ON i.id = l.invoice_id
+    JOIN billing_billingperiod m ON m.id = coalesce(l.service_period_id, i.period_id)
+   WHERE l.invoice_id = %(invoice)s AND l.kind = 'usage')
+SELECT l.position, c.owner, sum(c.unit_seconds)
+  FROM billing_charge c
+  JOIN lines l USING (project_id, size, price_group, unit_price)
+ WHERE c.period_id = %(period)s AND l.hours @> c.window_start
+   AND c.project_id = ANY (ARRAY(SELECT project_id FROM lines))
+ GROUP BY 1, 2
+ ORDER BY 1, 2
+"""
 
 
 def use_of(charge: Charge) -> UseKey:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from billing.domain.ledger.statement import AccountStatement, StatementLine
 from billing.selectors.ledger.settlement import DUE, OF_NOTE
 
 LINES_MAX: Final = 10_000
@@ -44,27 +45,6 @@ class AgeingRow:
     days_over_90: Decimal
     credit: Decimal
     total: Decimal
-
-
-@dataclass(frozen=True)
-class StatementLine:
-    """A document, above zero, or a payment, below; `balance` is what is owed after it."""
-
-    dated_on: date
-    event: str
-    reference: str
-    amount: Decimal
-    balance: Decimal
-
-
-@dataclass(frozen=True)
-class AccountStatement:
-    """What an organization owed, what was added and paid, and what it owes."""
-
-    currency: str
-    opening: Decimal
-    lines: tuple[StatementLine, ...]
-    closing: Decimal
 
 
 def ageing(*, on: date, organization_ids: Collection[UUID] | None) -> tuple[AgeingRow, ...]:
@@ -105,6 +85,8 @@ def statement(
     opening = rows[0][5]
     return AccountStatement(
         currency=currency,
+        begin_on=begin_on,
+        end_on=end_on,
         opening=opening,
         lines=lines,
         closing=lines[-1].balance if lines else opening,

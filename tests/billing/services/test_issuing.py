@@ -12,7 +12,11 @@ from pypdf import PdfReader
 
 from billing.adapters.documents import render_pdf
 from billing.domain.documents.document import InvoiceTerms
-from billing.domain.documents.errors import EInvoiceMissingError, IssuerIncompleteError
+from billing.domain.documents.errors import (
+    EInvoiceMissingError,
+    IssuerIncompleteError,
+    IssuerLogoError,
+)
 from billing.domain.documents.taxes import TaxTerms
 from billing.domain.e_invoices.files import e_invoice_files
 from billing.domain.e_invoices.invoice import EInvoiceSyntax
@@ -87,12 +91,26 @@ def test_an_incomplete_issuer_is_refused_with_the_settings_that_complete_it(
         assert finalized(draft, terms).number == 1
 
 
+def test_a_logo_that_cannot_be_printed_keeps_documents_of_the_site_from_being_final(
+    ledger: Ledger,
+) -> None:
+    terms = replace(SITE_TERMS, logo_problem="ISSUER_LOGO: /logo.svg cannot be used.")
+    draft, before = drafted(ledger, terms), ledger_digest()
+
+    with pytest.raises(IssuerLogoError, match="ISSUER_LOGO") as refused:
+        finalized(draft, terms)
+
+    assert refused.value.code == "issuer_logo_unusable"
+    assert ledger_digest() == before
+    assert finalized(draft).number == 1
+
+
 def test_a_note_shows_the_issuer_as_it_is_on_the_document_that_it_corrects(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terms = replace(SITE_TERMS, issuer=replace(SITE_TERMS.issuer, address=""))
     with monkeypatch.context() as before:
-        before.setattr(finalizing, "_require_issuer", lambda _: None)
+        before.setattr(finalizing, "_require_issuer", lambda *_, **__: None)
         final = finalized(drafted(ledger, terms), terms)
     amounts = {final.lines.get().pk: Decimal("0.50")}
 

@@ -60,6 +60,7 @@ FILTERS: Final = {
     "reports/unbilled-devices/csv": SPAN,
     "reports/statement": "organization={organizations}&from=2026-10-01&to=2100-01-01",
     "reports/statement/csv": "organization={organizations}&from=2026-10-01&to=2100-01-01",
+    "reports/statement/pdf": "organization={organizations}&from=2026-10-01&to=2100-01-01",
     **dict.fromkeys(
         ("exports/focus", "exports/month"), "month=2026-10&organization={organizations}"
     ),
