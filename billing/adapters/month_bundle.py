@@ -9,15 +9,16 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
-from billing.adapters.documents import render_pdf
+from billing.adapters.e_invoices import EInvoiceTotals, read_totals
 from billing.adapters.focus_files import Sink, to_csv
+from billing.adapters.terms import render_document
 from billing.adapters.workbooks import Sheet, write_workbook
 from billing.domain.exports.blocks import BLOCK_BYTES, Blocks, lines_of
 from billing.domain.exports.bundle import (
@@ -25,6 +26,7 @@ from billing.domain.exports.bundle import (
     COSTS,
     DOCUMENT_TEXTS,
     DOCUMENTS,
+    E_INVOICE_FOLDER,
     EXACT,
     JOURNAL,
     LINES,
@@ -79,7 +81,7 @@ def make_workbook(tables: Iterator[tuple[str, Blocks]], at: datetime) -> Blocks:
 
 
 BUNDLE_MAKERS: Final = BundleMakers(
-    render=render_pdf, encode=to_csv, workbook=make_workbook, archive=pack_zip
+    render=render_document, encode=to_csv, workbook=make_workbook, archive=pack_zip
 )
 
 
@@ -112,7 +114,10 @@ def read_bundle(path: Path) -> ReadBundle:
             return ReadBundle(
                 month=manifest["month"],
                 organizations=manifest["organizations"],
-                problems=list(_file_problems(archive, manifest["files"])),
+                problems=[
+                    *_file_problems(archive, manifest["files"]),
+                    *_e_invoice_problems(archive),
+                ],
                 facts=_facts(archive),
             )
     except (OSError, LookupError, TypeError, ValueError, zipfile.BadZipFile) as error:
@@ -160,6 +165,38 @@ def _file_differences(
             yield f"{path}: {name} is {getattr(found, name)}, not {wanted[name]}."
 
 
+def _e_invoice_problems(archive: zipfile.ZipFile) -> Iterator[str]:
+    """Yield where number or sums of an e-invoice are not those of the document beside it."""
+    documents: dict[str, EInvoiceTotals] = {}
+    with suppress(*_UNREADABLE):
+        documents = {row["document"]: _totals(row) for row in rows_of(archive, DOCUMENTS)}
+    for path in archive.namelist():
+        if path.startswith(E_INVOICE_FOLDER):
+            reference = path.rpartition("/")[2].removesuffix(".xml")
+            yield from _sum_differences(archive, path, documents.get(reference))
+
+
+def _sum_differences(
+    archive: zipfile.ZipFile, path: str, wanted: EInvoiceTotals | None
+) -> Iterator[str]:
+    if wanted is None:
+        yield f"{path} is of no document of the bundle."
+        return
+    try:
+        read = read_totals(archive.read(path))
+    except _UNREADABLE as error:
+        yield f"{path} cannot be read: {error}."
+        return
+    for name in (field.name for field in fields(EInvoiceTotals)):
+        if getattr(read, name) != getattr(wanted, name):
+            yield f"{path}: {name} is {getattr(read, name)}, not {getattr(wanted, name)}."
+
+
+def _totals(row: Mapping[str, str]) -> EInvoiceTotals:
+    net, tax, gross = (Decimal(row[name]) for name in ("total", "tax_total", "payable"))
+    return EInvoiceTotals(row["document"], row["currency"], net, tax, gross)
+
+
 def _facts(archive: zipfile.ZipFile) -> BundleFacts:
     """Return what can be read; what cannot differs from the manifest, which is said before."""
     documents: dict[str, DocumentFacts] = {}
@@ -189,7 +226,9 @@ def _documents(archive: zipfile.ZipFile) -> dict[str, DocumentFacts]:
             costs=costs[row["document"]],
             earned=None if earned is None else earned[row["document"]],
             sha256=texts.get(row["document"], ""),
-            pdf_sha256=_pdf_digest(archive, row["document"]),
+            pdf_sha256=_file_digest(archive, f"{PDF_FOLDER}{row['document']}.pdf"),
+            cii_sha256=_file_digest(archive, f"{E_INVOICE_FOLDER}cii/{row['document']}.xml"),
+            ubl_sha256=_file_digest(archive, f"{E_INVOICE_FOLDER}ubl/{row['document']}.xml"),
         )
         for row in rows_of(archive, DOCUMENTS)
     }
@@ -221,12 +260,9 @@ def _text_digests(archive: zipfile.ZipFile) -> dict[str, str]:
         }
 
 
-def _pdf_digest(archive: zipfile.ZipFile, reference: str) -> str:
-    with (
-        suppress(KeyError, zipfile.BadZipFile),
-        archive.open(f"{PDF_FOLDER}{reference}.pdf") as pdf,
-    ):
-        return hashlib.sha256(pdf.read()).hexdigest()
+def _file_digest(archive: zipfile.ZipFile, path: str) -> str:
+    with suppress(KeyError, zipfile.BadZipFile), archive.open(path) as file:
+        return hashlib.sha256(file.read()).hexdigest()
     return ""
 
 

@@ -20,24 +20,23 @@ from django.views.decorators.http import require_POST, require_safe
 from unfold.decorators import display
 
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
-from billing.adapters.documents import render_csv, render_pdf
 from billing.adapters.terms import invoice_terms
 from billing.admin.disputes import dispute_context, typed_amounts
+from billing.admin.invoice_files import FILES, file_context, file_response
 from billing.admin.invoice_lines import line_day_page, line_page, linked_lines
 from billing.admin.invoice_search import NumberedAdmin
 from billing.admin.ledger.invoice_steps import reach
 from billing.admin.ledger.write_offs import write_off_context
-from billing.domain.documents.document import amount_text, file_name_of
+from billing.domain.documents.document import amount_text
 from billing.domain.documents.document_text import invoice_text, money_text, number_text
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
 from billing.domain.money import Money
 from billing.models import Invoice, PeriodState
-from billing.models.invoice import FileKind
 from billing.selectors.documents.invoices import others_of_run
 from billing.selectors.ledger.carried import releasable_balance
 from billing.selectors.ledger.settlement import settled_document
 from billing.services.crediting import draft_credit, draft_debit, void_invoice
-from billing.services.finalizing import file_of, finalize_invoice, four_eyes_problem
+from billing.services.finalizing import finalize_invoice, four_eyes_problem
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
 from tenants.admin.base import actor_of_request
@@ -108,8 +107,6 @@ class InvoiceAdmin(NumberedAdmin):
     def get_urls(self) -> list[URLPattern | URLResolver]:
         """Return the pages of one invoice, before those of every table."""
         views: dict[str, Callable[..., HttpResponse]] = {
-            "pdf": self.show_pdf,
-            "csv": self.download_csv,
             "finalize": self.finalize,
             "redraft": self.redraft,
             "credit": self.credit,
@@ -126,6 +123,15 @@ class InvoiceAdmin(NumberedAdmin):
             )
             for name, view in views.items()
         ]
+        files = [
+            path(
+                f"<uuid:invoice_id>/{name}/",
+                self.admin_site.admin_view(self.show_file),
+                {"name": name},
+                name=f"billing_invoice_{name}",
+            )
+            for name in FILES
+        ]
         lines = [
             path(
                 "lines/<uuid:line_id>/",
@@ -138,7 +144,7 @@ class InvoiceAdmin(NumberedAdmin):
                 name="billing_invoice_line_day",
             ),
         ]
-        return [*own, *lines, *super().get_urls()]
+        return [*own, *files, *lines, *super().get_urls()]
 
     def change_view(
         self,
@@ -161,6 +167,7 @@ class InvoiceAdmin(NumberedAdmin):
             "finalize_problem": invoice
             and four_eyes_problem(invoice, actor=actor, terms=invoice_terms()),
             "may_write": self.has_write_permission(request),
+            **(file_context(invoice) if invoice else {}),
             **(_corrections(invoice) if invoice else {}),
             **(dispute_context(invoice, actor, credited=credited) if invoice else {}),
             **(_settlement(invoice, actor) if invoice else {}),
@@ -184,17 +191,14 @@ class InvoiceAdmin(NumberedAdmin):
 
     @method_decorator(require_safe)
     @method_decorator(xframe_options_sameorigin)
-    def show_pdf(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
-        """Return the invoice as PDF, to be shown in the page."""
+    def show_file(self, request: HttpRequest, invoice_id: UUID, name: str) -> HttpResponse:
+        """Return a file of the document; the PDF is displayed in its page."""
         invoice = self._invoice(request, invoice_id, READ_INVOICE)
-        content = file_of(invoice, kind=FileKind.PDF, render=render_pdf, at=timezone.now())
-        return _file(content, f"{file_name_of(invoice.document)}.pdf", how="inline")
-
-    @method_decorator(require_safe)
-    def download_csv(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
-        """Return the invoice's lines as CSV."""
-        document = self._invoice(request, invoice_id, READ_INVOICE).document
-        return _file(render_csv(document), f"{file_name_of(document)}.csv", how="attachment")
+        try:
+            return file_response(invoice, name, actor=actor_of_request(request), at=timezone.now())
+        except DomainError as error:
+            self.report_refusal(request, error)
+            return HttpResponseRedirect(reverse(PAGE, args=[invoice_id]))
 
     @method_decorator(require_POST)
     def finalize(self, request: HttpRequest, invoice_id: UUID) -> HttpResponse:
@@ -383,15 +387,3 @@ def _version(request: HttpRequest) -> int:
     if shown is None:
         raise PreconditionRequiredError("The form does not say which version it showed.")
     return int(shown[0])
-
-
-def _file(content: bytes, name: str, *, how: str) -> HttpResponse:
-    kind = "application/pdf" if name.endswith(".pdf") else "text/csv; charset=utf-8"
-    return HttpResponse(
-        content,
-        content_type=kind,
-        headers={
-            "Content-Disposition": f'{how}; filename="{name}"',
-            "Cache-Control": "private, no-store",
-        },
-    )

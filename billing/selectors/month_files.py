@@ -179,10 +179,15 @@ _DOCUMENT_FACTS: Final = f"""
 WITH {months(plain)}
 SELECT x.invoice, x.currency, x.total, x.tax_total, x.total + x.tax_total AS payable,
        coalesce(l.amount, 0) AS lines, x.total + x.tax_total AS costs,
-       coalesce(j.earned, 0) AS earned, d.content_sha256, coalesce(f.sha256, '') AS pdf_sha256
+       coalesce(j.earned, 0) AS earned, d.content_sha256, coalesce(f.pdf, '') AS pdf_sha256,
+       coalesce(f.cii, '') AS cii_sha256, coalesce(f.ubl, '') AS ubl_sha256
   FROM documents x
   JOIN billing_invoice d ON d.id = x.id
-  LEFT JOIN billing_documentfile f ON f.document_id = x.id AND f.kind = 'pdf'
+  LEFT JOIN (SELECT document_id, max(sha256) FILTER (WHERE kind = 'pdf') AS pdf,
+                    max(sha256) FILTER (WHERE kind = 'cii') AS cii,
+                    max(sha256) FILTER (WHERE kind = 'ubl') AS ubl
+               FROM billing_documentfile WHERE document_id IN (SELECT id FROM documents)
+              GROUP BY 1) f ON f.document_id = x.id
   LEFT JOIN (SELECT invoice_id, sum(amount) AS amount FROM billing_invoiceline
               WHERE invoice_id IN (SELECT id FROM documents) GROUP BY 1) l ON l.invoice_id = x.id
   LEFT JOIN (SELECT e.source_key, -sum(p.amount) AS earned

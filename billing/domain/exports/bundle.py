@@ -175,6 +175,8 @@ class DocumentFacts:
         earned: What the journal has on revenue and taxes; None without the journal.
         sha256: Of the canonical text.
         pdf_sha256: Of the PDF; "" while there is none.
+        cii_sha256: Of the e-invoice in CII; "" without one.
+        ubl_sha256: Of the e-invoice in UBL; "" without one.
     """
 
     currency: str
@@ -186,6 +188,8 @@ class DocumentFacts:
     earned: Decimal | None
     sha256: str
     pdf_sha256: str
+    cii_sha256: str
+    ubl_sha256: str
 
 
 @dataclass(frozen=True)
@@ -226,6 +230,8 @@ def _of_document(reference: str, found: DocumentFacts, ledger: DocumentFacts) ->
         ("currency", found.currency, ledger.currency),
         ("text", found.sha256, ledger.sha256),
         ("PDF", found.pdf_sha256, ledger.pdf_sha256),
+        ("e-invoice in CII", found.cii_sha256, ledger.cii_sha256),
+        ("e-invoice in UBL", found.ubl_sha256, ledger.ubl_sha256),
         ("total", found.total, ledger.total),
         ("tax", found.tax_total, ledger.tax_total),
         ("total with tax", found.payable, ledger.payable),

@@ -19,13 +19,14 @@ def e_invoice(document: Invoice, syntax: EInvoiceSyntax) -> bytes:
     """
     stored = DocumentFile.objects.filter(document=document, kind=syntax.value).first()
     if stored is None:
-        raise EInvoiceMissingError(_why_missing(document), facts={"document": document.reference})
+        raise EInvoiceMissingError(_reason(document), facts={"document": document.reference})
     return bytes(stored.content)
 
 
-def has_e_invoice(document: Invoice) -> bool:
-    """Whether a document has an e-invoice."""
-    return DocumentFile.objects.filter(document=document, kind__in=_KINDS).exists()
+def why_no_e_invoice(document: Invoice) -> str:
+    """Return why a document has no e-invoice; "" where it has one."""
+    stored = DocumentFile.objects.filter(document=document, kind__in=_KINDS)
+    return "" if stored.exists() else _reason(document)
 
 
 def e_invoices_of_month(month: Month) -> Iterator[tuple[str, str, bytes]]:
@@ -39,7 +40,7 @@ def e_invoices_of_month(month: Month) -> Iterator[tuple[str, str, bytes]]:
         yield row.document.reference, row.kind, bytes(row.content)
 
 
-def _why_missing(document: Invoice) -> str:
+def _reason(document: Invoice) -> str:
     if document.state != InvoiceState.FINAL.value:
         return "A draft has no e-invoice."
     problems = problems_of(document.document)

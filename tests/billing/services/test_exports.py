@@ -4,6 +4,7 @@ import json
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -20,6 +21,7 @@ from tenants.models import Organization, Project
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import month_of_use
 from tests.support.billing.months import two_months
+from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 
 NAMES = [
@@ -171,6 +173,41 @@ def test_a_byte_that_a_disk_lost_is_named(bundle: Path) -> None:
     with pytest.raises(CommandError, match=r"^3 differences\.$"):
         call_command("reconcile_export", str(bundle), stdout=(out := StringIO()))
     assert out.getvalue().startswith("lines.csv cannot be read: ")
+
+
+# What is changed of an e-invoice with number 1, and what is named.
+E_INVOICE_CHANGES = [
+    ("cii", b">GL-2026-000001<", b">GL-2026-000009<", "number is GL-2026-000009, not GL-2026-0"),
+    ("cii", b"<ram:GrandTotalAmount>1.56<", b"<ram:GrandTotalAmount>1.55<", "gross is 1.55, not"),
+    ("cii", b"<ram:InvoiceCurrencyCode>EUR", b"<ram:InvoiceCurrencyCode>USD", "currency is USD"),
+    ("ubl", b"<cbc:ID>GL-2026-000001<", b"<cbc:ID>GL-2026-000009<", "number is GL-2026-000009"),
+    (
+        "ubl",
+        b'TaxExclusiveAmount currencyID="EUR">1',
+        b'TaxExclusiveAmount currencyID="EUR">2',
+        "net",
+    ),
+    ("ubl", b"</Invoice>", b"", "cannot be read: it is no XML"),
+]
+
+
+def test_an_e_invoice_says_what_its_document_says(db: None, tmp_path: Path) -> None:  # noqa: ARG001
+    ledger = month_of_use([("llm", 1001), ("vision", 1800)], "acme")
+    Organization.objects.update(country="DE")
+    terms = replace(SITE_TERMS, with_e_invoices=True)
+    finalize(draft(ledger.organization, "2026-10"), terms=terms)
+    bundle = exported(tmp_path / "month.zip")
+
+    assert reconciled(bundle) == []
+    for syntax, old, new, named in E_INVOICE_CHANGES:
+        name = f"e-invoice/{syntax}/GL-2026-000001.xml"
+        path = changed(bundle, name, lambda content: content.replace(old, new, 1))  # noqa: B023
+
+        found = reconciled(path)
+
+        assert any(one.startswith(name) and named in one for one in found), (named, found)
+        label = f"GL-2026-000001: e-invoice in {syntax.upper()} is "
+        assert any(one.startswith(label) for one in found), found
 
 
 def test_other_documents_and_files_are_named(bundle: Path) -> None:

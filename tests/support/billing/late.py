@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from billing.domain.documents.document import InvoiceTerms
 from billing.models import BillingPeriod, Invoice
 from billing.services.accrual import accrue_corrections
 from billing.services.finalizing import finalize_invoice
@@ -99,9 +100,9 @@ def draft(organization: Organization, label: str, *, at: datetime = AT) -> Invoi
     return draft_invoice(period_id=period.pk, actor=DORA, at=at, terms=SITE_TERMS)
 
 
-def finalize(invoice: Invoice, *, at: datetime = AT) -> Invoice:
+def finalize(invoice: Invoice, *, at: datetime = AT, terms: InvoiceTerms = SITE_TERMS) -> Invoice:
     """Return the invoice, final by Eric."""
-    return finalize_invoice(invoice_id=invoice.pk, actor=ERIC, at=at, terms=SITE_TERMS)
+    return finalize_invoice(invoice_id=invoice.pk, actor=ERIC, at=at, terms=terms)
 
 
 def reported(invoice: Invoice) -> list[tuple[str, int, str]]:
