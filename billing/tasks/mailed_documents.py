@@ -2,8 +2,9 @@
 
 from uuid import UUID
 
-from billing.adapters.documents import render_pdf
+from billing.adapters.terms import render_document
 from billing.domain.documents.document import file_name_of
+from billing.domain.documents.errors import IssuerLogoError
 from billing.models.invoice import FileKind
 from billing.selectors.documents.invoices import document_of
 from billing.services.finalizing import file_of
@@ -16,11 +17,14 @@ def mailed_document(document_id: UUID) -> tuple[MailAttachment, ...]:
     """Return the PDF of a final document, the same as on its page.
 
     Raises:
-        SourceUnavailableError: There is no such document.
+        SourceUnavailableError: There is no such document, or its logo cannot be printed yet.
     """
     document = document_of(document_id)
     if document is None:
         raise SourceUnavailableError("There is no such document.", reason="document_missing")
-    content = file_of(document, kind=FileKind.PDF, render=render_pdf, at=database_now())
+    try:
+        content = file_of(document, kind=FileKind.PDF, render=render_document, at=database_now())
+    except IssuerLogoError as error:
+        raise SourceUnavailableError(error.message, reason=error.code) from error
     name = f"{file_name_of(document.document)}.pdf"
     return (MailAttachment(name, "application/pdf", content),)

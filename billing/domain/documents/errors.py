@@ -24,14 +24,14 @@ class IssuerLogoError(ConflictError):
     """The file of the issuer's logo cannot be read or drawn."""
 
     code = "issuer_logo_unusable"
-    remedy = "Set ISSUER_LOGO to an SVG or PNG file that the service can read, or to nothing."
+    remedy = "Name an SVG or PNG file in ISSUER_LOGO that the service can read, or none."
 
 
 class UsageAnnexMissingError(ConflictError):
     """The document has no usage annex."""
 
     code = "usage_annex_missing"
-    remedy = "Set USAGE_ANNEX=true, and ask for that of a final invoice."
+    remedy = "Ask for the annex of a final invoice, where the site has USAGE_ANNEX=true."
 
 
 class EInvoiceMissingError(ConflictError):
