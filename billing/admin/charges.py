@@ -40,6 +40,7 @@ from metering.selectors.collection.records import use_of_record
 from quotas.access import limits_visible_to
 from quotas.selectors.headroom.forecast import HoardedQuota, hoarded_quotas
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.date_ranges import MarkFilter
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
 
@@ -171,7 +172,7 @@ class ChargeAdmin(LedgerAdmin):
         "organization",
         "size",
         "period__label",
-        ("correction_id", admin.EmptyFieldListFilter),
+        ("correction_id", MarkFilter),
         "period__state",
     )
     list_select_related = ("organization", "project", "period")
@@ -272,7 +273,7 @@ class AccrualExceptionAdmin(LedgerAdmin):
         "resolved_at",
     )
     day_column = "window_start"
-    list_filter = (("resolved_at", admin.EmptyFieldListFilter), "code", "organization", "size")
+    list_filter = (("resolved_at", MarkFilter), "code", "organization", "size")
     list_select_related = ("organization", "project")
     search_fields = ("project__slug", "price_group", "summary")
     list_before_template = "admin/billing/accrualexception/unpriced.html"
@@ -282,7 +283,7 @@ class AccrualExceptionAdmin(LedgerAdmin):
     ) -> HttpResponse:
         """Return the list; above it one row for each remedy, unless some of it is asked for."""
         is_whole = not request.GET and self.has_view_permission(request)
-        above = unpriced_context(actor_of_request(request)) if is_whole else {"unpriced": None}
+        above = unpriced_context(actor_of_request(request)) if is_whole else {"overview": None}
         return super().changelist_view(request, {**above, **(extra_context or {})})
 
     @admin.display(description="unit-hours")

@@ -17,6 +17,7 @@ from billing.services.taxes import (
     withdraw_tax_treatment,
 )
 from tenants.admin.base import ServiceAdmin
+from tenants.admin.date_ranges import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 
@@ -35,7 +36,7 @@ class TaxRateAdmin(ServiceAdmin):
     actions = ("withdraw_rates",)
     add_fields = ("country", "category", "rate", "exemption_text", "valid_from")
     list_display = ("country", "category", "rate", "valid_from", "withdrawn_at")
-    list_filter = (("withdrawn_at", admin.EmptyFieldListFilter), "country", "category")
+    list_filter = (("withdrawn_at", MarkFilter), "country", "category")
     search_fields = ("country", "exemption_text")
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> TaxRate:
@@ -73,7 +74,7 @@ class TaxTreatmentAdmin(ServiceAdmin):
     actions = ("withdraw_treatments",)
     add_fields = ("organization", "country", "category", "valid_from")
     list_display = ("organization", "country", "category", "valid_from", "withdrawn_at")
-    list_filter = (("withdrawn_at", admin.EmptyFieldListFilter), "country", "category")
+    list_filter = (("withdrawn_at", MarkFilter), "country", "category")
     list_select_related = ("organization",)
     search_fields = ("organization__name", "country")
     autocomplete_fields = ("organization",)

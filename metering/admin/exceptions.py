@@ -128,7 +128,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
     ) -> HttpResponse:
         """Return the list; above it the incidents, unless some of the list is asked for."""
         is_whole = not request.GET and self.has_view_permission(request)
-        above = incidents_context(actor_of_request(request)) if is_whole else {"incidents": None}
+        above = incidents_context(actor_of_request(request)) if is_whole else {"overview": None}
         return super().changelist_view(request, {**above, **(extra_context or {})})
 
     @admin.action(description="Accept Kubernetes' evidence", permissions=["write"])

@@ -73,15 +73,26 @@ BUTTONS: Final[Mapping[str, tuple[str, str]]] = {
 """By whose evidence is accepted: the button, and what became of each exception."""
 
 
+COLUMNS: Final = (
+    ("Cause", False),
+    ("About", False),
+    ("How many", True),
+    ("Held unit-hours", True),
+    ("Hours (UTC)", False),
+)
+"""Of the table, and whether each has numbers."""
+
+
 def incidents_context(actor: Actor) -> dict[str, Any]:
     """Return the template's values: one row for each open incident, most urgent first."""
     found = incidents_of(open_among(exceptions_visible_to(actor)), limit=INCIDENTS_MAX + 1)
     shown = found[:INCIDENTS_MAX]
     costs = iter(_costs(*shown))
     return {
-        "incidents": [_row(one, [next(costs) for _ in one.uses]) for one in shown],
-        "incidents_max": INCIDENTS_MAX,
-        "are_incidents_cut": len(found) > INCIDENTS_MAX,
+        "overview": [_row(one, [next(costs) for _ in one.uses]) for one in shown],
+        "overview_title": "Open incidents",
+        "overview_columns": COLUMNS,
+        "overview_cut": INCIDENTS_MAX if len(found) > INCIDENTS_MAX else 0,
     }
 
 

@@ -20,6 +20,7 @@ from metering.services.devices.credits import decide_credit
 from metering.services.devices.events import end_device_event
 from metering.services.efficiency.waste import dismiss_finding
 from tenants.admin.base import LedgerAdmin
+from tenants.admin.date_ranges import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 
 WASTE_COLORS = {
@@ -145,7 +146,7 @@ class DeviceEventAdmin(LedgerAdmin):
         "end_at",
         "note",
     )
-    list_filter = ("severity", "kind", "cluster", ("end_at", admin.EmptyFieldListFilter))
+    list_filter = ("severity", "kind", "cluster", ("end_at", MarkFilter))
     search_fields = ("uuid", "node", "code")
     date_hierarchy = "begin_at"
     ordering = ("-begin_at", "-pk")

@@ -18,6 +18,7 @@ from quotas.models import EnforcementTarget
 from quotas.selectors.enforcement.coverage import uncounted_reason
 from quotas.services.enforcement.applying import apply_again, force_targets, read_again
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.date_ranges import MarkFilter
 
 ORGANIZATION = "project__organization"
 ERROR_LENGTH_MAX = 70
@@ -67,7 +68,7 @@ class EnforcementTargetAdmin(LedgerAdmin):
         "checked_at",
         "problem_text",
     )
-    list_filter = ("state", ("drifted_at", admin.EmptyFieldListFilter), "cluster", ORGANIZATION)
+    list_filter = ("state", ("drifted_at", MarkFilter), "cluster", ORGANIZATION)
     list_select_related = ("cluster", "project")
     actions = ("apply_targets", "force_targets", "read_targets")
     search_fields = ("namespace", "cluster__slug", "project__name", "last_error")

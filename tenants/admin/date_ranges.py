@@ -1,10 +1,10 @@
-"""A range of days above every ledger's list: a plain form, which works without scripts."""
+"""The filters of lists: a range of days above them, and choices in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from django.contrib.admin import FieldListFilter
+from django.contrib.admin import EmptyFieldListFilter, FieldListFilter
 from django.db.models import DateTimeField, QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
@@ -76,8 +76,58 @@ class DayRangeFilter(FieldListFilter):
         return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
+MARKS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "correction_id": ("what it is of", "Usage", "A correction"),
+    "organization": ("payer", "Not known", "Known"),
+    "continued_at": ("state", "Stopped", "Continued"),
+    "drifted_at": ("changed by others", "No", "Yes"),
+    "end_at": ("state", "Ongoing", "Ended"),
+    "resolved_at": ("state", "Open", "Resolved"),
+    "superseded_at": ("state", "In force", "Replaced"),
+    "withdrawn_at": ("state", "In force", "Withdrawn"),
+}
+"""By a column that is filled once something has happened: its title, and what both mean."""
+TITLES: Final[Mapping[str, str]] = {
+    "actor_kind": "done by",
+    "allow_shared_with_other_tenants": "shared with other tenants",
+    "begin_at": "begin",
+    "billing_currency": "currency",
+    "created_at": "created",
+    "end_kind": "how it ended",
+    "expires_at": "end",
+    "is_active": "active",
+    "is_certain": "certain",
+    "is_complete": "complete",
+    "is_watched": "watched",
+    "label": "month",
+    "object_kind": "object",
+    "occurred_at": "time",
+    "period__label": "month",
+    "period__state": "state of the month",
+    "posting_on": "posting day",
+    "revoked_at": "revoked",
+    "sharing_mode": "shared by",
+    "start_at": "hour",
+    "window_start": "hour",
+    "work_kind": "kind of work",
+}
+"""What a filter chooses by, where the column's name does not say it."""
+
+
+class MarkFilter(EmptyFieldListFilter):
+    """Whether something has happened, in words of what it is."""
+
+    def choices(self, changelist: Any) -> Iterator[Any]:  # noqa: ANN401 - Django's signature.
+        """Yield all, before it has happened, and after."""
+        _, *words = MARKS[self.field_path]
+        everything, *found = super().choices(changelist)
+        yield everything
+        for choice, text in zip(found, words, strict=True):
+            yield {**choice, "display": text}
+
+
 class DatedAdmin(ModelAdmin):
-    """A list with a range of days above it.
+    """A list with a range of days above it, and filters in words.
 
     Attributes:
         day_column: The column of the days; "" for that of `date_hierarchy`, if there is one.
@@ -92,3 +142,13 @@ class DatedAdmin(ModelAdmin):
         filters = list(super().get_list_filter(request))
         column = self.day_column or self.date_hierarchy or ""
         return [*filters, (column, DayRangeFilter)] if column else filters
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's list.
+        """Return the list with filters whose titles are words."""
+        found = super().get_changelist_instance(request)
+        for spec in found.filter_specs:
+            if isinstance(spec, MarkFilter):
+                spec.title = MARKS[spec.field_path][0]
+            elif not isinstance(spec, DayRangeFilter):
+                spec.title = TITLES.get(getattr(spec, "field_path", ""), spec.title)
+        return found

@@ -13,6 +13,7 @@ from billing.domain.documents.document_text import money_text
 from billing.models import Reminder, ReminderStop
 from billing.services.ledger.reminders import continue_reminders, stop_reminders
 from tenants.admin.base import LedgerAdmin, ServiceAdmin
+from tenants.admin.date_ranges import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 
@@ -55,7 +56,7 @@ class ReminderStopAdmin(ServiceAdmin):
     actions = ("continue_stops",)
     add_fields = ("document", "reason")
     list_display = ("document", "reason", "stopped_by", "stopped_at", "continued_at")
-    list_filter = (("continued_at", admin.EmptyFieldListFilter), "document__organization")
+    list_filter = (("continued_at", MarkFilter), "document__organization")
     list_select_related = ("document__period",)
     search_fields = ("document__number", "document__organization__slug", "reason")
     autocomplete_fields = ("document",)

@@ -13,6 +13,7 @@ from billing.models import CustomerClass, CustomerClassMembership
 from billing.services.pricing.customer_classes import create_customer_class, set_customer_class
 from billing.services.pricing.price_history import withdraw_membership
 from tenants.admin.base import ServiceAdmin
+from tenants.admin.date_ranges import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 from tenants.domain.hours import hours_text
@@ -52,7 +53,7 @@ class CustomerClassMembershipAdmin(ServiceAdmin):
     actions = ("withdraw_memberships",)
     add_fields = ("organization", "customer_class", "valid_from", "replaces", "reason")
     list_display = ("organization", "customer_class", "valid_hours", "superseded_at")
-    list_filter = (("superseded_at", admin.EmptyFieldListFilter), "customer_class", "organization")
+    list_filter = (("superseded_at", MarkFilter), "customer_class", "organization")
     list_select_related = ("organization", "customer_class")
     search_fields = ("organization__name", "customer_class__name")
     autocomplete_fields = ("organization", "customer_class", "replaces")

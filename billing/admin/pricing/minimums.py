@@ -15,6 +15,7 @@ from billing.domain.pricing.minimum import MinimumRule
 from billing.models import MinimumCharge
 from billing.services.pricing.minimums import publish_minimum, withdraw_minimum
 from tenants.admin.base import ServiceAdmin, ServiceForm
+from tenants.admin.date_ranges import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 
@@ -58,7 +59,7 @@ class MinimumChargeAdmin(ServiceAdmin):
         "superseded_from",
         "withdrawn_at",
     )
-    list_filter = (("withdrawn_at", admin.EmptyFieldListFilter), "organization")
+    list_filter = (("withdrawn_at", MarkFilter), "organization")
     list_select_related = ("organization",)
     search_fields = ("organization__name", "organization__slug")
     autocomplete_fields = ("organization",)

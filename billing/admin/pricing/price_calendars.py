@@ -21,6 +21,7 @@ from billing.domain.pricing.price_calendar import BandRule, CalendarRule
 from billing.models import PriceCalendar
 from billing.services.pricing.price_calendars import publish_calendar, withdraw_calendar
 from tenants.admin.base import ServiceAdmin, ServiceForm
+from tenants.admin.date_ranges import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 
@@ -105,7 +106,7 @@ class PriceCalendarAdmin(ServiceAdmin):
         "end_at",
         "superseded_at",
     )
-    list_filter = (("superseded_at", admin.EmptyFieldListFilter), "price_book")
+    list_filter = (("superseded_at", MarkFilter), "price_book")
     list_select_related = ("price_book",)
     search_fields = ("price_book__name", "price_book__slug")
     autocomplete_fields = ("price_book",)

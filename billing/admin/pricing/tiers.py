@@ -22,6 +22,7 @@ from billing.domain.pricing.tier_schedule import (
 from billing.models import TierSchedule
 from billing.services.pricing.tiers import publish_tiers, withdraw_tiers
 from tenants.admin.base import ServiceAdmin, ServiceForm
+from tenants.admin.date_ranges import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 
@@ -106,7 +107,7 @@ class TierScheduleAdmin(ServiceAdmin):
         "bands_text",
         "withdrawn_at",
     )
-    list_filter = (("withdrawn_at", admin.EmptyFieldListFilter), "price_book")
+    list_filter = (("withdrawn_at", MarkFilter), "price_book")
     list_select_related = ("price_book",)
     search_fields = ("name", "price_book__name")
     autocomplete_fields = ("price_book",)

@@ -25,13 +25,25 @@ LACKS: Final = {
 }
 
 
+COLUMNS: Final = (
+    ("Lacking", False),
+    ("Organizations", False),
+    ("Hours", True),
+    ("Unit-hours", True),
+    ("Since (UTC)", False),
+    ("Remedy", False),
+)
+"""Of the table, and whether each has numbers."""
+
+
 def unpriced_context(actor: Actor) -> dict[str, Any]:
     """Return the template's values: one row for each remedy, most use first."""
     found = unpriced_by_remedy(exceptions_visible_to(actor), limit=REMEDIES_MAX + 1)
     return {
-        "unpriced": [_row(one) for one in found[:REMEDIES_MAX]],
-        "remedies_max": REMEDIES_MAX,
-        "are_remedies_cut": len(found) > REMEDIES_MAX,
+        "overview": [_row(one) for one in found[:REMEDIES_MAX]],
+        "overview_title": "What lacks a price, by remedy",
+        "overview_columns": COLUMNS,
+        "overview_cut": REMEDIES_MAX if len(found) > REMEDIES_MAX else 0,
         "may_write": actor.may(WRITE_PRICE),
         "who_may": who_may(WRITE_PRICE, reach={RoleScope.PLATFORM}),
     }

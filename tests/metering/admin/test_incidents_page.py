@@ -151,6 +151,6 @@ def test_more_causes_than_anybody_reads_are_cut(
 
     page = text_of(client.get(LIST).content.decode())
 
-    assert "The first 2 incidents are shown; the list below has all." in page
+    assert "The first 2 are shown; the list below has all." in page
     assert "namespace n-1" in page
     assert "namespace n-2" not in page
