@@ -90,7 +90,8 @@ UNFOLD: dict[str, Any] = {
             "href": lambda _: static("gpu_ledger/favicon.svg"),
         }
     ],
-    "SCRIPTS": [lambda _: static("gpu_ledger/htmx-settings.js")],
+    "STYLES": [lambda _: static("gpu_ledger/admin.css")],
+    "SCRIPTS": [lambda _: static("gpu_ledger/admin.js")],
     "SITE_URL": None,
     "ACCOUNT": {
         "navigation": [

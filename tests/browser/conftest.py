@@ -5,7 +5,7 @@ refuses a thread that a browser's event loop runs in.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -37,8 +37,6 @@ FLAGS = (
 )
 DATABASE = "browser_tests"
 WAIT_MS = 10_000
-PEOPLE = ("ann", "dora", "frank")
-"""Whose sessions have begun; the others sign in by the form, and count their sessions."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,21 @@ class Visit:
 
 
 @pytest.fixture(scope="module")
+def world() -> Callable[[], object]:
+    """Return what fills the database; a module may fill it with more."""
+    return make_world
+
+
+@pytest.fixture(scope="module")
+def people() -> tuple[str, ...]:
+    """Return whose sessions have begun; the others sign in by the form, and count them."""
+    return ("ann", "dora", "frank")
+
+
+@pytest.fixture(scope="module")
 def site(
+    world: Callable[[], object],
+    people: tuple[str, ...],
     postgres: EmbeddedPostgres,
     django_db_setup: None,  # noqa: ARG001 - It points Django at the tests' server.
     django_db_blocker: pytest.FixtureRequest,
@@ -109,9 +121,9 @@ def site(
         postgres.create_database(connection, DATABASE, template=TEMPLATE)
     use_database(postgres, DATABASE)
     with django_db_blocker.unblock():  # type: ignore[attr-defined]
-        make_world()
+        world()
         sessions = {
-            user.username: begin_session(user) for user in User.objects.filter(username__in=PEOPLE)
+            user.username: begin_session(user) for user in User.objects.filter(username__in=people)
         }
         server = ThreadedWSGIServer(("127.0.0.1", 0), WSGIRequestHandler)
         server.set_app(StaticFilesHandler(get_wsgi_application()))

@@ -5,6 +5,7 @@ from datetime import UTC, timedelta
 from decimal import Decimal
 from typing import Any
 
+from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from billing.adapters.journal_layouts import GenericCsvLayout
@@ -144,8 +145,10 @@ def make_final(organization: Organization, project: Project, *, month: Month) ->
     currencies = {organization.pk: organization.billing_currency}
     payer = payer_facts_of(currencies, label=period.label)[organization.pk]
     (composed,) = compose_run(period, organization, lines, payer=payer, terms=terms, at=AT)
-    fill_draft(invoice, composed, actor=SEED, at=AT)
-    finalizing._freeze(invoice, actor=SEED, terms=terms)  # noqa: SLF001 - It has no charges.
-    DueDate.objects.create(document=invoice, due_on=AT.date() - timedelta(days=30), payment_days=30)
-    post_document(invoice, payment_days=30, actor=SEED, at=AT)
+    due_on = AT.date() - timedelta(days=30)
+    with transaction.atomic():
+        fill_draft(invoice, composed, actor=SEED, at=AT)
+        finalizing._freeze(invoice, actor=SEED, terms=terms)  # noqa: SLF001 - It has no charges.
+        DueDate.objects.create(document=invoice, due_on=due_on, payment_days=30)
+        post_document(invoice, payment_days=30, actor=SEED, at=AT)
     return invoice

@@ -1,0 +1,1 @@
+"""What all pages have in common: their language, and the theme of the admin."""
