@@ -85,6 +85,17 @@ openapi: ## Write docs/reference/openapi.yaml anew.
 	@DJANGO_SETTINGS_MODULE=config.settings.test $(PYTHON_VENV) manage.py spectacular \
 	  --validate --fail-on-warn --file docs/reference/openapi.yaml
 
+.PHONY: messages
+messages: ## Add new texts of pages to the German catalogue, and compile it.
+	@bin/prepare development
+	@$(PYTHON_VENV) bin/messages.py write
+
+.PHONY: pictures
+pictures: ## The pictures of README and docs, of a running demo, or of one that it starts.
+	@bin/prepare development
+	@if [ -f var/environment.json ]; then $(PYTHON_VENV) bin/pictures.py; \
+	  else $(PYTHON_VENV) manage.py demo --exit --pictures; fi
+
 .PHONY: docs
 docs: ## The documentation as a site in var/docs, with reference made of the code.
 	@bin/prepare development

@@ -95,6 +95,7 @@ STEPS: dict[str, Step] = {
     "lint-imports": command("lint-imports"),
     "deptry": command("deptry", "."),
     "djlint": lint_templates,
+    "messages": command("python", "bin/messages.py", "check"),
     "migrations": command("python", "manage.py", "makemigrations", "--check", "--dry-run"),
     "openapi": compare_openapi,
     "openapi valid": command("openapi-spec-validator", str(OPENAPI)),

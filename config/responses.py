@@ -14,6 +14,7 @@ from django.shortcuts import render
 from django.template import Context, Template
 from django.template.loader import get_template
 from django.utils.http import parse_etags
+from django.utils.translation import gettext
 from unfold.settings import get_config
 from unfold.utils import convert_color
 
@@ -104,26 +105,26 @@ def content_security_policy() -> str:
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - Django's signature.
     """Answer a user whose roles do not allow the request."""
-    text = (
+    text = gettext(
         "No role of yours opens this page, or allows what you sent. Your access shows your roles; "
         "a platform admin, or an administrator of your organization, gives another one."
     )
-    return _page(request, title="This page is not open to you", text=text, status=403)
+    return _page(request, title=gettext("This page is not open to you"), text=text, status=403)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - As above.
     """Answer a request for an address that has no page."""
-    text = "There is no page at this address. Check it, or begin again from here."
-    return _page(request, title="Page not found", text=text, status=404)
+    text = gettext("There is no page at this address. Check it, or begin again from here.")
+    return _page(request, title=gettext("Page not found"), text=text, status=404)
 
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 - As above.
     """Answer a form that came without its key against forgery."""
-    text = (
+    text = gettext(
         "It was opened before you signed in or out, or your browser takes no cookies of this site. "
         "Go back, reload the page and send the form again."
     )
-    return _page(request, title="This form was not accepted", text=text, status=403)
+    return _page(request, title=gettext("This form was not accepted"), text=text, status=403)
 
 
 def _style_digests() -> set[str]:

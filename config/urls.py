@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path, re_path
+from django.views.i18n import set_language
 
 from config.api import unknown_resource
 from config.app.frame import root
@@ -40,6 +41,7 @@ urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("accounts/", include(ACCOUNT_PAGES)),
+    path("language/", set_language, name="set_language"),
     path("admin/login/", sign_in),
     path("admin/password_change/", admin.site.admin_view(accounts.OwnPasswordView.as_view())),
     path("admin/", admin.site.urls),

@@ -6,6 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django import forms
+from django.utils.translation import gettext_lazy
 from unfold.widgets import (
     UnfoldAdminDateWidget,
     UnfoldAdminSelectWidget,
@@ -17,14 +18,24 @@ from metering.domain.catalogue.units import GPUSize
 from tenants.domain.errors import DomainError
 
 LABELS: Final = {
-    CostDimension.ORGANIZATION: "Organization",
-    CostDimension.PROJECT: "Project",
-    CostDimension.OWNER: "Person",
-    CostDimension.COST_CENTER: "Cost center",
-    CostDimension.SIZE: "Size",
-    CostDimension.PRICE_GROUP: "Model and share",
-    CostDimension.CLUSTER: "Cluster",
+    CostDimension.ORGANIZATION: gettext_lazy("Organization"),
+    CostDimension.PROJECT: gettext_lazy("Project"),
+    CostDimension.OWNER: gettext_lazy("Person"),
+    CostDimension.COST_CENTER: gettext_lazy("Cost center"),
+    CostDimension.SIZE: gettext_lazy("Size"),
+    CostDimension.PRICE_GROUP: gettext_lazy("Model and share"),
+    CostDimension.CLUSTER: gettext_lazy("Cluster"),
 }
+LACKING: Final = {
+    CostDimension.ORGANIZATION: gettext_lazy("no organization"),
+    CostDimension.PROJECT: gettext_lazy("no project"),
+    CostDimension.OWNER: gettext_lazy("no person"),
+    CostDimension.COST_CENTER: gettext_lazy("no cost center"),
+    CostDimension.SIZE: gettext_lazy("no size"),
+    CostDimension.PRICE_GROUP: gettext_lazy("no model and share"),
+    CostDimension.CLUSTER: gettext_lazy("no cluster"),
+}
+"""What a row without a value of the dimension says."""
 PRESET_LABELS: Final = {
     CostPreset.THIS_MONTH: "This month",
     CostPreset.LAST_MONTH: "Last month",
@@ -42,7 +53,8 @@ NEXT: Final = {
 }
 """What a group is divided by when it is opened."""
 _DIMENSIONS: Final = [(one.value, label) for one, label in LABELS.items()]
-Choices = Iterable[tuple[str, str]]
+Choices = Iterable[tuple[str, Any]]
+"""Values and names, which may be translated when they are shown."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
 from unfold.decorators import action
 
 from billing.access import (
@@ -29,6 +30,7 @@ from billing.adapters.workbooks import CONTENT_TYPE, Sheet, render_workbook
 from billing.admin.cost_charts import GROUPS_MAX, stacked_days
 from billing.admin.cost_form import (
     LABELS,
+    LACKING,
     NEXT,
     PRESET_LABELS,
     CostChoices,
@@ -249,7 +251,7 @@ def _cells(row: GroupCost, *, address: Mapping[str, Any]) -> dict[str, Any]:
 def growth_text(row: GroupCost) -> str:
     """Return the change to the days before, of which no ratio exists below zero."""
     if row.growth is None:
-        return "\u2013" if row.previous_cost.minor_units else "new"
+        return "\u2013" if row.previous_cost.minor_units else gettext("new")
     return f"{100 * row.growth:+,.1f} %"
 
 
@@ -257,7 +259,7 @@ def key_text(key: CostKey) -> str:
     """Return what people know a key by; a size is a word, and what has no value says so."""
     if key.by is CostDimension.SIZE:
         return key.name.capitalize()
-    return key.name or f"no {LABELS[key.by].lower()}"
+    return key.name or str(LACKING[key.by])
 
 
 def _opened(key: CostKey, address: Mapping[str, Any]) -> str:
@@ -296,7 +298,7 @@ def _charts(report: CostReport, costs: QuerySet[DailyCost]) -> list[dict[str, An
             others[currency] = amounts
         else:
             groups[currency][_unused(names[value], groups[currency])] = amounts
-    label = LABELS[query.group_by[0]].lower()
+    label = str(LABELS[query.group_by[0]]).lower()
     span = "day" if bars[0] + DAY in {*bars, query.end} else "week"
     return [
         stacked_days(

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from billing.access import changed_hours_visible_to, daily_costs_visible_to, exceptions_visible_to
@@ -14,8 +15,9 @@ from billing.domain.costs import DAY, CostDimension, CostQuery, parse_dimensions
 from billing.domain.documents.document_text import hours_text
 from billing.domain.period import Month
 from billing.selectors.cost_report import cost_report
-from config.app.figures import cost_cells, time_text
+from config.app.figures import cost_cells
 from config.app.frame import render_page, shown_organizations, tenant_page
+from config.app.labels import figure, month_text, time_text
 from tenants.admin.base import actor_of_request
 
 MONTHS_SHOWN: Final = 12
@@ -55,7 +57,7 @@ def costs(request: HttpRequest) -> HttpResponse:
     context = {
         "scope": scope,
         "month": month,
-        "months": sorted(months, reverse=True),
+        "months": [(one, month_text(one)) for one in sorted(months, reverse=True)],
         "by": dimension.value,
         "label": LABELS[dimension],
         "tabs": [
@@ -71,7 +73,8 @@ def costs(request: HttpRequest) -> HttpResponse:
         "metered_until": time_text(report.metered_until),
         "gaps": report.gaps,
         "unpriced": ", ".join(
-            f"{hours_text(held)} {size.capitalize()}" for size, held in report.gaps.unpriced.items()
+            f"{figure(hours_text(held))} {size.capitalize()}"
+            for size, held in report.gaps.unpriced.items()
         ),
         "csv": f"/api/v1/costs/csv/?{urlencode(asked)}",
         "xlsx": f"/api/v1/costs/xlsx/?{urlencode(asked)}",
@@ -80,7 +83,7 @@ def costs(request: HttpRequest) -> HttpResponse:
         request,
         "app/costs.html",
         context,
-        title=f"Costs of {month.words}",
+        title=gettext("Costs of {month}").format(month=month_text(month)),
         twin=f"/api/v1/costs/?{urlencode(asked)}",
     )
 

@@ -1,16 +1,16 @@
 """Figures of the tenant pages as text: money, changes, and units against limits."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
+
+from django.utils.translation import gettext
 
 from billing.admin.costs import growth_text, key_text
 from billing.domain.costs import GroupCost
 from billing.domain.documents.document_text import hours_text, money_text
 from billing.domain.money import Money
+from config.app.labels import NONE, figure
 from quotas.domain.headroom.headroom import Headroom
-
-NONE = "\N{EN DASH}"
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ def cost_cells(row: GroupCost) -> CostCells:
     return CostCells(
         name="" if key is None else key_text(key),
         note="" if key is None else key.organization,
-        hours=NONE if row.unit_seconds is None else hours_text(row.unit_seconds),
+        hours=NONE if row.unit_seconds is None else figure(hours_text(row.unit_seconds)),
         cost=amount_of(row.cost),
-        share=NONE if row.share is None else f"{100 * row.share:.1f} %",
-        growth=growth_text(row),
+        share=NONE if row.share is None else figure(f"{100 * row.share:.1f} %"),
+        growth=figure(growth_text(row)),
         is_growing=row.growth is None or row.growth > 0,
         run_rate=NONE if row.run_rate is None else amount_of(row.run_rate),
     )
@@ -44,23 +44,20 @@ def cost_cells(row: GroupCost) -> CostCells:
 
 def amount_of(amount: Money) -> str:
     """Return money such as "1,234.50 EUR"."""
-    return money_text(amount.amount, amount.currency)
+    return figure(money_text(amount.amount, amount.currency))
 
 
 def change_text(ratio: Decimal | None) -> str:
     """Return a change such as "+12.5 %"; a dash where there is nothing to compare with."""
-    return NONE if ratio is None else f"{100 * ratio:+,.1f} %"
+    return NONE if ratio is None else figure(f"{100 * ratio:+,.1f} %")
 
 
 def taken_text(headroom: Headroom, *, is_unlimited: bool) -> str:
     """Return what is taken of what, such as "6 of 8"."""
     if is_unlimited:
-        return f"{headroom.taken_units}, unlimited"
-    if headroom.limit_units is None:
-        return f"{headroom.taken_units}, no limit"
-    return f"{headroom.taken_units} of {headroom.limit_units}"
-
-
-def time_text(at: datetime | None) -> str:
-    """Return a time in UTC such as "2 Nov 2026, 09:00 UTC"; a dash without one."""
-    return NONE if at is None else f"{at.day} {at:%b %Y, %H:%M} UTC"
+        text = gettext("{taken}, unlimited")
+    elif headroom.limit_units is None:
+        text = gettext("{taken}, no limit")
+    else:
+        text = gettext("{taken} of {limit}")
+    return text.format(taken=headroom.taken_units, limit=headroom.limit_units)

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
 from tenants.access import organizations_visible_to
@@ -23,13 +24,13 @@ from tenants.domain.identity.roles import ROLE_SCOPES, RoleScope
 from tenants.models import Organization
 
 SECTIONS: Final = {
-    "app_home": "Home",
-    "app_costs": "Costs",
-    "app_quota": "Quota",
-    "app_requests": "Requests",
-    "app_invoices": "Invoices",
-    "app_notifications": "Notifications",
-    "app_tokens": "API tokens",
+    "app_home": gettext_lazy("Home"),
+    "app_costs": gettext_lazy("Costs"),
+    "app_quota": gettext_lazy("Quota"),
+    "app_requests": gettext_lazy("Requests"),
+    "app_invoices": gettext_lazy("Invoices"),
+    "app_notifications": gettext_lazy("Notifications"),
+    "app_tokens": gettext_lazy("API tokens"),
 }
 """The navigation: pages by name."""
 ORGANIZATIONS_MAX: Final = 50
@@ -55,8 +56,8 @@ def tenant_page(view: View) -> View:
             if not isinstance(error.__cause__, BUSY):
                 raise
             busy = ConflictError(
-                "Another request is changing this at the moment.",
-                remedy="Go back and send the same again in a second.",
+                gettext("Another request is changing this at the moment."),
+                remedy=gettext("Go back and send the same again in a second."),
             )
             return refused(request, busy, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -65,7 +66,8 @@ def tenant_page(view: View) -> View:
 
 def refused(request: HttpRequest, error: DomainError, *, status: int) -> HttpResponse:
     """Return the page of a refusal."""
-    title = "Not found" if isinstance(error, NotFoundError) else "This was not done"
+    is_unknown = isinstance(error, NotFoundError)
+    title = gettext("Not found") if is_unknown else gettext("This was not done")
     return render_page(request, "app/refused.html", {"refusal": error}, title=title, status=status)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from billing.access import (
@@ -19,8 +20,9 @@ from billing.domain.costs import DAY, CostDimension, CostQuery, GroupCost, growt
 from billing.domain.money import Money
 from billing.selectors.cost_report import CostReport, cost_report, total_costs
 from billing.selectors.waste import SavingTotal, saving_totals
-from config.app.figures import NONE, amount_of, change_text, cost_cells, taken_text, time_text
+from config.app.figures import amount_of, change_text, cost_cells, taken_text
 from config.app.frame import render_page, shown_organizations, tenant_page
+from config.app.labels import NONE, figure, time_text, word
 from metering.access import waste_visible_to
 from metering.domain.figures import unit_hours_text
 from metering.models import WasteFinding, WasteState
@@ -83,7 +85,7 @@ def home(request: HttpRequest) -> HttpResponse:
         request,
         "app/home.html",
         context,
-        title="Home",
+        title=gettext("Home"),
         twin=f"/api/v1/costs/?from={report.query.first}&to={report.query.end}&group_by=project",
     )
 
@@ -117,7 +119,7 @@ def _card(total: GroupCost | None, before: Money) -> dict[str, str]:
 def _limit(limit: QuotaLimit, use: LimitUse) -> dict[str, Any]:
     headroom = use.headroom
     parts = [limit.get_size_display(), limit.model_group]
-    parts += [f"on {limit.cluster.slug}"] if limit.cluster else []
+    parts += [gettext("on {cluster}").format(cluster=limit.cluster.slug)] if limit.cluster else []
     return {
         "holder": limit.organization.name if limit.project is None else limit.project.name,
         "is_whole": limit.project is None,
@@ -133,11 +135,11 @@ def _limit(limit: QuotaLimit, use: LimitUse) -> dict[str, Any]:
 def _finding(finding: WasteFinding) -> dict[str, str]:
     wasted = finding.known_wasted_unit_seconds
     return {
-        "rule": str(finding.get_rule_display()),
+        "rule": word(finding.rule),
         "pod": f"{finding.namespace}/{finding.pod_name}",
         "owner": finding.owner,
         "held": f"{finding.units} {finding.size.capitalize()}",
-        "wasted": "unknown" if wasted is None else unit_hours_text(wasted),
+        "wasted": gettext("unknown") if wasted is None else figure(unit_hours_text(wasted)),
     }
 
 

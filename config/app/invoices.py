@@ -7,6 +7,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from billing.access import (
@@ -27,8 +28,9 @@ from billing.domain.documents.invoicing import InvoiceState, LineKind
 from billing.models import Invoice, InvoiceLine
 from billing.selectors.documents.invoices import ProjectPart, project_parts
 from billing.selectors.ledger.settlement import with_settlement
-from config.app.figures import NONE, amount_of
+from config.app.figures import amount_of
 from config.app.frame import render_page, shown_organizations, tenant_page
+from config.app.labels import NONE, figure, word
 from tenants.access import is_platform_wide, projects_visible_to
 from tenants.admin.base import actor_of_request
 from tenants.domain.actors import Actor
@@ -62,10 +64,10 @@ def invoices(request: HttpRequest) -> HttpResponse:
         "documents": [_document(one) for one in documents[:DOCUMENTS_SHOWN]],
         "parts": [_part(one) for one in parts],
         "reads_charges": bool(actor.grants_for(READ_CHARGE)),
-        "readers": who_may(READ_INVOICE),
+        "readers": gettext(who_may(READ_INVOICE)),
     }
     twin = context["parts"][0]["twin"] if parts and not context["documents"] else LIST_TWIN
-    return render_page(request, "app/invoices.html", context, title="Invoices", twin=twin)
+    return render_page(request, "app/invoices.html", context, title=gettext("Invoices"), twin=twin)
 
 
 @tenant_page
@@ -92,7 +94,7 @@ def _document_page(
         "lines": words.lines[:LINES_SHOWN],
         "more": max(0, len(words.lines) - LINES_SHOWN),
         "is_draft": found.state == InvoiceState.DRAFT.value,
-        "disputed": money_text(settled.disputed_amount, found.currency)
+        "disputed": figure(money_text(settled.disputed_amount, found.currency))
         if settled.disputed_amount
         else "",
         "files": f"/api/v1/invoices/{found.pk}/",
@@ -101,7 +103,7 @@ def _document_page(
         request,
         "app/invoice.html",
         context,
-        title=f"{found.get_kind_display()} {found.reference}",
+        title=f"{word(found.kind)} {found.reference}",
         twin=f"/api/v1/invoices/{found.pk}/",
     )
 
@@ -119,13 +121,15 @@ def _part_page(request: HttpRequest, invoice_id: UUID, actor: Actor) -> HttpResp
     context = {
         "row": _kind_of(document),
         "parts": [{**_part(part), "rows": by_project[part.project_id]} for part in parts],
-        "readers": who_may(READ_INVOICE),
+        "readers": gettext(who_may(READ_INVOICE)),
     }
     return render_page(
         request,
         "app/invoice_part.html",
         context,
-        title=f"Your part of {document.get_kind_display().lower()} {document.reference}",
+        title=gettext("Your part of {document}").format(
+            document=f"{word(document.kind)} {document.reference}"
+        ),
         twin=_part(parts[0])["twin"],
     )
 
@@ -145,9 +149,9 @@ def _document(row: Any) -> dict[str, Any]:  # noqa: ANN401 - A document with its
     return {
         **_kind_of(row),
         "organization": row.organization.name,
-        "payable": money_text(row.payable, row.currency),
-        "open": money_text(row.open_amount, row.currency),
-        "status": row.payment_status.replace("_", " ") or row.state,
+        "payable": figure(money_text(row.payable, row.currency)),
+        "open": figure(money_text(row.open_amount, row.currency)),
+        "status": word(row.payment_status or row.state),
         "due_on": row.due_on or NONE,
     }
 
@@ -155,7 +159,7 @@ def _document(row: Any) -> dict[str, Any]:  # noqa: ANN401 - A document with its
 def _kind_of(row: Invoice) -> dict[str, Any]:
     return {
         "id": row.pk,
-        "kind": row.get_kind_display(),
+        "kind": word(row.kind),
         "reference": row.reference,
         "month": row.period.label,
     }
@@ -178,7 +182,7 @@ def _line(line: InvoiceLine) -> dict[str, str]:
     price = price_text(line.unit_price, digits=MINOR_DIGITS.get(currency, 0))
     return {
         "description": line.description,
-        "hours": hours_text(line.unit_seconds) if is_usage else "",
-        "price": number_text(price) if is_usage else "",
-        "amount": money_text(line.amount, currency),
+        "hours": figure(hours_text(line.unit_seconds)) if is_usage else "",
+        "price": figure(number_text(price)) if is_usage else "",
+        "amount": figure(money_text(line.amount, currency)),
     }

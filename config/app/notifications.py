@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from config.app.frame import render_page, tenant_page
@@ -21,10 +22,10 @@ from tenants.selectors.notifications import preference_of
 from tenants.services.notifications.preferences import choose_notifications
 
 _GROUPS = {
-    "quotas": "Quota",
-    "billing": "Invoices",
-    "metering": "Metering",
-    "tenants": "Accounts",
+    "quotas": gettext_lazy("Quota"),
+    "billing": gettext_lazy("Invoices"),
+    "metering": gettext_lazy("Metering"),
+    "tenants": gettext_lazy("Accounts"),
 }
 """Headings by app, in the order of the page."""
 
@@ -56,7 +57,9 @@ def notifications(request: HttpRequest) -> HttpResponse:
         actor=actor,
         at=timezone.now(),
     )
-    messages.success(request, "Your choice is saved. It holds for what is reported from now on.")
+    messages.success(
+        request, gettext("Your choice is saved. It holds for what is reported from now on.")
+    )
     return redirect("app_notifications")
 
 
@@ -64,7 +67,9 @@ def _version(request: HttpRequest) -> int:
     text = request.POST.get("version", "")
     if not (text.isascii() and text.isdigit()):
         raise InvalidInputError(
-            "The form names no version.", field="version", remedy="Open the page again."
+            gettext("The form names no version."),
+            field="version",
+            remedy=gettext("Open the page again."),
         )
     return int(text)
 
@@ -76,7 +81,9 @@ def _roles(actor: Actor) -> list[Role]:
 def _page(request: HttpRequest, actor: Actor, preference: NotificationPreference) -> HttpResponse:
     muted = set(preference.muted_events)
     choices = [
-        EventChoice(name, event.label, event.when.replace("`", ""), name not in muted)
+        EventChoice(
+            name, gettext(event.label), gettext(event.when.replace("`", "")), name not in muted
+        )
         for name, event in events_of_roles(_roles(actor)).items()
     ]
     groups = [
@@ -85,7 +92,10 @@ def _page(request: HttpRequest, actor: Actor, preference: NotificationPreference
     ]
     context = {
         "groups": [(heading, chosen) for heading, chosen in groups if chosen],
-        "languages": [("", "As the document, else English"), *Language.choices],
+        "languages": [
+            ("", gettext("As the document, else English")),
+            *((code, gettext(name)) for code, name in Language.choices),
+        ],
         "preference": preference,
         "address": person_of(request).email,
     }
@@ -93,6 +103,6 @@ def _page(request: HttpRequest, actor: Actor, preference: NotificationPreference
         request,
         "app/notifications.html",
         context,
-        title="Notifications",
+        title=gettext("Notifications"),
         twin="/api/v1/me/notifications/",
     )

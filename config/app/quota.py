@@ -6,10 +6,11 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
-from config.app.figures import time_text
 from config.app.frame import render_page, shown_organizations, tenant_page
+from config.app.labels import time_text
 from metering.domain.efficiency.rules import thresholds_of
 from quotas.access import (
     READ_LIMIT,
@@ -55,7 +56,7 @@ def quota(request: HttpRequest) -> HttpResponse:
         request,
         "app/quota.html",
         context,
-        title="Quota",
+        title=gettext("Quota"),
         twin=f"/api/v1/quota-usage/?{urlencode(chosen)}",
     )
 

@@ -11,8 +11,10 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, QueryDict
+from django.utils.translation import gettext
 from rest_framework.serializers import Serializer
 
+from config.app.labels import figure
 from metering.domain.catalogue.units import GPUSize
 from quotas.access import READ_LIMIT, is_cost_visible
 from quotas.adapters import cost_estimator
@@ -205,9 +207,13 @@ def send_request(
 def cost_text(cost: Mapping[str, Any]) -> dict[str, str]:
     """Return the price of a total in a month as displayed; "unknown" where it is not known."""
     currency = cost.get("currency", "")
+    full, last = (
+        gettext("unknown") if amount is None else figure(money_text(amount, currency))
+        for amount in (cost.get("at_full_use"), cost.get("at_last_use"))
+    )
     return {
-        "full": money_text(cost.get("at_full_use"), currency),
-        "last": money_text(cost.get("at_last_use"), currency),
+        "full": full,
+        "last": last,
         "price": price_text(cost.get("price_group", "")),
         "note": cost.get("note", ""),
     }
@@ -238,5 +244,7 @@ def _id_of(text: str) -> UUID:
         return UUID(text)
     except ValueError:
         raise InvalidInputError(
-            "The project is not known.", field="project", remedy="Choose one of the list."
+            gettext("The project is not known."),
+            field="project",
+            remedy=gettext("Choose one of the list."),
         ) from None

@@ -10,10 +10,11 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_http_methods, require_safe
 
-from config.app.figures import time_text
 from config.app.frame import render_page, shown_organizations, tenant_page
+from config.app.labels import time_text, word
 from config.app.request_form import (
     RENEWS,
     RequestForm,
@@ -65,14 +66,14 @@ def quota_requests(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(organization=scope.chosen)
     context = {
         "scope": scope,
-        "requests": [(one, text_of(one)) for one in rows[:REQUESTS_SHOWN]],
+        "requests": [(one, text_of(one), word(one.state)) for one in rows[:REQUESTS_SHOWN]],
         "may_ask": bool(actor.grants_for(SUBMIT_REQUEST)),
     }
     return render_page(
         request,
         "app/requests.html",
         context,
-        title="Quota requests",
+        title=gettext("Quota requests"),
         twin="/api/v1/quota-requests/",
     )
 
@@ -95,7 +96,7 @@ def ask(request: HttpRequest) -> HttpResponse:
     if step == "send":
         made = send_request(form, request, actor=actor, at=at)
         if made is not None:
-            messages.success(request, "The request is sent.")
+            messages.success(request, gettext("The request is sent."))
             return redirect("app_request", request_id=made)
     elif step == "preview" or (form.typed["requested_units"] and request.method == "POST"):
         show_preview(form, actor=actor, at=at)
@@ -107,7 +108,7 @@ def _id_of(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise NotFoundError("There is no such quota request.") from None
+        raise NotFoundError(gettext("There is no such quota request.")) from None
 
 
 def _form_page(request: HttpRequest, form: RequestForm, actor: Actor) -> HttpResponse:
@@ -116,7 +117,7 @@ def _form_page(request: HttpRequest, form: RequestForm, actor: Actor) -> HttpRes
         "form": form,
         "projects": projects.order_by("organization__name", "name")[:PROJECTS_MAX],
         "sizes": [(size.value, size.value.capitalize()) for size in GPUSize],
-        "levels": [] if form.preview is None else [_level(one) for one in form.preview.levels],
+        "levels": [] if form.preview is None else [word(one) for one in form.preview.levels],
         "renewed": None if form.renewed is None else text_of(form.renewed),
         "renewed_until": "" if form.renewed is None else time_text(form.renewed.end_at),
     }
@@ -124,7 +125,7 @@ def _form_page(request: HttpRequest, form: RequestForm, actor: Actor) -> HttpRes
         request,
         "app/request_new.html",
         context,
-        title="Ask for quota" if form.renewed is None else "Renew quota",
+        title=gettext("Ask for quota") if form.renewed is None else gettext("Renew quota"),
         twin="/api/v1/quota-requests/",
         status=form.status,
     )
@@ -156,6 +157,7 @@ def quota_request(request: HttpRequest, request_id: UUID) -> HttpResponse:
     context = {
         "asked": found,
         "sentence": sentence,
+        "state": word(found.state),
         "is_open": is_open,
         "expires": time_text(found.expires_at),
         "steps": [_step(step) for step in found.steps.all()],
@@ -170,7 +172,7 @@ def quota_request(request: HttpRequest, request_id: UUID) -> HttpResponse:
         request,
         "app/request.html",
         context,
-        title=f"{words.total} for {words.holder}",
+        title=words.title,
         twin=f"/api/v1/quota-requests/{found.pk}/",
     )
 
@@ -196,10 +198,10 @@ def _reject(actor: Actor, request_id: UUID, text: str, at: datetime) -> None:
 
 
 VERBS: Final[dict[str, tuple[Callable[[Actor, UUID, str, datetime], None], str]]] = {
-    "withdraw": (_withdraw, "The request is withdrawn."),
-    "comment": (_comment, "The comment is added."),
-    "approve": (_approve, "The request is approved at your level."),
-    "reject": (_reject, "The request is rejected."),
+    "withdraw": (_withdraw, gettext_noop("The request is withdrawn.")),
+    "comment": (_comment, gettext_noop("The comment is added.")),
+    "approve": (_approve, gettext_noop("The request is approved at your level.")),
+    "reject": (_reject, gettext_noop("The request is rejected.")),
 }
 """By the last part of the address: what a button does, and what is shown afterwards."""
 
@@ -213,18 +215,14 @@ def act(request: HttpRequest, request_id: UUID, verb: str) -> HttpResponse:
         return redirect("app_request", request_id=request_id)
     perform, done = VERBS[verb]
     perform(actor_of_request(request), request_id, request.POST.get("text", ""), timezone.now())
-    messages.success(request, done)
+    messages.success(request, gettext(done))
     return redirect("app_request", request_id=request_id)
-
-
-def _level(level: str) -> str:
-    return level.replace("_", " ")
 
 
 def _step(step: Any) -> dict[str, str]:  # noqa: ANN401 - A row with its decider.
     return {
-        "level": _level(step.level),
-        "outcome": str(step.get_outcome_display()).lower(),
+        "level": word(step.level),
+        "outcome": word(step.outcome),
         "person": "" if step.decided_by is None else step.decided_by.username,
         "takes_over": time_text(step.escalates_at) if step.escalates_at else "",
         "tone": {
@@ -238,19 +236,23 @@ def _step(step: Any) -> dict[str, str]:  # noqa: ANN401 - A row with its decider
 def _thread(found: QuotaRequest) -> list[ThreadEntry]:
     """Return what happened, in its order."""
     entries = [
-        ThreadEntry(found.created_at, found.requested_by.username, "asked", found.justification)
+        ThreadEntry(
+            found.created_at, found.requested_by.username, word("asked"), found.justification
+        )
     ]
     entries += [
-        ThreadEntry(step.decided_at, step.decided_by.username, str(step.outcome), step.note)
+        ThreadEntry(step.decided_at, step.decided_by.username, word(step.outcome), step.note)
         for step in found.steps.all()
         if step.decided_at is not None and step.decided_by is not None
     ]
     entries += [
-        ThreadEntry(comment.created_at, comment.author.username, "commented", comment.text)
+        ThreadEntry(comment.created_at, comment.author.username, word("commented"), comment.text)
         for comment in found.comments.all()
     ]
     is_by_step = any(entry.at == found.decided_at for entry in entries)
     if found.decided_at is not None and not is_by_step:
-        person = "The policy" if found.decided_by is None else found.decided_by.username
-        entries.append(ThreadEntry(found.decided_at, person, str(found.state), found.decision_note))
+        person = gettext("The policy") if found.decided_by is None else found.decided_by.username
+        entries.append(
+            ThreadEntry(found.decided_at, person, word(found.state), found.decision_note)
+        )
     return sorted(entries, key=lambda entry: entry.at)

@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from config.app.frame import render_page, tenant_page
@@ -45,7 +46,7 @@ def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
     actor, at = actor_of_request(request), timezone.now()
     token = access_seen(own_tokens(actor, at=at), token_id)
     revoke_token(token=token, actor=actor, at=at)
-    messages.success(request, f"The token {token.name} is revoked.")
+    messages.success(request, gettext("The token {name} is revoked.").format(name=token.name))
     return redirect("app_tokens")
 
 
@@ -71,7 +72,7 @@ def _page(
         request,
         "app/tokens.html",
         context,
-        title="API tokens",
+        title=gettext("API tokens"),
         twin="/api/v1/api-tokens/",
         status=status,
     )

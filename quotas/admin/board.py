@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date
 from typing import Any, Final
 
 from django.conf import settings
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext
 
 from metering.domain.efficiency.rules import thresholds_of
 from quotas.access import READ_LIMIT
@@ -44,8 +46,10 @@ class BoardRow:
     def size(self) -> str:
         """Return what the limit is about, such as "Large H100 on hopper"."""
         group = f" {self.line.model_group}" if self.line.model_group else ""
-        place = f" on {self.line.cluster}" if self.line.cluster else ""
-        return f"{self.line.size.value.capitalize()}{group}{place}"
+        size = f"{self.line.size.value.capitalize()}{group}"
+        if not self.line.cluster:
+            return size
+        return gettext("{size} on {cluster}").format(size=size, cluster=self.line.cluster)
 
     @property
     def tone(self) -> str:
@@ -74,10 +78,12 @@ class BoardRow:
         """Return what is taken of what, such as "6 of 8" or "3, no limit"."""
         units = self.line.headroom.limit_units
         if self.line.limit_state == "unlimited":
-            return f"{self.line.headroom.taken_units}, unlimited"
-        if units is None:
-            return f"{self.line.headroom.taken_units}, no limit"
-        return f"{self.line.headroom.taken_units} of {units}"
+            text = gettext("{taken}, unlimited")
+        elif units is None:
+            text = gettext("{taken}, no limit")
+        else:
+            text = gettext("{taken} of {limit}")
+        return text.format(taken=self.line.headroom.taken_units, limit=units)
 
     @property
     def grants(self) -> list[str]:
@@ -96,23 +102,27 @@ NEAR_PERCENT: Final = 90
 
 def grant_text(grant: GrantTerm) -> str:
     """Return a grant as text; for a loan with its side."""
-    kind = {True: "borrowed ", False: "lent "}[grant.units > 0] if grant.reason == "loan" else ""
-    until = "until ended" if grant.end_at is None else f"until {day_text(grant.end_at)}"
-    return f"{grant.units:+d} {kind}{until}"
+    kind = ""
+    if grant.reason == "loan":
+        kind = gettext("borrowed") if grant.units > 0 else gettext("lent")
+    until = gettext("until ended")
+    if grant.end_at is not None:
+        until = gettext("until {day}").format(day=day_text(grant.end_at))
+    return " ".join(part for part in (f"{grant.units:+d}", kind, until) if part)
 
 
-def day_text(at: datetime) -> str:
+def day_text(at: date) -> str:
     """Return a day as people say it, such as "Fri 6 Nov"."""
-    return f"{at:%a} {at.day} {at:%b}"
+    return date_format(at, gettext("D j M"))
 
 
 def exhaustion_text(exhaustion: Exhaustion) -> str:
     """Return the text of the trend; "" without a concern."""
     if exhaustion.outcome is ExhaustionOutcome.EXPECTED and exhaustion.on is not None:
-        return f"full about {exhaustion.on:%a} {exhaustion.on.day} {exhaustion.on:%b}"
+        return gettext("full about {day}").format(day=day_text(exhaustion.on))
     return {
-        ExhaustionOutcome.REACHED: "full by its trend",
-        ExhaustionOutcome.TOO_LITTLE_HISTORY: "too little history",
+        ExhaustionOutcome.REACHED: gettext("full by its trend"),
+        ExhaustionOutcome.TOO_LITTLE_HISTORY: gettext("too little history"),
     }.get(exhaustion.outcome, "")
 
 
@@ -169,7 +179,7 @@ def _rows(organization: OrganizationUsage) -> Iterator[BoardRow]:
 
 def whole_rows(organization: OrganizationUsage) -> Iterator[BoardRow]:
     """Return the rows of an organization itself."""
-    yield from _lines(0, "whole organization", organization.lines, organization.suspension)
+    yield from _lines(0, gettext("whole organization"), organization.lines, organization.suspension)
 
 
 def project_rows(project: ProjectUsage) -> Iterator[BoardRow]:

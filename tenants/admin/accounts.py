@@ -15,6 +15,8 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse_lazy
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext, gettext_lazy
 from django.views.generic import FormView, TemplateView
 from unfold.forms import AdminOwnPasswordChangeForm
 from unfold.widgets import (
@@ -57,7 +59,7 @@ class LinkRequestForm(PasswordResetForm):
     """An address; each account that has it gets a link from a worker."""
 
     email = forms.EmailField(
-        max_length=254, label="Mail address", widget=UnfoldAdminEmailInputWidget()
+        max_length=254, label=gettext_lazy("Mail address"), widget=UnfoldAdminEmailInputWidget()
     )
 
     def save(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
@@ -145,23 +147,27 @@ class PasswordLinkView(SitePage, views.PasswordResetView):
     form_class = LinkRequestForm
     template_name = "accounts/form.html"
     success_url = reverse_lazy("password_reset_done")
-    title = "Set a password by a link"
+    title = gettext_lazy("Set a password by a link")
     extra_context = {
-        "button": "Send me a link",
-        "help": "Write the mail address of your account. A link goes there, with which you set a "
-        "new password. It ends your API tokens and your sessions.",
+        "button": gettext_lazy("Send me a link"),
+        "help": gettext_lazy(
+            "Write the mail address of your account. A link goes there, with which you set a "
+            "new password. It ends your API tokens and your sessions."
+        ),
     }
 
 
 class PasswordLinkSentView(SitePage, views.PasswordResetDoneView):
     """The same sentence for every address."""
 
-    title = "Look into your mails"
+    title = gettext_lazy("Look into your mails")
     template_name = "accounts/form.html"
     extra_context = {
-        "text": "If an account has this address, a link is on its way to it. It can be used once, "
-        "within a day. No more than one is sent in five minutes. If no mail comes, ask a platform "
-        "admin which address your account has."
+        "text": gettext_lazy(
+            "If an account has this address, a link is on its way to it. It can be used once, "
+            "within a day. No more than one is sent in five minutes. If no mail comes, ask a "
+            "platform admin which address your account has."
+        )
     }
 
 
@@ -171,10 +177,12 @@ class SetView(SitePage, views.PasswordResetConfirmView):
     form_class = LinkPasswordForm
     template_name = "accounts/form.html"
     success_url = reverse_lazy("password_reset_complete")
-    title = "Set your password"
+    title = gettext_lazy("Set your password")
     extra_context = {
-        "button": "Set the password",
-        "text": "This link was used before, is too old, or is not whole. Get a new one.",
+        "button": gettext_lazy("Set the password"),
+        "text": gettext_lazy(
+            "This link was used before, is too old, or is not whole. Get a new one."
+        ),
         "is_link_needed": True,
     }
 
@@ -186,17 +194,22 @@ class SetView(SitePage, views.PasswordResetConfirmView):
             note_link_refused(user=self.user, actor=LINKS, at=timezone.now())
         values = super().get_context_data(**kwargs)
         if self.user is None or not self.validlink:
-            return {**values, "title": "This link cannot be used"}
-        return {**values, "help": f"For the account {self.user.get_username()}."}
+            return {**values, "title": gettext_lazy("This link cannot be used")}
+        return {
+            **values,
+            "help": gettext("For the account {name}.").format(name=self.user.get_username()),
+        }
 
 
 class SetDoneView(SitePage, views.PasswordResetCompleteView):
     """The password is set."""
 
     template_name = "accounts/form.html"
-    title = "Your password is set"
+    title = gettext_lazy("Your password is set")
     extra_context = {
-        "text": "The password is set: sign in with it now. Your API tokens and sessions have ended."
+        "text": gettext_lazy(
+            "The password is set: sign in with it now. Your API tokens and sessions have ended."
+        )
     }
 
 
@@ -243,7 +256,7 @@ class LinkView(TemplateView):
 class AddressView(LinkView):
     """Confirm another address."""
 
-    extra_context = {"title": "Confirm another mail address"}
+    extra_context = {"title": gettext_lazy("Confirm another mail address")}
 
     def get(self, request: HttpRequest, signed: str) -> HttpResponse:  # noqa: ARG002 - Django's signature.
         """Show the button."""
@@ -251,11 +264,13 @@ class AddressView(LinkView):
             _, email, owner = read_address_link(signed)
         except DomainError as error:
             return self.page(**self.extra_context, text=f"{error.message} {error.advice}")
-        text = (
-            f"The account {owner.label} leaves the address {email}; the mail names the new one, "
+        text = gettext(
+            "The account {name} leaves the address {email}; the mail names the new one, "
             "and who asks for it. The password, sessions and API tokens of the account end."
+        ).format(name=owner.label, email=email)
+        return self.page(
+            **self.extra_context, button=gettext_lazy("Confirm"), form=forms.Form(), help=text
         )
-        return self.page(**self.extra_context, button="Confirm", form=forms.Form(), help=text)
 
     def post(self, request: HttpRequest, signed: str) -> HttpResponse:
         """Make the change."""
@@ -266,7 +281,9 @@ class AddressView(LinkView):
             if isinstance(error, LinkInvalidError):
                 note_forged(request, "address")
             return self.page(**self.extra_context, text=f"{error.message} {error.advice}")
-        text = "The new address is in use. A link to set your password is on its way to it."
+        text = gettext(
+            "The new address is in use. A link to set your password is on its way to it."
+        )
         return self.page(**self.extra_context, text=text)
 
 
@@ -274,7 +291,9 @@ class NewcomerForm(forms.Form):
     """The user name of an account to make."""
 
     username = forms.CharField(
-        max_length=150, label="Choose a user name", widget=UnfoldAdminTextInputWidget()
+        max_length=150,
+        label=gettext_lazy("Choose a user name"),
+        widget=UnfoldAdminTextInputWidget(),
     )
 
 
@@ -284,13 +303,13 @@ class SharedAddressForm(NewcomerForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature.
         """Ask for the name that is there."""
         super().__init__(*args, **kwargs)
-        self.fields["username"].label = "User name of your account"
+        self.fields["username"].label = gettext_lazy("User name of your account")
 
 
 class InvitationView(LinkView):
     """Accept an invitation; a person without an account chooses a user name."""
 
-    title = "This invitation cannot be accepted"
+    title = gettext_lazy("This invitation cannot be accepted")
 
     def get(self, request: HttpRequest, secret: str) -> HttpResponse:  # noqa: ARG002 - Django's signature.
         """Show the offered role."""
@@ -311,17 +330,22 @@ class InvitationView(LinkView):
             return self._refused(error)
         if not person.has_usable_password():
             send_password_link(person, actor=INVITATIONS, at=at)
-            text = (
-                f"The role is yours. Your user name is {person.get_username()}. A link to set your "
+            text = gettext(
+                "The role is yours. Your user name is {name}. A link to set your "
                 "password is on its way to you."
-            )
-            return self.page(title="You have accepted", text=text)
-        return self.page(title="You have accepted", text="The role is yours. Sign in to use it.")
+            ).format(name=person.get_username())
+            return self.page(title=gettext_lazy("You have accepted"), text=text)
+        text = gettext("The role is yours. Sign in to use it.")
+        return self.page(title=gettext("You have accepted"), text=text)
 
     def _offer(self, invitation: Invitation, form: forms.Form) -> HttpResponse:
-        role = invitation.get_role_display()
-        title = f"{role} of {invitation.project or invitation.organization}"
-        return self.page(title=title, form=form, button="Accept", help=_offer_text(invitation))
+        title = gettext("{role} of {scope}").format(
+            role=gettext(invitation.get_role_display()),
+            scope=invitation.project or invitation.organization,
+        )
+        return self.page(
+            title=title, form=form, button=gettext_lazy("Accept"), help=_offer_text(invitation)
+        )
 
     def _ask_again(self, invitation: Invitation, problems: list[str]) -> HttpResponse:
         """Return the form as it was filled in, with what is wrong beside the name."""
@@ -344,13 +368,17 @@ def note_forged(request: HttpRequest, link: str) -> None:
 
 
 def _offer_text(invitation: Invitation) -> str:
-    account = "The account with this address gets it."
+    account = gettext("The account with this address gets it.")
     if not people_with_address(invitation.email):
-        account = "No account has this address: one is made, and gets a link to set a password."
-    return (
-        f"{invitation.invited_by.get_username()} offers this role to {invitation.email} until "
-        f"{invitation.expires_at:%-d %B %Y, %H:%M} UTC. {account}"
+        account = gettext(
+            "No account has this address: one is made, and gets a link to set a password."
+        )
+    offer = gettext("{person} offers this role to {email} until {moment} UTC.").format(
+        person=invitation.invited_by.get_username(),
+        email=invitation.email,
+        moment=date_format(invitation.expires_at, gettext("j F Y, H:i")),
     )
+    return f"{offer} {account}"
 
 
 def _name_problems(error: DomainError) -> list[str]:

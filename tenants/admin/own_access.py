@@ -24,6 +24,8 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse, reverse_lazy
 from django.utils import timezone
+from django.utils.text import format_lazy
+from django.utils.translation import gettext, gettext_lazy, gettext_noop, ngettext
 from django.views.decorators.http import require_safe
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
@@ -67,6 +69,15 @@ SYSTEMS: Final = {
     "Macintosh": "macOS",
     "Linux": "Linux",
 }
+ROLE_LABELS: Final = (
+    gettext_noop("Platform admin"),
+    gettext_noop("Finance admin"),
+    gettext_noop("Auditor"),
+    gettext_noop("Organization admin"),
+    gettext_noop("Project lead"),
+    gettext_noop("Member"),
+)
+"""What `Membership.role` is called, for its translation."""
 BROWSER_LABEL_MAX: Final = 40
 signed_in = login_required(login_url="sign_in")
 
@@ -104,7 +115,11 @@ class SignInView(SitePage, views.LoginView):
     authentication_form = PersonSignInForm
     template_name = "accounts/form.html"
     redirect_authenticated_user = True
-    extra_context = {"title": "Sign in", "button": "Sign in", "is_sign_in": True}
+    extra_context = {
+        "title": gettext_lazy("Sign in"),
+        "button": gettext_lazy("Sign in"),
+        "is_sign_in": True,
+    }
 
     def form_invalid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - Django's signature.
         """Show the errors, with status 429 when attempts are limited."""
@@ -126,16 +141,18 @@ class ChangeOwnPasswordView(OwnPasswordView):
     template_name = "accounts/form.html"
     success_url = reverse_lazy("own_access")
     extra_context = {
-        "title": "Change your password",
-        "button": "Change the password",
-        "help": "A new password ends your API tokens and all other sessions.",
+        "title": gettext_lazy("Change your password"),
+        "button": gettext_lazy("Change the password"),
+        "help": gettext_lazy("A new password ends your API tokens and all other sessions."),
     }
 
     def form_valid(self, form: Any) -> HttpResponse:  # noqa: ANN401 - A form of either kind.
         """Save, and show the result on the next page."""
         answer = super().form_valid(form)
         if not form.errors:
-            done = "The password is changed; your API tokens and other sessions have ended."
+            done = gettext(
+                "The password is changed; your API tokens and other sessions have ended."
+            )
             messages.success(self.request, done)
         return answer
 
@@ -146,23 +163,25 @@ class TokenForm(forms.Form):
     key = forms.CharField(widget=forms.HiddenInput, required=False)
     name = forms.CharField(
         max_length=200,
-        label="What it is for",
+        label=gettext_lazy("What it is for"),
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
     )
     days = forms.IntegerField(
         min_value=1,
         max_value=LIFETIME_MAX.days,
         initial=30,
-        label="Days until it ends",
-        help_text=f"At most {LIFETIME_MAX.days}.",
+        label=gettext_lazy("Days until it ends"),
+        help_text=format_lazy(gettext_lazy("At most {days}."), days=LIFETIME_MAX.days),
         widget=UnfoldAdminIntegerFieldWidget(),
     )
     scopes = forms.CharField(
         max_length=2_000,
         required=False,
-        label="Scopes",
-        help_text="Capabilities it is limited to, separated by spaces, as in metering:usage:read: "
-        "the list under Your roles has yours. Empty for all that you may do.",
+        label=gettext_lazy("Scopes"),
+        help_text=gettext_lazy(
+            "Capabilities it is limited to, separated by spaces, as in metering:usage:read: "
+            "the list under Your roles has yours. Empty for all that you may do."
+        ),
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
     )
 
@@ -184,14 +203,16 @@ def issue_own_token(request: HttpRequest) -> HttpResponse:
     try:
         token_id = read_token_key(form.cleaned_data["key"], actor)
     except DomainError as error:
-        messages.error(request, f"{error.message} Send the form below once more.")
+        again = gettext("Send the form below once more.")
+        messages.error(request, f"{error.message} {again}")
         return _page(request, form=_empty_form(request))
     try:
         issued = issue_asked_token(
             form, token_id=token_id, person=person_of(request), actor=actor, at=at
         )
     except TokenIssuedError as error:
-        messages.warning(request, f"{error.message} To have another one, send the form anew.")
+        anew = gettext("To have another one, send the form anew.")
+        messages.warning(request, f"{error.message} {anew}")
         return redirect("own_access")
     except DomainError as error:
         problems = [f"{one.field}: {one.message}" for one in error.problems]
@@ -251,7 +272,7 @@ def end_own_token(request: HttpRequest, token_id: UUID) -> HttpResponse:
     try:
         token = access_seen(own_tokens(actor, at=at), token_id)
         revoke_token(token=token, actor=actor, at=at)
-        messages.success(request, "The token has ended.")
+        messages.success(request, gettext("The token has ended."))
     except DomainError as error:
         messages.error(request, f"{error.message} {error.advice}")
     return redirect("own_access")
@@ -266,13 +287,15 @@ def end_own_sessions(request: HttpRequest) -> HttpResponse:
     try:
         if named:
             end_session(user=user, session_id=UUID(named), actor=actor, at=at)
-            messages.success(request, "The session has ended.")
+            messages.success(request, gettext("The session has ended."))
         else:
             keep = current_session_id(request)
             ended = end_other_sessions(user=user, keep=keep, actor=actor, at=at)
-            messages.success(request, f"{ended} sessions have ended.")
+            text = ngettext("{ended} session has ended.", "{ended} sessions have ended.", ended)
+            messages.success(request, text.format(ended=ended))
     except (DomainError, ValueError):
-        messages.error(request, "There is no such session. It may have ended by itself.")
+        text = gettext("There is no such session. It may have ended by itself.")
+        messages.error(request, text)
     return redirect("own_access")
 
 
@@ -287,7 +310,7 @@ def _page(
     is_alone_enough = not holds_platform_role(person) or has_first_token(person, at=at)
     context = {
         **admin.site.each_context(request),
-        "title": "Your access",
+        "title": gettext("Your access"),
         "form": form,
         "issued": issued,
         "needs_second_person": not is_alone_enough,
@@ -310,8 +333,8 @@ def _browser_label(agent: str) -> str:
     browser = next((label for sign, label in BROWSERS.items() if sign in agent), "")
     system = next((label for sign, label in SYSTEMS.items() if sign in agent), "")
     if browser and system:
-        return f"{browser} on {system}"
-    return agent[:BROWSER_LABEL_MAX] or "unknown"
+        return gettext("{browser} on {system}").format(browser=browser, system=system)
+    return agent[:BROWSER_LABEL_MAX] or gettext("unknown")
 
 
 def person_of(request: HttpRequest) -> User:

@@ -43,7 +43,7 @@ FORBIDDEN = {
     "an exception swallowed": r"except( Exception)?:\s*(pass)[ ]*$",
     "a test that proves nothing": r"assert Tru[e]\b|pytest\.mark\.xfai[l]",
 }
-BINARY = (".png", ".jpg", ".ico", ".woff2", ".pdf", ".gz")
+BINARY = (".png", ".jpg", ".ico", ".woff2", ".pdf", ".gz", ".mo")
 LOCKED = re.compile(r"^requirements/.*\.txt$")
 
 

@@ -1,9 +1,13 @@
 """Requests as text for people, and notifications, written in the transaction of the event."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+from django.utils.formats import date_format
+from django.utils.translation import gettext, override
 
 from quotas.domain.requests.labels import money_text
 from quotas.domain.requests.routing import RequestLevel
@@ -24,6 +28,24 @@ DECIDERS: Final[Mapping[RequestLevel, Role]] = {
     RequestLevel.PLATFORM: Role.PLATFORM_ADMIN,
     RequestLevel.FINANCE: Role.FINANCE_ADMIN,
 }
+
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def in_english(call: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+    """Return a function whose text is English, whatever the language of the page is.
+
+    Mails and webhooks go to people whose language is not known.
+    """
+
+    @wraps(call)
+    def answer(*arguments: Arguments.args, **named: Arguments.kwargs) -> Answer:
+        with override("en"):
+            return call(*arguments, **named)
+
+    return answer
 
 
 @dataclass(frozen=True)
@@ -72,35 +94,50 @@ class RequestFigures:
     @property
     def total(self) -> str:
         """What may be held in all, in short."""
-        burst = "" if self.burst_units is None else f" and {self.burst_units} burst"
-        return f"{self.units} {self.what}{burst}"
+        if self.burst_units is None:
+            return f"{self.units} {self.what}"
+        return gettext("{units} {what} and {burst} burst").format(
+            units=self.units, what=self.what, burst=self.burst_units
+        )
+
+    @property
+    def title(self) -> str:
+        """What is asked for, and for whom."""
+        return gettext("{total} for {holder}").format(total=self.total, holder=self.holder)
 
     @property
     def sentence(self) -> str:
         """Text of a new request: holder, total, total without it, and times."""
         if self.is_unlimited_before:
-            before = "now unlimited"
+            before = gettext("now unlimited")
         elif self.units_before is None:
-            before = "no number is set"
+            before = gettext("no number is set")
         else:
-            before = f"now {self.units_before}"
-        return f"{self.holder} may hold {self.total} in all ({before}), {self.span}."
+            before = gettext("now {units}").format(units=self.units_before)
+        return self._allowed(before)
 
     @property
     def sentence_approved(self) -> str:
         """Text of an approved request; the total before it is in the past tense."""
         if self.is_unlimited_before:
-            before = "unlimited until then"
+            before = gettext("unlimited until then")
         elif self.units_before is None:
-            before = "no number was set"
+            before = gettext("no number was set")
         else:
-            before = f"{self.units_before} until then"
-        return f"{self.holder} may hold {self.total} in all ({before}), {self.span}."
+            before = gettext("{units} until then").format(units=self.units_before)
+        return self._allowed(before)
+
+    def _allowed(self, before: str) -> str:
+        return gettext("{holder} may hold {total} in all ({before}), {span}.").format(
+            holder=self.holder, total=self.total, before=before, span=self.span
+        )
 
     @property
     def sentence_in_vain(self) -> str:
         """What would have become of a request that was not approved."""
-        return f"{self.holder} would have been allowed {self.total} in all, {self.span}."
+        return gettext("{holder} would have been allowed {total} in all, {span}.").format(
+            holder=self.holder, total=self.total, span=self.span
+        )
 
     def would_be(self, *, now: Allowed) -> str:
         """Return the text of an open request's effect, compared with the current limit."""
@@ -129,28 +166,34 @@ class RequestFigures:
     @property
     def span(self) -> str:
         """From when to when."""
-        begin = (
-            "from the approval on"
-            if self.begin_at is None
-            else f"from {format_moment(self.begin_at)}"
-        )
-        end = "without end" if self.end_at is None else f"until {format_moment(self.end_at)}"
+        begin = gettext("from the approval on")
+        if self.begin_at is not None:
+            begin = gettext("from {moment}").format(moment=format_moment(self.begin_at))
+        end = gettext("without end")
+        if self.end_at is not None:
+            end = gettext("until {moment}").format(moment=format_moment(self.end_at))
         return f"{begin}, {end}"
 
 
 def format_moment(moment: datetime) -> str:
     """Return a time as text, in UTC."""
-    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+    return f"{date_format(moment, gettext('j F Y, H:i'))} UTC"
 
 
 def text_of(request: QuotaRequest) -> RequestFigures:
     """Return a request as text."""
-    project = request.project.name
-    group = f" of {request.model_group}" if request.model_group else ""
-    place = "" if request.cluster is None else f" on {request.cluster.slug}"
+    holder, what = request.project.name, request.size
+    if request.user is not None:
+        holder = gettext("{person} in {project}").format(
+            person=request.user.username, project=holder
+        )
+    if request.model_group:
+        what = gettext("{size} of {model}").format(size=what, model=request.model_group)
+    if request.cluster is not None:
+        what = gettext("{size} on {cluster}").format(size=what, cluster=request.cluster.slug)
     return RequestFigures(
-        holder=project if request.user is None else f"{request.user.username} in {project}",
-        what=f"{request.size}{group}{place}",
+        holder=holder,
+        what=what,
         units=request.requested_units,
         units_before=request.units_before,
         burst_units=request.burst_units,
@@ -160,6 +203,7 @@ def text_of(request: QuotaRequest) -> RequestFigures:
     )
 
 
+@in_english
 def notify_deciders(request: QuotaRequest, step: RequestStep, *, at: datetime) -> None:
     """Notify those who may decide a step that it is open."""
     text = text_of(request)
@@ -185,6 +229,7 @@ def notify_deciders(request: QuotaRequest, step: RequestStep, *, at: datetime) -
     )
 
 
+@in_english
 def notify_decision(request: QuotaRequest, *, at: datetime) -> None:
     """Notify the requester of the outcome."""
     text = text_of(request)
@@ -201,6 +246,7 @@ def notify_decision(request: QuotaRequest, *, at: datetime) -> None:
     _notify(request, state, subject=f"{text.total} for {text.holder}: {state}", lines=lines, at=at)
 
 
+@in_english
 def notify_comment(request: QuotaRequest, *, author: str, text: str, at: datetime) -> None:
     """Notify the requester, and those who may decide the open step, of a comment."""
     about = text_of(request)
@@ -215,6 +261,7 @@ def notify_comment(request: QuotaRequest, *, author: str, text: str, at: datetim
     )
 
 
+@in_english
 def notify_ending(grant: QuotaGrant, request: QuotaRequest, *, at: datetime) -> bool:
     """Notify the requester that a grant ends soon, once per end; return whether it was sent now."""
     text = text_of(request)
