@@ -235,7 +235,8 @@ def require_small_change(unit_price: Decimal, *, earlier: Iterable[Decimal]) -> 
         for price in prices
     ):
         raise PriceChangeTooLargeError(
-            "The price is more than 10 times, or less than a tenth of, the price before it.",
+            "The price is more than 10 times, or less than a tenth of, what applies without it: "
+            f"{prices[0].normalize():f}.",
             field="unit_price",
             facts={
                 "unit_price": f"{unit_price.normalize():f}",

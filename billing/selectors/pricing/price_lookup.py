@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from billing.domain.pricing.price_book import ANY_TIME, groups_for
+from billing.domain.pricing.price_book import ANY_TIME, groups_for, keys_for
 from billing.models import BookPrice, OrganizationBook, Price
 from billing.selectors.pricing.organization_books import book_in_force
 from billing.selectors.pricing.price_calendars import bands_at
@@ -71,19 +71,25 @@ def band_at(*, book: str, hour: str) -> str:
     return f"billing_band({book}, {hour})"
 
 
-def base_prices(price: Price, hour: datetime) -> list[Decimal]:
-    """Return what a new price's book charges for its key in an hour by its base; at most one."""
+def prices_without(price: Price, hour: datetime) -> list[Decimal]:
+    """Return what use of a new price's key costs in an hour without it; at most one price.
+
+    It is that of the base of its book, or of a less specific key.
+    """
     rows = BookPrice.objects.filter(
         price_book=price.price_book_id,
         size=price.size,
-        price_group=price.price_group,
-        cluster=price.cluster_id,
-        band=price.band,
         valid__contains=hour,
         superseded_at__isnull=True,
-        is_own=False,
-    )
-    return list(rows.values_list("unit_price", flat=True))
+    ).order_by("is_own")
+    applies = {
+        (row.price_group, row.cluster_id and str(row.cluster_id), row.band): row.unit_price
+        for row in rows
+    }
+    cluster = None if price.cluster_id is None else str(price.cluster_id)
+    bands = [price.band] if price.band != ANY_TIME else []
+    keys = keys_for(price.price_group, cluster=cluster, bands=bands)
+    return [applies[key] for key in keys if key in applies][:1]
 
 
 @dataclass(frozen=True)

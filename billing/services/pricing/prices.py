@@ -38,7 +38,7 @@ from billing.selectors.locks import (
 )
 from billing.selectors.pricing.organization_books import last_charged_in
 from billing.selectors.pricing.price_calendars import bands_of
-from billing.selectors.pricing.price_lookup import base_prices
+from billing.selectors.pricing.price_lookup import prices_without
 from billing.services.pricing.price_history import (
     end_row,
     hours_from,
@@ -156,8 +156,8 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         PriceOverlapError: The key has a price at that hour, and a later one or one as old.
         PriceInUseError: Hours it would cover are charged already.
         ReplacedPriceError: The named price is not the one in force at that hour.
-        PriceChangeTooLargeError: It is far from the price before it, and from the one before a
-            price it replaces; only drafts of prices may be.
+        PriceChangeTooLargeError: It is far from the price before it, or from what applies without
+            it, and from the one before a price it replaces; only drafts of prices may be.
     """
     require_key(size=size, price_group=price_group)
     require_unit_price(unit_price)
@@ -193,7 +193,7 @@ def set_price(  # noqa: PLR0913 - A price has this many columns; all are keyword
         else:
             _refuse_price(price, previous, is_repair=bool(why))
             if not is_drafted:
-                before = [previous.unit_price] if previous else base_prices(price, begin_at)
+                before = [previous.unit_price] if previous else prices_without(price, begin_at)
                 require_small_change(unit_price, earlier=before)
             end_row(previous, begin_at)
         was = None if previous is None else str(previous.unit_price)

@@ -111,6 +111,22 @@ def test_a_price_far_from_the_one_before_it_needs_a_draft(price: str) -> None:
     assert AuditEntry.objects.count() == 1
 
 
+@pytest.mark.parametrize("price_group", ["H100/*", SMALL_GROUP])
+def test_the_first_price_of_a_key_far_from_the_one_that_applies_needs_a_draft(
+    price_group: str,
+) -> None:
+    book = make_book()
+    put(book, "2.00")
+
+    with pytest.raises(PriceChangeTooLargeError) as refused:
+        put(book, "2000", price_group=price_group)
+    put(book, "4.00", price_group="H100/*", valid_from=MONTH_START + HOUR)
+    put(book, "2000", price_group=f"{price_group}/burst", is_drafted=True)
+
+    assert refused.value.facts == {"unit_price": "2000", "price_before": "2"}
+    assert [group for group, *_ in spans(book)] == ["*", "H100/*", f"{price_group}/burst"]
+
+
 def test_a_price_of_ten_times_or_a_tenth_is_set_directly() -> None:
     book = make_book()
 
