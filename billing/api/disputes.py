@@ -1,6 +1,5 @@
 """Endpoint /api/v1/disputes/: what customers do not accept of final documents, and its outcome."""
 
-from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -20,7 +19,7 @@ from billing.access import (
     disputes_visible_to,
 )
 from billing.adapters.terms import invoice_terms
-from billing.api.invoices import CreditedLineSerializer
+from billing.api.invoices import CreditedLineSerializer, amounts_of
 from billing.api.money import MoneyField
 from billing.models import Dispute, DisputedLine, DisputeMessage
 from billing.models.dispute import DISPUTE_STATE_CHOICES
@@ -149,7 +148,7 @@ class DisputeViewSet(ReadingViewSet):
         document = access_invoice(self.actor, fields["document"], WRITE_DISPUTE)
         made = open_dispute(
             document_id=document.pk,
-            amounts=_amounts(fields),
+            amounts=amounts_of(fields.get("lines", ())),
             reason=fields["reason"],
             actor=self.actor,
             at=self.at,
@@ -192,14 +191,10 @@ class DisputeViewSet(ReadingViewSet):
         fields = self.read(DisputeAcceptanceSerializer, request)
         accept_dispute(
             dispute_id=found.pk,
-            amounts=_amounts(fields),
+            amounts=amounts_of(fields.get("lines", ())),
             reason=fields["reason"],
             actor=self.actor,
             at=self.at,
             terms=invoice_terms(),
         )
         return self.answer(self.get_one(found.pk))
-
-
-def _amounts(fields: dict[str, Any]) -> dict[UUID, Any]:
-    return {part["line"]: part["amount"] for part in fields.get("lines", ())}

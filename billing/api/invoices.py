@@ -1,5 +1,7 @@
 """/api/v1/invoices/: drafted, finalized, and handed out as JSON, PDF and CSV."""
 
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +32,7 @@ from billing.api.money import MoneyField, MoneyTextField
 from billing.domain.documents.document import file_name_of
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.e_invoices.invoice import EInvoiceSyntax
+from billing.domain.errors import CreditInvalidError
 from billing.domain.ledger.status import PaymentStatus
 from billing.models import Invoice
 from billing.models.invoice import FileKind
@@ -157,6 +160,18 @@ class CreditInputSerializer(VoidInputSerializer):
     lines = serializers.ListField(child=CreditedLineSerializer(), min_length=1, max_length=1000)
 
 
+def amounts_of(parts: Sequence[Mapping[str, Any]]) -> dict[UUID, Decimal]:
+    """Return what is asked of each line.
+
+    Raises:
+        CreditInvalidError: A line is named twice.
+    """
+    amounts = {part["line"]: part["amount"] for part in parts}
+    if len(amounts) < len(parts):
+        raise CreditInvalidError("A line is named twice.", field="lines")
+    return amounts
+
+
 class DraftInputSerializer(StrictSerializer):
     """Which period to draft."""
 
@@ -266,7 +281,7 @@ class InvoiceViewSet(ReadingViewSet):
         invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
         note = draft_credit(
             invoice_id=invoice.pk,
-            amounts={part["line"]: part["amount"] for part in fields["lines"]},
+            amounts=amounts_of(fields["lines"]),
             reason=fields["reason"],
             actor=self.actor,
             at=self.at,
@@ -282,7 +297,7 @@ class InvoiceViewSet(ReadingViewSet):
         invoice = access_invoice(self.actor, pk, WRITE_INVOICE)
         note = draft_debit(
             invoice_id=invoice.pk,
-            amounts={part["line"]: part["amount"] for part in fields["lines"]},
+            amounts=amounts_of(fields["lines"]),
             reason=fields["reason"],
             actor=self.actor,
             at=self.at,

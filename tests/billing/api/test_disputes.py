@@ -80,3 +80,29 @@ def test_what_is_refused_names_field_and_remedy(office: Office, final: Invoice) 
     again = alice.post(URL, {"document": str(final.pk), "reason": "x"}, format="json")
     assert problem(again) == (409, "invoice_not_disputable")
     assert Dispute.objects.count() == 1
+
+
+def test_a_line_that_is_named_twice_is_refused_and_nothing_drafted(
+    office: Office, final: Invoice
+) -> None:
+    dora = api_client(office.cast.dora)
+    line = {"line": str(final.lines.get(project__slug="llm").pk), "amount": "0.50"}
+    body = {"reason": "x", "lines": [line, line]}
+
+    answers = [
+        post(dora, "", {**body, "document": str(final.pk)}),
+        *(
+            dora.post(
+                f"/api/v1/invoices/{final.pk}/{step}/",
+                body,
+                format="json",
+                headers={"Idempotency-Key": step},
+            )
+            for step in ("credit", "debit")
+        ),
+    ]
+
+    assert [problem(answer) for answer in answers] == [(422, "credit_invalid")] * 3
+    assert [answer.json()["field"] for answer in answers] == ["lines"] * 3
+    assert not Dispute.objects.exists()
+    assert Invoice.objects.get() == final
