@@ -71,7 +71,7 @@ def perform_step(
         request: The form.
         months: All on the page.
         mine: Those that the actor can finalize.
-        actor: Who does it.
+        actor: The signed-in account.
         at: When.
     """
     each = partial(_each, after=request.POST.get("after", ""), at=at)
