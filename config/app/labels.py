@@ -45,6 +45,8 @@ WORDS: Final = {
     "oversized": gettext_noop("Oversized"),
 }
 """States, levels, actions and kinds by value, as people read them."""
+SCOPES: Final = (gettext_noop("organization"), gettext_noop("project"), gettext_noop("user"))
+"""Of limits, as templates translate them."""
 READERS: Final = (
     gettext_noop(
         "a platform admin, a finance admin, an auditor or an administrator of the organization"

@@ -159,7 +159,7 @@ CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("{% trans 'Filter navigation items' %}", SEARCHED),
         (
             '<div id="search-results"',
-            f'<p class="mt-1 text-xs">{SEARCHED}</p><div id="search-results"',
+            f'<p class="mt-1 px-1 text-xs">{SEARCHED}</p><div id="search-results"',
         ),
     ),
     "admin/search_form.html": (

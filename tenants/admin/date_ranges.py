@@ -9,6 +9,43 @@ from django.db.models import DateTimeField, QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
+MARKS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "correction_id": ("what it is of", "Usage", "A correction"),
+    "organization": ("payer", "Not known", "Known"),
+    "continued_at": ("state", "Stopped", "Continued"),
+    "drifted_at": ("changed by others", "No", "Yes"),
+    "end_at": ("state", "Ongoing", "Ended"),
+    "resolved_at": ("state", "Open", "Resolved"),
+    "superseded_at": ("state", "In force", "Replaced"),
+    "withdrawn_at": ("state", "In force", "Withdrawn"),
+}
+"""By a column that is filled once something has happened: its title, and what both mean."""
+TITLES: Final[Mapping[str, str]] = {
+    "actor_kind": "done by",
+    "allow_shared_with_other_tenants": "shared with other tenants",
+    "begin_at": "begin",
+    "billing_currency": "currency",
+    "created_at": "created",
+    "end_kind": "how it ended",
+    "expires_at": "end",
+    "is_active": "active",
+    "is_certain": "certain",
+    "is_complete": "complete",
+    "is_watched": "watched",
+    "label": "month",
+    "object_kind": "object",
+    "occurred_at": "time",
+    "period__label": "month",
+    "period__state": "state of the month",
+    "posting_on": "posting day",
+    "revoked_at": "revoked",
+    "sharing_mode": "shared by",
+    "start_at": "hour",
+    "window_start": "hour",
+    "work_kind": "kind of work",
+}
+"""What a filter chooses by, where the column's name does not say it."""
+
 
 class DayRangeFilter(FieldListFilter):
     """The rows from one UTC day to another, both included; a day that is none finds no row."""
@@ -26,7 +63,7 @@ class DayRangeFilter(FieldListFilter):
         """Read the days from the address, and what else it has."""
         super().__init__(field, request, *arguments, **named)
         _, _, model_admin, *_ = arguments
-        self.title = model_admin.day_title or self.title
+        self.title = model_admin.day_title or TITLES.get(self.field_path, self.title)
         names = self._names()
         self.typed = [request.GET.get(name, "").strip() for name in names]
         self.others = [
@@ -74,44 +111,6 @@ class DayRangeFilter(FieldListFilter):
         if not isinstance(self.field, DateTimeField):
             return day
         return datetime(day.year, day.month, day.day, tzinfo=UTC)
-
-
-MARKS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "correction_id": ("what it is of", "Usage", "A correction"),
-    "organization": ("payer", "Not known", "Known"),
-    "continued_at": ("state", "Stopped", "Continued"),
-    "drifted_at": ("changed by others", "No", "Yes"),
-    "end_at": ("state", "Ongoing", "Ended"),
-    "resolved_at": ("state", "Open", "Resolved"),
-    "superseded_at": ("state", "In force", "Replaced"),
-    "withdrawn_at": ("state", "In force", "Withdrawn"),
-}
-"""By a column that is filled once something has happened: its title, and what both mean."""
-TITLES: Final[Mapping[str, str]] = {
-    "actor_kind": "done by",
-    "allow_shared_with_other_tenants": "shared with other tenants",
-    "begin_at": "begin",
-    "billing_currency": "currency",
-    "created_at": "created",
-    "end_kind": "how it ended",
-    "expires_at": "end",
-    "is_active": "active",
-    "is_certain": "certain",
-    "is_complete": "complete",
-    "is_watched": "watched",
-    "label": "month",
-    "object_kind": "object",
-    "occurred_at": "time",
-    "period__label": "month",
-    "period__state": "state of the month",
-    "posting_on": "posting day",
-    "revoked_at": "revoked",
-    "sharing_mode": "shared by",
-    "start_at": "hour",
-    "window_start": "hour",
-    "work_kind": "kind of work",
-}
-"""What a filter chooses by, where the column's name does not say it."""
 
 
 class MarkFilter(EmptyFieldListFilter):
