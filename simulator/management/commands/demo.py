@@ -1,6 +1,8 @@
 """`manage.py demo`: a month of two simulated clusters metered, invoiced, and served."""
 
 import signal
+import subprocess
+import sys
 import threading
 from argparse import ArgumentParser
 from typing import Any
@@ -24,6 +26,7 @@ class Command(BaseCommand):
         """Take how to end and what to print."""
         parser.add_argument("--exit", action="store_true", help="stop after the summary")
         parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+        parser.add_argument("--pictures", action="store_true", help="take those of docs/pictures")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's own signature.
         """Run the demo.
@@ -38,6 +41,8 @@ class Command(BaseCommand):
                 stage = Stage(stack, console)
                 world = stage.open()
                 code = _play(stage, world, is_json=options["json"])
+                if options["pictures"] and not code:
+                    code = _take_pictures()
                 if not options["exit"]:
                     _serve_on(console, code=code)
         except KeyboardInterrupt:
@@ -58,6 +63,12 @@ def _play(stage: Stage, world: World, *, is_json: bool) -> int:
         return 1
     notes = [f"--note={note}" for note in stage.notes]
     return stage.play(*(["--json"] if is_json else []), *notes)
+
+
+def _take_pictures() -> int:
+    """Take the pictures of the documentation by a program of the checkout; return its status."""
+    program = [sys.executable, str(ROOT / "bin" / "pictures.py")]
+    return subprocess.run(program, cwd=ROOT, check=False).returncode  # noqa: S603 - Our own program.
 
 
 def _serve_on(console: Console, *, code: int) -> None:
