@@ -15,12 +15,13 @@ PICTURES = ROOT / "docs" / "pictures"
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
 WIDTH = 1440
+CALENDAR = "/admin/metering/meteringwindow/calendar/?cluster=hopper&month={month}"
 FINANCE, PLATFORM, LEAD = "dora", "frank", "lukas"
 SHOTS: dict[str, tuple[str, str, int]] = {
     "dashboard": (FINANCE, "/admin/?month={month}", 1100),
     "costs": (FINANCE, "/admin/billing/dailycost/costs/?range=last_month", 1100),
     "waste": (FINANCE, "/admin/billing/charge/waste/", 900),
-    "calendar": (PLATFORM, "/admin/metering/meteringwindow/calendar/?month={month}&cluster=hopper", 980),
+    "calendar": (PLATFORM, CALENDAR, 980),
     "quota-board": (PLATFORM, "/admin/quotas/quotalimit/board/", 1100),
     "tenant-home": (LEAD, "/app/", 1100),
 }

@@ -88,7 +88,7 @@ def save_cost_view(*, name: str, query: str, actor: Actor, at: datetime) -> Cost
 
 
 def delete_cost_view(*, view: CostView, actor: Actor, at: datetime) -> None:
-    """Delete a view of the person who acts."""
+    """Delete a view of the acting person."""
     with transaction.atomic():
         _audit(view, action="delete", actor=actor, at=at)
         view.delete()

@@ -40,7 +40,7 @@ class UsageRecordAdmin(LedgerAdmin):
 
     @admin.display(description="owner", ordering="owner")
     def owner_name(self, record: UsageRecord) -> str:
-        """Return who it is attributed to."""
+        """Return the owner it is attributed to."""
         return record.owner or "unattributed"
 
     @admin.display(description="unit-hours", ordering="unit_seconds")

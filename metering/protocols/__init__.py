@@ -1,4 +1,4 @@
-"""What metering needs from outside: somebody who saw which pods held which GPUs, and when.
+"""What metering needs from outside: a source of which pods held which GPUs, and when.
 
 All times are aware UTC datetimes. Names of resources and of node labels are spelled as
 kube-state-metrics spells them (`[^a-zA-Z0-9_]` becomes `_`): sanitising loses information, so the
@@ -309,7 +309,7 @@ class DeviceFigures:
 
 
 class UsageSource(Protocol):
-    """Somebody who saw. Implementations: Prometheus, simulated."""
+    """A source of usage. Implementations: Prometheus, simulated."""
 
     def observe(
         self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime

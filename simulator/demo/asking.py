@@ -29,7 +29,7 @@ APPLIED_SECONDS_MAX = 180
 POLL_SECONDS = 0.25
 TOKENS = "tokens.json"
 REMEMBERED = "quota-request.json"
-"""Which request is the demo's own: every other one is somebody's who looks around."""
+"""Which request is the demo's own: every other one is of a person trying the demo."""
 LEFT = "The demo's own quota request is left as it is"
 
 

@@ -16,7 +16,7 @@ from simulator.sandbox.plan import LEAD, SANDBOX, load_sandbox
 SERVICE: Final = "gpu-ledger"
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 USERS: Final = (SERVICE, LEAD)
-"""Who has a bearer token of the cluster: our service, and the lead who tries it."""
+"""Holders of a bearer token of the cluster: our service, and the lead."""
 
 
 def kubeconfig_path(folder: Path, user: str = SERVICE) -> Path:

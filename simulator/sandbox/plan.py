@@ -28,7 +28,7 @@ SANDBOX: Final = "sandbox"
 LEAD: Final = "theo"
 ORGANIZATION_ADMIN: Final = "tara"
 PEOPLE: Final = (LEAD, ORGANIZATION_ADMIN)
-"""Who gets an API token of ours; the lead also has a bearer token of the cluster."""
+"""People with an API token of ours; the lead also has a bearer token of the cluster."""
 BURST_CLASS: Final = "gpu-ledger-burst"
 
 TAILSPIN: Final = OrganizationPlan(

@@ -15,7 +15,7 @@ CONFLICTING_ROLES: Final[frozenset[frozenset[Role]]] = frozenset(
         frozenset({Role.AUDITOR, Role.FINANCE_ADMIN}),
     }
 )
-"""Who runs the platform does not price it, and who audits does neither."""
+"""Platform admins set no prices, and auditors do neither."""
 
 GRANT_CAPABILITY: Final = "tenants:membership:write"
 
