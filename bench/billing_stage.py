@@ -24,7 +24,7 @@ INSERT INTO metering_usagerecord (window_id, window_start, cluster_id, organizat
   share_numerator, share_denominator, units, begin_at, end_at, seconds, unit_seconds, end_kind,
   catalogue_version)
 SELECT w.id, w.start_at, w.cluster_id, (%(organizations)s::uuid[])[1 + pod %% %(count)s],
-       (%(projects)s::uuid[])[1 + pod %% %(count)s], 'user' || pod, 'ns',
+       (%(projects)s::uuid[])[1 + pod %% %(count)s], 'user' || pod %% %(people)s, 'ns',
        'pod-' || pod, 'uid-' || pod, 'nvidia_com_gpu', 'node',
        CASE WHEN pod %% %(count)s = %(unpriced)s THEN 'small' ELSE 'large' END, 'H100/whole',
        'whole', 1, 1, 1, w.start_at, w.start_at + interval '1 hour', 3600, 3600, 'open', 1
@@ -93,9 +93,18 @@ def make_stage(organizations: int, *, bound_hours: int) -> dict[str, Any]:
 
 
 def meter(
-    stage: dict[str, Any], *, begin: datetime, hours: int, pods: int, unpriced: int = NONE
+    stage: dict[str, Any],
+    *,
+    begin: datetime,
+    hours: int,
+    pods: int,
+    people: int | None = None,
+    unpriced: int = NONE,
 ) -> None:
-    """Seal hours of usage, divided evenly over the organizations; one may lack its price."""
+    """Seal hours of usage, divided evenly over the organizations; one may lack its price.
+
+    Each pod is of a person of its own, unless there are fewer.
+    """
     at_once = max(1, ROWS_AT_ONCE // pods)
     for first in range(0, hours, at_once):
         values = {
@@ -103,6 +112,7 @@ def meter(
             "begin": begin + timedelta(hours=first),
             "hours": min(at_once, hours - first),
             "pods": pods,
+            "people": people or pods + 1,
             "unpriced": unpriced,
         }
         # Sealed hours are immutable, so insert the records before the seal.
