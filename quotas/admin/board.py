@@ -27,7 +27,7 @@ from tenants.access import organizations_visible_to, projects_visible_to
 from tenants.admin.base import actor_of_request
 
 TEMPLATE: Final = "admin/quotas/quotalimit/board.html"
-ORGANIZATIONS_MAX: Final = 40
+ORGANIZATIONS_MAX: Final = 10
 """More would make the page too long; the filter shows any one alone."""
 REFUSALS_MAX: Final = 5
 
