@@ -44,7 +44,7 @@ from billing.services.finalizing import file_of, finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
 from tenants.api.conditional import expected_version, if_match, may_conflict
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import EmptySerializer, StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -199,6 +199,12 @@ class InvoiceFilter(StrictFilterSet):
     purchase_order = filters.CharFilter()
     state = filters.ChoiceFilter(choices=[(state.value, state.value) for state in InvoiceState])
     payment_status = filters.ChoiceFilter(choices=[(one.value, one.value) for one in PaymentStatus])
+    updated_from = UpdatedFromFilter(
+        "drafted_at",
+        "finalized_at",
+        help_text="Only documents drafted or issued at this time or since; payments and disputes "
+        "do not count.",
+    )
 
 
 class InvoiceViewSet(ReadingViewSet):

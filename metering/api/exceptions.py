@@ -13,7 +13,7 @@ from metering.domain.collection.reconciliation import Side
 from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import ExceptionState, MeteringException
 from metering.services.corrections.exceptions import accept_side, resolve_exception
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
 
@@ -71,6 +71,11 @@ class MeteringExceptionFilter(StrictFilterSet):
     kind = filters.ChoiceFilter(choices=KIND_CHOICES)
     state = filters.ChoiceFilter(choices=ExceptionState.choices)
     namespace = filters.CharFilter()
+    updated_from = UpdatedFromFilter(
+        "created_at",
+        "resolved_at",
+        help_text="Only exceptions opened or resolved at this time or since.",
+    )
     window_start_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
     window_start_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
 

@@ -26,7 +26,7 @@ from metering.services.corrections.review import (
     ask_correction,
     reject_correction,
 )
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -131,6 +131,11 @@ class UsageCorrectionFilter(StrictFilterSet):
     window = filters.NumberFilter(field_name="window_id")
     cause = filters.ChoiceFilter(choices=CAUSE_CHOICES)
     state = filters.ChoiceFilter(choices=STATE_CHOICES)
+    updated_from = UpdatedFromFilter(
+        "requested_at",
+        "decided_at",
+        help_text="Only corrections requested or decided at this time or since.",
+    )
     window_start_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
     window_start_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
 

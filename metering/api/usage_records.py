@@ -1,6 +1,8 @@
 """/api/v1/usage-records/: what each pod used in each hour. Read only, as the table itself."""
 
-from django.db.models import QuerySet
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -11,7 +13,7 @@ from rest_framework.response import Response
 from metering.access import access_usage_record, usage_visible_to
 from metering.api.explanations import StepSerializer
 from metering.domain.catalogue.units import GPUSize
-from metering.models import UsageRecord
+from metering.models import MeteringWindow, UsageCorrection, UsageRecord
 from metering.selectors.explain import explain_record
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import ReadingViewSet
@@ -99,8 +101,25 @@ class UsageRecordFilter(StrictFilterSet):
     price_group = filters.CharFilter()
     revision = filters.NumberFilter()
     correction = filters.UUIDFilter(field_name="correction_id")
+    updated_from = filters.IsoDateTimeFilter(
+        method="filter_updated",
+        help_text="Only records sealed with their hour, or posted by a correction, at this time "
+        "or since; sealed records never change, and those of an open hour are left out.",
+    )
     window_start_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
     window_start_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
+
+    def filter_updated(
+        self,
+        rows: QuerySet[UsageRecord],
+        name: str,  # noqa: ARG002 - As django-filter calls it.
+        value: datetime,
+    ) -> QuerySet[UsageRecord]:
+        """Return the records that were added to the ledger for good at a time or since."""
+        sealed = MeteringWindow.objects.filter(sealed_at__gte=value).order_by().values("pk")
+        posted = UsageCorrection.objects.filter(decided_at__gte=value).order_by().values("pk")
+        first = Q(revision=0, window__in=sealed)
+        return rows.filter(first | Q(correction__in=posted))
 
 
 class UsageRecordViewSet(ReadingViewSet):

@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Greatest
 
 from metering.domain.corrections.correction import (
     CorrectionCause,
@@ -134,6 +135,7 @@ class UsageCorrection(models.Model):
         indexes = [
             models.Index(fields=["state", "-window_start"], name="usage_correction_by_state"),
             models.Index(fields=["project", "-window_start"], name="usage_correction_by_project"),
+            models.Index(Greatest("requested_at", "decided_at"), name="usage_correction_updated"),
         ]
 
     def __str__(self) -> str:

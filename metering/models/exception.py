@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.db import models
 from django.db.models import Func
+from django.db.models.functions import Greatest
 
 from metering.domain.collection.reconciliation import Side
 from metering.domain.corrections.exceptions import SUBJECT_MAX, ExceptionKind
@@ -69,6 +70,7 @@ class MeteringException(models.Model):
         indexes = [
             models.Index(fields=["state", "-window_start"], name="metering_exception_open"),
             models.Index(fields=["incident", "window_start"], name="metering_exception_alike"),
+            models.Index(Greatest("created_at", "resolved_at"), name="metering_exception_updated"),
         ]
 
     def __str__(self) -> str:

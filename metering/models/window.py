@@ -105,6 +105,7 @@ class MeteringWindow(models.Model):
                 condition=~Q(state=WindowState.SEALED.value),
                 name="window_unsealed",
             ),
+            models.Index(fields=["sealed_at"], name="window_by_seal"),
         ]
 
     def __str__(self) -> str:

@@ -86,6 +86,7 @@ class QuotaLimit(models.Model):
                 violation_error_message="Overcommit is 100 to 1000 percent.",
             ),
         ]
+        indexes = [models.Index(fields=["changed_at"], name="quota_limit_by_change")]
 
     def __str__(self) -> str:
         """Return the holder and the units."""

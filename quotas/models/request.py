@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Greatest
 
 from quotas.domain.requests.routing import RequestLevel
 from quotas.models.limit import SIZE_CHOICES
@@ -120,6 +121,7 @@ class QuotaRequest(models.Model):
                 condition=Q(state="submitted"),
                 name="quota_request_open",
             ),
+            models.Index(Greatest("created_at", "decided_at"), name="quota_request_by_change"),
         ]
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ from quotas.services.limits.changes import NOT_SET
 from quotas.services.limits.limits import remove_limit, set_limit
 from tenants.access import access_organization, access_project
 from tenants.api.conditional import expected_version, if_match
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -158,6 +158,10 @@ class QuotaLimitFilter(StrictFilterSet):
     size = filters.ChoiceFilter(choices=SIZE_CHOICES)
     model_group = filters.CharFilter()
     cluster = filters.CharFilter(field_name="cluster__slug")
+    updated_from = UpdatedFromFilter(
+        "changed_at",
+        help_text="Only limits set or changed at this time or since; their use does not count.",
+    )
 
 
 class QuotaLimitViewSet(ReadingViewSet):

@@ -48,7 +48,7 @@ from quotas.services.requests.asking import (
 from quotas.services.requests.deciding import approve_request, cancel_request, reject_request
 from quotas.services.requests.preview import preview_request
 from tenants.access import access_project
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.views import ReadingViewSet
 from tenants.domain.actors import Actor
@@ -64,6 +64,12 @@ class QuotaRequestFilter(StrictFilterSet):
     size = filters.ChoiceFilter(choices=SIZE_CHOICES)
     state = filters.ChoiceFilter(choices=RequestState.choices)
     requested_by = filters.CharFilter(field_name="requested_by__username")
+    updated_from = UpdatedFromFilter(
+        "created_at",
+        "decided_at",
+        help_text="Only requests made, decided, withdrawn or expired at this time or since; "
+        "comments and steps in between do not count.",
+    )
 
 
 class QuotaRequestViewSet(ReadingViewSet):
