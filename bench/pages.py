@@ -43,7 +43,7 @@ NEEDED: Final = {
 
 @dataclass
 class Page:
-    """An address, who asks it, and what it took each time."""
+    """An address, its caller, and what it took each time."""
 
     name: str
     address: str

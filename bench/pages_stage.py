@@ -59,7 +59,7 @@ SELECT %(cluster)s, 'open-' || n, 'nvidia_com_gpu', 'ns-' || n %% %(count)s, 'tr
 
 @dataclass(frozen=True)
 class Readers:
-    """Who asks: of the platform, of an organization, of a project."""
+    """The callers: of the platform, of an organization, of a project."""
 
     frank: "User"
     alice: "User"

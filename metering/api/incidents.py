@@ -231,7 +231,7 @@ class IncidentViewSet(LedgerViewSet):
     @extend_schema(request=BindingPreviewInputSerializer, responses={200: BindingPreviewSerializer})
     @action(detail=True, methods=["post"], url_path="preview-binding")
     def preview_binding(self, request: Request, pk: UUID) -> Response:
-        """Show who would be billed, and how much, if the namespace were bound; nothing changes.
+        """Show the bill that binding the namespace to a project would make; nothing changes.
 
         To bind it, send `cluster`, `namespace`, `project`, `valid_from` and `valid_until` of the
         answer to `POST namespace-bindings/`.

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -13,7 +13,8 @@ from rest_framework.response import Response
 from metering.access import access_usage_record, usage_visible_to
 from metering.api.explanations import StepSerializer
 from metering.domain.catalogue.units import GPUSize
-from metering.models import MeteringWindow, UsageCorrection, UsageRecord
+from metering.models import UsageRecord
+from metering.selectors.collection.records import records_added_since
 from metering.selectors.explain import explain_record
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import ReadingViewSet
@@ -116,10 +117,7 @@ class UsageRecordFilter(StrictFilterSet):
         value: datetime,
     ) -> QuerySet[UsageRecord]:
         """Return the records that were added to the ledger for good at a time or since."""
-        sealed = MeteringWindow.objects.filter(sealed_at__gte=value).order_by().values("pk")
-        posted = UsageCorrection.objects.filter(decided_at__gte=value).order_by().values("pk")
-        first = Q(revision=0, window__in=sealed)
-        return rows.filter(first | Q(correction__in=posted))
+        return records_added_since(rows, value)
 
 
 class UsageRecordViewSet(ReadingViewSet):

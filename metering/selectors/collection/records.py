@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, F, QuerySet, Sum, Window
+from django.db.models import Count, F, Q, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
-from metering.models import UsageRecord
+from metering.models import MeteringWindow, UsageCorrection, UsageRecord
 
 
 @dataclass(frozen=True)
@@ -90,3 +90,10 @@ def _matching(rows: QuerySet[UsageRecord], uses: Collection[UseKey]) -> QuerySet
         size=first.size,
         price_group=first.price_group,
     )
+
+
+def records_added_since(rows: QuerySet[UsageRecord], since: datetime) -> QuerySet[UsageRecord]:
+    """Return the records whose hour was sealed, or whose correction was posted, since a time."""
+    sealed = MeteringWindow.objects.filter(sealed_at__gte=since).order_by().values("pk")
+    posted = UsageCorrection.objects.filter(decided_at__gte=since).order_by().values("pk")
+    return rows.filter(Q(revision=0, window__in=sealed) | Q(correction__in=posted))
