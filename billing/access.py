@@ -287,7 +287,7 @@ def opening_balances_visible_to(
     """Return the opening balances of organizations whose bills an actor reads.
 
     Args:
-        actor: Who asks.
+        actor: The caller.
         capability: Held over their organizations.
         on: The day on which they are overdue or not.
     """

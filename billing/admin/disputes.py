@@ -159,7 +159,7 @@ def dispute_context(invoice: Invoice, actor: Actor, *, credited: str = "") -> di
 
     Args:
         invoice: The document.
-        actor: Who looks at it.
+        actor: The reader.
         credited: The id of the line that a credit note was begun for.
     """
     disputes = invoice.disputes.prefetch_related("lines__line__project", "messages")

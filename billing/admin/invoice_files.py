@@ -29,7 +29,7 @@ def file_response(invoice: Invoice, name: str, *, actor: Actor, at: datetime) ->
     Args:
         invoice: That the actor may read.
         name: Of FILES.
-        actor: Who asks.
+        actor: The caller.
         at: When.
 
     Raises:

@@ -120,7 +120,7 @@ class InvoicePartFilter(StrictFilterSet):
 
 
 class InvoicePartViewSet(LedgerViewSet):
-    """Parts of final documents by project, for those who read its charges."""
+    """Parts of final documents by project, for readers of its charges."""
 
     serializer_class = InvoicePartSerializer
     filterset_class = InvoicePartFilter

@@ -63,7 +63,7 @@ class JournalBatchViewSet(ReadingViewSet):
     ordering = ("-number", "pk")
 
     def get_queryset(self) -> QuerySet[JournalBatch]:
-        """Return the batches, to those who read the journal."""
+        """Return the batches, to readers of the journal."""
         return journal_batches_visible_to(self.actor).defer("content")
 
     def get_one(self, pk: UUID) -> JournalBatch:

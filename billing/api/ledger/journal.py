@@ -119,7 +119,7 @@ class AccountingMonthViewSet(ReadingViewSet):
     ordering = ("-label", "pk")
 
     def get_queryset(self) -> QuerySet[AccountingMonth]:
-        """Return the months, to those who read the journal."""
+        """Return the months, to readers of the journal."""
         return accounting_months_visible_to(self.actor)
 
     def get_one(self, pk: UUID) -> AccountingMonth:
