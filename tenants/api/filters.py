@@ -35,7 +35,8 @@ class UpdatedFromFilter(filters.IsoDateTimeFilter):
         if value is None:
             return qs
         latest = Greatest(*self._columns) if len(self._columns) > 1 else F(self._columns[0])
-        return qs.alias(updated=latest).filter(updated__gte=value)
+        found: QuerySet[Any] = qs.alias(updated=latest).filter(updated__gte=value)
+        return found
 
 
 class StrictFilterSet(filters.FilterSet):

@@ -1,7 +1,7 @@
 """`updated_from`: only what was added or changed since a time."""
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import pytest
@@ -70,7 +70,7 @@ def test_everything_changed_since_long_ago_and_nothing_will_have(frank: APIClien
 
 def test_a_row_is_listed_by_its_latest_change(estate: Estate, frank: APIClient) -> None:
     own = estate.places["own"]
-    changed = {
+    changed: dict[str, tuple[Any, dict[str, Any]]] = {
         "metering-exceptions": (MeteringException, {"state": "resolved", "resolved_at": LATER}),
         "quota-limits": (QuotaLimit, {"changed_at": LATER}),
         "quota-requests": (QuotaRequest, {"state": "cancelled", "decided_at": LATER}),
@@ -89,7 +89,8 @@ def test_a_row_is_listed_by_its_latest_change(estate: Estate, frank: APIClient) 
 def test_a_usage_record_is_listed_since_its_seal_or_its_correction(
     estate: Estate, frank: APIClient
 ) -> None:
-    sealed_at = max(MeteringWindow.objects.exclude(sealed_at=None).values_list("sealed_at"))[0]
+    sealed_at = MeteringWindow.objects.exclude(sealed_at=None).latest("sealed_at").sealed_at
+    assert sealed_at is not None
 
     assert ids(frank, "usage-records", sealed_at)
     assert ids(frank, "usage-records", sealed_at + timedelta(seconds=1)) == set()
