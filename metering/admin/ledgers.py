@@ -1,10 +1,12 @@
 """Admin pages of metering's ledgers: usage, allocations and capacity."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
 from django.http.response import HttpResponse
+from django.urls import reverse
 
 from metering.domain.figures import percent_text, unit_hours_text
 from metering.models import CapacityRecord, PodAllocation, UsageRecord
@@ -91,6 +93,15 @@ class PodAllocationAdmin(LedgerAdmin):
     list_filter = ("size", "sharing_mode", "end_kind", "cluster", "begin_at")
     list_select_related = ("cluster",)
     search_fields = ("pod_name", "pod_uid", "namespace", "owner", "node")
+
+    def get_search_fields(self, request: HttpRequest) -> Sequence[str]:
+        """Return what is searched: the sidebar only looks where an index helps.
+
+        It searches while a person types, and a part of a name would be compared with every pod.
+        """
+        if request.path == reverse("admin:search"):
+            return ("pod_name__istartswith", "pod_uid__istartswith")
+        return self.search_fields
 
 
 @admin.register(CapacityRecord)

@@ -1,7 +1,9 @@
 """Pod allocations: what each pod held, one row per cluster, pod uid and resource."""
 
+from django.contrib.postgres.indexes import OpClass
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Upper
 
 from metering.domain.allocations.timeline import EndKind
 from tenants.models import Cluster, Project
@@ -90,6 +92,12 @@ class PodAllocation(models.Model):
                 fields=["begin_at"],
                 condition=Q(sharing_mode__in=["time-slicing", "mps"]),
                 name="allocation_shared",
+            ),
+            models.Index(
+                OpClass(Upper("pod_name"), name="text_pattern_ops"), name="allocation_by_name"
+            ),
+            models.Index(
+                OpClass(Upper("pod_uid"), name="text_pattern_ops"), name="allocation_by_uid"
             ),
         ]
 

@@ -72,3 +72,16 @@ def test_a_text_costs_a_bounded_number_of_statements(client: Client) -> None:
 @pytest.mark.usefixtures("client")
 def test_tenants_search_nothing() -> None:
     assert signed_in("carol").get("/admin/search/", {"s": "acme"}).status_code == 302
+
+
+def test_pods_are_found_by_how_their_names_begin_and_by_an_index(client: Client) -> None:
+    assert found(client, "f3c-uid") == []
+    with CaptureQueriesContext(connection) as queries:
+        assert ("stray/7f3c-uid: 1 x nvidia.com/gpu", "pod") in found(client, "7F3C")
+    (asked,) = [one["sql"] for one in queries if '"metering_podallocation"' in one["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {asked}")
+        plan = " ".join(row[0] for row in cursor.fetchall())
+    assert "allocation_by_name" in plan
+    assert "allocation_by_uid" in plan

@@ -4,6 +4,7 @@ const MENDED = {
   "h3.opblock-tag:not([aria-level])": (heading) => heading.setAttribute("aria-level", "2"),
   ".information-container:not([role])": (part) => nameRegion(part, "About"),
   ".scheme-container:not([role])": (part) => nameRegion(part, "Sign in"),
+  ".filter-container:not([role])": (part) => nameRegion(part, "Search"),
 };
 let isWaiting = false;
 
