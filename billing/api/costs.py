@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from billing.access import changed_hours_visible_to, daily_costs_visible_to, exceptions_visible_to
 from billing.adapters.documents import render_table
 from billing.adapters.workbooks import CONTENT_TYPE, Sheet, render_workbook
+from billing.api.attachments import attachment
 from billing.api.money import MoneyValueField
 from billing.domain.cost_table import FIGURES, cost_columns, cost_file_name, cost_record
 from billing.domain.costs import DAY, CostDimension, CostQuery, GroupCost, parse_dimensions
@@ -179,12 +180,4 @@ class CostViewSet(LedgerViewSet):
 
 
 def _attachment(content: bytes, report: CostReport, *, kind: str, suffix: str) -> HttpResponse:
-    name = cost_file_name(report.query, suffix=suffix)
-    return HttpResponse(
-        content,
-        content_type=kind,
-        headers={
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "Cache-Control": "private, no-store",
-        },
-    )
+    return attachment(content, cost_file_name(report.query, suffix=suffix), kind=kind)

@@ -27,6 +27,7 @@ from billing.access import (
 )
 from billing.adapters.documents import render_annex, render_csv
 from billing.adapters.terms import invoice_terms, logo_on, render_document
+from billing.api.attachments import CSV, PDF, attachment
 from billing.api.invoice_lines import InvoiceLineSerializer
 from billing.api.money import MoneyField, MoneyTextField
 from billing.domain.documents.document import file_name_of
@@ -345,7 +346,7 @@ class InvoiceViewSet(ReadingViewSet):
         """Return the invoice as PDF/A; the same bytes every time."""
         invoice = access_invoice(self.actor, pk, READ_INVOICE)
         content = file_of(invoice, kind=FileKind.PDF, render=render_document, at=self.at)
-        return _attachment(content, invoice.document, kind="application/pdf", suffix="pdf")
+        return _attachment(content, invoice.document, kind=PDF, suffix="pdf")
 
     @extend_schema(
         operation_id="get_invoice_e_invoice",
@@ -375,27 +376,17 @@ class InvoiceViewSet(ReadingViewSet):
         access_payer(self.actor, invoice.organization_id, READ_CHARGE)
         document = usage_annex(invoice, is_on=settings.USAGE_ANNEX)
         content = render_annex(document, logo=logo_on(document))
-        return _attachment(content, document, kind="application/pdf", suffix="annex.pdf")
+        return _attachment(content, document, kind=PDF, suffix="annex.pdf")
 
     @extend_schema(responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)})
     @action(detail=True, methods=["get"])
     def csv(self, request: Request, pk: UUID) -> HttpResponse:  # noqa: ARG002 - As above.
         """Return the invoice's lines as CSV; the same bytes every time."""
         document = access_invoice(self.actor, pk, READ_INVOICE).document
-        return _attachment(
-            render_csv(document), document, kind="text/csv; charset=utf-8", suffix="csv"
-        )
+        return _attachment(render_csv(document), document, kind=CSV, suffix="csv")
 
 
 def _attachment(
     content: bytes, document: dict[str, Any], *, kind: str, suffix: str
 ) -> HttpResponse:
-    name = f"{file_name_of(document)}.{suffix}"
-    return HttpResponse(
-        content,
-        content_type=kind,
-        headers={
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "Cache-Control": "private, no-store",
-        },
-    )
+    return attachment(content, f"{file_name_of(document)}.{suffix}", kind=kind)

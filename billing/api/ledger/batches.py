@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from billing.access import WRITE_JOURNAL, access_journal_batch, journal_batches_visible_to
 from billing.adapters.journal_layouts import LAYOUT_NAMES, file_of, layouts
+from billing.api.attachments import CSV, attachment
 from billing.models import JournalBatch
 from billing.services.ledger.batches import export_batch
 from tenants.access import require_capability
@@ -88,11 +89,4 @@ class JournalBatchViewSet(ReadingViewSet):
         """Return the file; the same bytes every time. DATEV's begins with a byte order mark."""
         batch = access_journal_batch(self.actor, pk)
         name, content = file_of(batch.number, layout=batch.layout, content=batch.content)
-        return HttpResponse(
-            content,
-            content_type="text/csv; charset=utf-8",
-            headers={
-                "Content-Disposition": f'attachment; filename="{name}"',
-                "Cache-Control": "private, no-store",
-            },
-        )
+        return attachment(content, name, kind=CSV)

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from billing.access import READ_INVOICE, access_payer
 from billing.adapters.documents import render_statement, render_table
 from billing.adapters.terms import invoice_terms, logo_on
+from billing.api.attachments import CSV, PDF, attachment
 from billing.api.money import MoneyTextField
 from billing.domain.documents.document import amount_text
 from billing.domain.ledger.errors import StatementTooLongError
@@ -182,7 +183,7 @@ class StatementViewSet(LedgerViewSet):
         document = printed_statement(organization, made, terms=invoice_terms(), at=self.at)
         content = render_statement(document, logo=logo_on(document))
         name = f"statement-{organization.slug}-{made.begin_on}.pdf"
-        return _file(content, kind="application/pdf", filename=name)
+        return attachment(content, name, kind=PDF)
 
     def _statement(self, request: Request) -> tuple[Organization, AccountStatement]:
         """Return an organization and its account."""
@@ -232,15 +233,4 @@ def _csv(
     columns: tuple[str, ...], rows: Iterable[dict[str, str]], *, filename: str
 ) -> HttpResponse:
     content = render_table(columns, rows, numbers={"amount", "balance", *AGEING_COLUMNS[2:]})
-    return _file(content, kind="text/csv; charset=utf-8", filename=filename)
-
-
-def _file(content: bytes, *, kind: str, filename: str) -> HttpResponse:
-    return HttpResponse(
-        content,
-        content_type=kind,
-        headers={
-            "Content-Disposition": f'attachment; filename="{filename}"',
-            "Cache-Control": "private, no-store",
-        },
-    )
+    return attachment(content, filename, kind=CSV)
