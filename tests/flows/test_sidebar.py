@@ -93,7 +93,7 @@ GOLDEN: Final = {
           Cluster health, Windows, Usage records, Corrections, Rechecks, Allocations, Capacity,
           Device usage, Catalogue
         Tenants: Organizations, Projects, Clusters, Namespace bindings, Service accounts,
-          Users, Notification endpoints, Deliveries
+          Users, Notification endpoints, Deliveries, Muted mails
     """,
     "frank": """
         Overview: Dashboard
@@ -104,7 +104,7 @@ GOLDEN: Final = {
           Suspensions, Live use, Refusals, Preemption, Protected windows, Automatic preemption,
           Isolation, Device sharing, Enforcement
         Tenants: Organizations, Projects, Memberships, Service accounts, API tokens, Users,
-          Account changes, Notification endpoints, Deliveries, Audit trail
+          Account changes, Notification endpoints, Deliveries, Muted mails, Audit trail
         Billing: Month close, Costs, Invoices, Billing periods, Disputes, Payments,
           Opening balances, Write-offs, Document deliveries, Reminders, Reminder stops, Journal,
           Charges, Unpriced usage, Waste, Prices, Price calendars, Price drafts, Repricings,
