@@ -6,7 +6,7 @@ one.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,6 @@ from time import monotonic
 from typing import Final, TypeVar
 from uuid import UUID
 
-from django.db import OperationalError
 from django.http import HttpRequest
 
 from billing.adapters.terms import invoice_terms
@@ -25,20 +24,15 @@ from billing.selectors.documents.previews import MonthReading, read_months
 from billing.services.closing import review_period
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice
+from tenants.admin.refusals import refusals_of
 from tenants.domain.actors import Actor
-from tenants.domain.errors import DomainError
-from tenants.services.turns import report_crash, with_readings
+from tenants.services.turns import with_readings
 
 SLICE_SECONDS: Final = 15
 """A web server gives up on a request after 30 s."""
 READ_TOGETHER: Final = 50
 """Months that are read in one go; the last of them has its turn some seconds later."""
 Reading = TypeVar("Reading")
-BUSY: Final = "The database was busy with this month. Start the step again."
-FAILED: Final = (
-    "A fault stopped this month; nothing of it was changed. Show it to a platform admin: the log "
-    "has it as billing.month_close.failed."
-)
 _SEEN: Final = re.compile(
     r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}):([0-9]{1,9})"
 )
@@ -174,7 +168,9 @@ def _each(
         at=at,
     ):
         month = waiting[key]
-        texts = list(_refusals(partial(call, month, reading), key=key, at=at))
+        texts = refusals_of(
+            partial(call, month, reading), event="billing.month_close.failed", key=key, at=at
+        )
         refused.extend((month.organization, text) for text in texts)
         done += not texts
         tried.append(month.slug)
@@ -188,17 +184,3 @@ def _each(
         continue_after=tried[-1] if remaining else "",
         remaining=remaining,
     )
-
-
-def _refusals(call: Callable[[], None], *, key: UUID, at: datetime) -> Iterator[str]:
-    """Yield why a month was not done; a fault is reported, and the months behind it go on."""
-    try:
-        call()
-    except DomainError as error:
-        yield f"{error.message} {error.advice}".strip()
-        yield from (problem.message for problem in error.problems)
-    except OperationalError:
-        yield BUSY
-    except Exception as error:  # noqa: BLE001 - A sweep's item edge: it is reported and shown.
-        report_crash(error, event="billing.month_close.failed", key=key, at=at)
-        yield FAILED

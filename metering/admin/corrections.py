@@ -43,6 +43,7 @@ class UsageCorrectionAdmin(LedgerAdmin):
     view_capability = READ_USAGE
     write_capability = WRITE_CORRECTION
     undecided = CorrectionState.PROPOSED.value
+    approving = "approve_corrections"
     hint = (
         "A sealed record never changes; it is corrected by signed records that point here. A "
         "proposed correction needs a decision: open it, give a reason, and approve or "

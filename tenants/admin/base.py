@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import Field, Model, QuerySet, URLField
@@ -28,9 +29,12 @@ from django.http.response import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from tenants.admin.date_ranges import DatedAdmin
+from tenants.admin.date_ranges import DatedAdmin, moment_of
+from tenants.admin.refusals import refusal_sentence, refusal_texts, refusals_of
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
+from tenants.domain.identity.granting import who_may
+from tenants.domain.identity.roles import RoleScope
 from tenants.domain.refusals import UnauthenticatedError
 from tenants.selectors.actors import actor_of_user
 from tenants.services.audit import note_refusal
@@ -64,12 +68,15 @@ class LedgerAdmin(DatedAdmin):
         hint: One sentence above the list: what writes these rows and how they change.
         undecided: The state in which a row's own page has the buttons of the list, too; "" for no
             such state.
+        approving: Under four eyes, the action that another person does than `requested_by_id`; a
+            row's page has no button of it for that person.
     """
 
     view_capability: ClassVar[str]
     write_capability: ClassVar[str] = ""
     hint: ClassVar[str] = ""
     undecided: ClassVar[str] = ""
+    approving: ClassVar[str] = ""
     change_form_outer_after_template = "admin/decide.html"
     list_before_template = "admin/ledger_hint.html"
     compressed_fields = True
@@ -130,24 +137,34 @@ class LedgerAdmin(DatedAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Add the buttons of an undecided row to the context of its page."""
-        buttons = self._buttons(request) if self.undecided else {}
+        buttons = self._buttons(request, object_id) if self.undecided else {}
         answer: HttpResponse = super().change_view(
             request, object_id, form_url, {**buttons, **(extra_context or {})}
         )
         return answer
 
-    def _buttons(self, request: HttpRequest) -> dict[str, Any]:
+    def _buttons(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """Return what the buttons post to the list, where the signed-in person has any."""
         found = [(name, text) for _, name, text in self.get_actions(request).values()]
+        is_own = bool(found) and self._is_own(request, object_id)
+        others = who_may(self.write_capability, reach={RoleScope.PLATFORM})
+        found = [one for one in found if not (is_own and one[0] == self.approving)]
         return {
             "decisions": found
             and {
                 "state": self.undecided,
+                "others": others if is_own else "",
                 "action": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
                 "has_note": "note" in self.action_form.base_fields,
                 "choices": found,
             }
         }
+
+    def _is_own(self, request: HttpRequest, object_id: str) -> bool:
+        """Whether the signed-in person asked for a row that another person has to approve."""
+        is_checked = self.approving and settings.FOUR_EYES
+        row = self.get_object(request, object_id) if is_checked else None
+        return row is not None and row.requested_by_id == actor_of_request(request).id
 
     def page_context(self, request: HttpRequest, *, title: str) -> dict[str, Any]:
         """Return the context of every page below this table's list.
@@ -174,17 +191,23 @@ class LedgerAdmin(DatedAdmin):
         Args:
             request: The POST of the action.
             rows: The chosen rows.
-            call: Takes a row, the actor and the time; a refusal does not stop the other rows.
+            call: Takes a row, the actor and the time; neither a refusal nor a fault stops the
+                other rows.
             done: What happened to each row, such as "was closed".
         """
         actor, at = actor_of_request(request), timezone.now()
         for row in rows:
-            try:
-                call(row, actor, at)
-            except DomainError as error:
-                self.audit_refusal(error, object_id=row.pk, actor=actor, at=at)
-                self.report_refusal(request, error, about=f"{row}: ")
-            else:
+            audit = functools.partial(self.audit_refusal, object_id=row.pk, actor=actor, at=at)
+            texts = refusals_of(
+                functools.partial(call, row, actor, at),
+                audit=audit,
+                event="admin.action.failed",
+                key=row.pk,
+                at=at,
+            )
+            for text in texts:
+                self.message_user(request, f"{row}: {text}", messages.ERROR)
+            if not texts:
                 self.message_user(request, f"{row} {done}.", messages.SUCCESS)
 
     def audit_refusal(
@@ -197,9 +220,8 @@ class LedgerAdmin(DatedAdmin):
 
     def report_refusal(self, request: HttpRequest, error: DomainError, *, about: str = "") -> None:
         """Show a refusal with its remedy, and every problem it names."""
-        self.message_user(request, f"{about}{_sentence(error)}", messages.ERROR)
-        for problem in error.problems:
-            self.message_user(request, f"{about}{problem.message}", messages.ERROR)
+        for text in refusal_texts(error):
+            self.message_user(request, f"{about}{text}", messages.ERROR)
 
 
 class ServiceForm(RowForm):
@@ -218,7 +240,7 @@ class ServiceForm(RowForm):
 
     def _tell(self, error: DomainError) -> None:
         if not error.problems:
-            self.add_error(self._place(error.field), _sentence(error))
+            self.add_error(self._place(error.field), refusal_sentence(error))
         for problem in error.problems:
             self.add_error(self._place(problem.field), problem.message)
 
@@ -313,7 +335,7 @@ class ServiceAdmin(LedgerAdmin):
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
         for name, field in self.form.base_fields.items():
             if isinstance(field, forms.SplitDateTimeField) and name in initial:
-                initial[name] = _moment(str(initial[name]))
+                initial[name] = moment_of(str(initial[name]))
         return initial
 
     def save_model(
@@ -378,16 +400,3 @@ def holds(request: HttpRequest, capability: str) -> bool:
         return actor_of_request(request).may(capability)
     except UnauthenticatedError:
         return False
-
-
-def _sentence(error: DomainError) -> str:
-    return f"{error.message} {error.advice}".strip()
-
-
-def _moment(text: str) -> datetime | None:
-    """Return a moment in ISO 8601 with its zone; None for anything else."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else None

@@ -151,3 +151,12 @@ class DatedAdmin(ModelAdmin):
             elif not isinstance(spec, DayRangeFilter):
                 spec.title = TITLES.get(getattr(spec, "field_path", ""), spec.title)
         return found
+
+
+def moment_of(text: str) -> datetime | None:
+    """Return a moment in ISO 8601 with its zone; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None

@@ -70,6 +70,7 @@ class PriceDraftAdmin(ServiceAdmin):
     view_capability = "billing:price:read"
     write_capability = "billing:price:write"
     undecided = PriceDraftState.PROPOSED.value
+    approving = "publish_drafts"
     hint = (
         "A draft shows what its prices change on last month's use. Another person publishes it: "
         "then every price is set, or none."

@@ -43,6 +43,7 @@ class RepricingAdmin(ServiceAdmin):
     view_capability = "billing:period:read"
     write_capability = "billing:price:write"
     undecided = RepricingState.PROPOSED.value
+    approving = "approve_repricings"
     hint = (
         "Replace the wrong price first; then add a repricing of the month, or choose months under "
         "Billing periods. Another person opens it, checks the changes and approves it. It cannot "

@@ -156,7 +156,7 @@ def test_a_fault_of_one_month_is_shown_and_stops_no_other(office: Office) -> Non
     text = finalize_all(finance("eric"))
 
     assert "1 finalized." in text
-    assert "Acme: A fault stopped this month; nothing of it was changed." in text
+    assert "Acme: A fault stopped it; nothing of it was changed." in text
     assert states() == {"acme": "review", "umbrella": "closed"}
     crash = SweepCrash.objects.get()
     assert (crash.event, crash.last_key) == ("billing.month_close.failed", str(draft.pk))

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, override_settings
 from django.utils import timezone
 
 from billing.domain.pricing.price_draft import DraftedPrice
@@ -95,3 +95,27 @@ def test_a_draft_is_published_and_its_price_withdrawn(office: Office, client: Cl
     )
     price.refresh_from_db()
     assert price.superseded_at is not None
+
+
+def test_whoever_proposed_prices_is_shown_who_publishes_them(
+    office: Office, client: Client
+) -> None:
+    client.post(
+        f"{LIST}add/",
+        {
+            "price_book": str(office.book.pk),
+            "valid_from_0": "2100-01-01",
+            "valid_from_1": "00:00:00",
+            "lines": "small * 3.00",
+            "reason": "A new year.",
+        },
+    )
+    page = f"{LIST}{PriceDraft.objects.get().pk}/change/"
+
+    shown = client.get(page).text
+    with override_settings(FOUR_EYES=False):
+        alone = client.get(page).text
+
+    assert "It is approved by another person: a finance admin" in shown
+    assert ('value="publish_drafts"' in shown, 'value="reject_drafts"' in shown) == (False, True)
+    assert ('value="publish_drafts"' in alone, "another person" in alone) == (True, False)
