@@ -86,7 +86,7 @@ class JournalEntryAdmin(LedgerAdmin):
         result, closing = None, ""
         if request.method == "POST" and may_write:
             label, step = request.POST.get("month", ""), request.POST.get("step", "")
-            if step == "close" and "confirmed" not in request.POST:
+            if step == "close" and request.POST.get("typed", "").strip() != label:
                 closing = label
             else:
                 result = _perform(step, label, request.POST.get("layout", ""), request=request)
@@ -98,6 +98,7 @@ class JournalEntryAdmin(LedgerAdmin):
             "layouts": LAYOUT_NAMES,
             "result": result,
             "closing": closing,
+            "is_mistyped": bool(closing) and "typed" in request.POST,
             "unexported": sum(month.unexported for month in months if month.label <= closing),
             "may_write": may_write,
             "who_may": who_may(WRITE_JOURNAL, reach={RoleScope.PLATFORM}),

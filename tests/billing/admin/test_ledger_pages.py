@@ -67,10 +67,18 @@ def test_a_month_is_closed_after_a_question(client: Client, final: Invoice) -> N
 
     assert "This cannot be undone." in asked
     assert "1 entry of them is in no batch yet" in asked
+    assert f"Type {month_of(final)} to close it" in asked
+    mistyped = text_of(client, MONTHS, step="close", month="2026-10", typed="2026-9")
+    assert "Nothing is closed: what was typed is not 2026-10." in mistyped
+    confirmed = text_of(client, MONTHS, step="close", month="2026-10", confirmed="1")
+    assert "This cannot be undone." in confirmed
     assert AccountingMonth.objects.count() == closed
-    refused = text_of(client, MONTHS, step="close", month="2190-01", confirmed="1")
+    refused = text_of(client, MONTHS, step="close", month="2190-01", typed="2190-01")
     assert "closed." not in refused
     assert AccountingMonth.objects.count() == closed
+    done = text_of(client, MONTHS, step="close", month="2026-10", typed=" 2026-10 ")
+    assert "2026-10 is closed." in done
+    assert AccountingMonth.objects.count() == closed + 1
 
 
 def test_open_items_lead_to_the_statement_of_their_organization(
