@@ -180,9 +180,10 @@ class Price(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Return what costs how much from when."""
+        """Return the book, and what costs how much from when."""
         begin = f"{self.valid.lower:%Y-%m-%dT%H}Z"
-        return f"{self.size}/{self.price_group}: {self.unit_price.normalize():f} from {begin}"
+        price = f"{self.size}/{self.price_group}: {self.unit_price.normalize():f} from {begin}"
+        return f"{self.price_book}, {price}"
 
     @property
     def sku_price_id(self) -> UUID:

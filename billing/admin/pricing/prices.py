@@ -125,6 +125,11 @@ class PriceAdmin(ServiceAdmin):
     search_fields = ("price_book__name", "size", "price_group", "cluster__slug")
     autocomplete_fields = ("price_book", "cluster", "replaces")
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Price]:
+        """Return prices with their books, which stand before them among choices."""
+        rows: QuerySet[Price] = super().get_queryset(request)
+        return rows.select_related("price_book")
+
     @admin.display(description="price of a unit-hour", ordering="unit_price")
     def price_with_currency(self, price: Price) -> str:
         """Return the price as printed, in the book's currency."""
