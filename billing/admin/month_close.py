@@ -45,10 +45,15 @@ _CLASSES: Final = {
 
 @dataclass(frozen=True)
 class ShownShortfall:
-    """One reason why a month waits, with the page that settles it."""
+    """One reason why a month waits, with the page that settles it.
+
+    Attributes:
+        cost: About what is not on the bill; "" where that is nothing.
+    """
 
     text: str
     url: str = ""
+    cost: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,9 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         "is_to_date": is_to_date,
         "is_running": any(step_of(month, at=at) is MonthStep.WAIT for month in months),
         "totals": _totals(months),
+        "held_totals": _sums(
+            (month.currency, month.held_cost) for month in months if month.held_cost is not None
+        ),
         "reviewable": len(to_review(months, at=at)),
         "finalizable": sum(month.documents for month in mine),
         "own_reviews": sum(month.state == "review" for month in months) - _others(mine),
@@ -196,7 +204,16 @@ def _held(month: MonthFacts) -> ShownShortfall | None:
             organization=month.slug,
             **_hours(month, "window_start"),
         ),
+        cost=_held_cost(month),
     )
+
+
+def _held_cost(month: MonthFacts) -> str:
+    """Return about what is held would cost; "" where nothing is."""
+    if month.held_cost is None:
+        return "cost unknown: no price" if month.held_unpriced else ""
+    rest = ", and more without a price" if month.held_unpriced else ""
+    return f"about {_money(month.held_cost, month.currency)}{rest}"
 
 
 def _reasons(month: MonthFacts) -> Iterator[ShownShortfall]:
@@ -206,8 +223,9 @@ def _reasons(month: MonthFacts) -> Iterator[ShownShortfall]:
         resolved_at__isempty="1",
         organization__id__exact=str(month.organization_id),
     )
+    pages = {Shortfall.PRICES: unpriced, Shortfall.TAXES: _link("billing_taxrate")}
     for shortfall, text in shortfall_texts(month).items():
-        yield ShownShortfall(text, unpriced if shortfall is Shortfall.PRICES else page)
+        yield ShownShortfall(text, pages.get(shortfall, page))
     if month.is_unusual and month.usual is not None and month.state == "open":
         usual = _money(month.usual, month.currency)
         yield ShownShortfall(f"more than three times the usual {usual}")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from billing.domain.closing import is_unusual
 from billing.domain.documents.document import utc_text
-from billing.domain.documents.document_text import hours_text
+from billing.domain.documents.document_text import count_text, hours_text
 
 
 class Shortfall(StrEnum):
@@ -18,6 +18,7 @@ class Shortfall(StrEnum):
     HOURS = "hours"
     CORRECTIONS = "corrections"
     PRICES = "prices"
+    TAXES = "taxes"
 
 
 class MonthStep(StrEnum):
@@ -50,7 +51,12 @@ class MonthFacts:
         unaccrued_hours: Hours that are not sealed, or not charged.
         waiting_corrections: Corrections of usage that are not charged.
         unpriced_unit_seconds: Usage that has no price.
-        held_unit_seconds: Usage in open exceptions of metering, which is on no bill.
+        untaxed: Why a document of it has no tax rate, such as "no tax rate of DE, category S, on
+            2026-10-31"; "" where each has one.
+        held: Open exceptions of metering.
+        held_unit_seconds: Usage in them, which is on no bill.
+        held_cost: About what that would cost, in `currency`; None where nothing of it has a price.
+        held_unpriced: How much of what is held has no price there, in parts of one size.
     """
 
     period_id: UUID
@@ -77,13 +83,18 @@ class MonthFacts:
     waiting_corrections: int
     unpriced: int
     unpriced_unit_seconds: int
+    untaxed: str = ""
     held: int = 0
     held_unit_seconds: int = 0
+    held_cost: Decimal | None = None
+    held_unpriced: int = 0
 
     @property
     def is_blocked(self) -> bool:
         """Whether something must be settled before its review."""
-        return bool(self.unaccrued_hours or self.waiting_corrections or self.unpriced)
+        return bool(
+            self.unaccrued_hours or self.waiting_corrections or self.unpriced or self.untaxed
+        )
 
     @property
     def is_unusual(self) -> bool:
@@ -100,17 +111,18 @@ class MonthFacts:
 
 def shortfall_texts(month: MonthFacts) -> dict[Shortfall, str]:
     """Return what must be settled before a month's review, each as text without a full stop."""
-    first = month.first_unaccrued_at
+    first, corrections = month.first_unaccrued_at, month.waiting_corrections
     since = f", the first at {utc_text(first)}" if first else ""
     unpriced = hours_text(month.unpriced_unit_seconds)
+    hours = count_text(month.unaccrued_hours, "hour", "hours")
     texts = {
-        Shortfall.HOURS: month.unaccrued_hours
-        and f"{month.unaccrued_hours} hours not sealed or not charged{since}",
-        Shortfall.CORRECTIONS: month.waiting_corrections
-        and f"{month.waiting_corrections} corrections not charged",
+        Shortfall.HOURS: month.unaccrued_hours and f"{hours} not sealed or not charged{since}",
+        Shortfall.CORRECTIONS: corrections
+        and f"{count_text(corrections, 'correction', 'corrections')} not charged",
         Shortfall.PRICES: month.unpriced and f"{unpriced} unit-hours without a price",
+        Shortfall.TAXES: month.untaxed,
     }
-    return {shortfall: text for shortfall, text in texts.items() if isinstance(text, str)}
+    return {shortfall: text for shortfall, text in texts.items() if isinstance(text, str) and text}
 
 
 def step_of(month: MonthFacts, *, at: datetime) -> MonthStep:

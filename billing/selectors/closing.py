@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db import connection
 
 from billing.domain.documents.document import utc_text
+from billing.domain.documents.document_text import count_text
 from billing.models import BillingPeriod
 from tenants.domain.errors import FieldProblem
 from tenants.models import NamespaceBinding
@@ -95,31 +96,40 @@ def reasons_against(
             at < period.hours.upper,
             "period_not_over",
             f"The period ends at {utc_text(period.hours.upper)}"
-            + (f"; {upcoming} hours are still to come." if upcoming else "."),
+            + (
+                f"; {count_text(upcoming, 'hour is', 'hours are')} still to come."
+                if upcoming
+                else "."
+            ),
         ),
         (
             readiness.unsealed_windows > 0,
             "windows_not_sealed",
-            f"{readiness.unsealed_windows} metering windows are not sealed"
+            count_text(readiness.unsealed_windows, "metering window is", "metering windows are")
+            + " not sealed"
             + (f", the first at {utc_text(first)}." if first else "."),
         ),
         (
             readiness.unaccrued_windows > 0,
             "windows_not_accrued",
-            f"{readiness.unaccrued_windows} sealed windows are not accrued.",
+            count_text(readiness.unaccrued_windows, "sealed window is", "sealed windows are")
+            + " not accrued.",
         ),
         (
             readiness.unaccrued_corrections > 0,
             "corrections_not_accrued",
-            f"{readiness.unaccrued_corrections} usage corrections are not accrued.",
+            count_text(
+                readiness.unaccrued_corrections, "usage correction is", "usage corrections are"
+            )
+            + " not accrued.",
         ),
         (
             readiness.open_exceptions > 0,
             "accrual_exceptions_open",
-            (
-                f"{readiness.open_exceptions} accrual exceptions hold "
-                f"{readiness.held_unit_seconds} unit-seconds without a price."
-            ),
+            count_text(
+                readiness.open_exceptions, "accrual exception holds", "accrual exceptions hold"
+            )
+            + f" {readiness.held_unit_seconds} unit-seconds without a price.",
         ),
         (
             readiness.unaccrued_windows + readiness.unaccrued_corrections == 0 and lost != 0,
@@ -129,7 +139,8 @@ def reasons_against(
         (
             readiness.foreign_charges > 0,
             "charges_in_other_currency",
-            f"{readiness.foreign_charges} charges are not in the billing currency.",
+            count_text(readiness.foreign_charges, "charge is", "charges are")
+            + " not in the billing currency.",
         ),
     )
     return tuple(

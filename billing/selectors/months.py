@@ -1,5 +1,7 @@
 """Months of all organizations: what is to be drafted, closed or drafted again, and their board."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -9,12 +11,16 @@ from uuid import UUID
 from django.db import connection
 
 from billing.domain.documents.invoicing import reference_of
+from billing.domain.documents.taxes import tax_point_of
 from billing.domain.month_board import MonthFacts
 from billing.domain.period import Month
 from billing.models import BillingPeriod, PeriodState
 from billing.selectors.documents.invoices import usual_totals
 from billing.selectors.documents.minimums import IN_FORCE
-from metering.selectors.corrections.exceptions import open_exceptions_of_organizations
+from billing.selectors.documents.taxes import missing_rates
+from billing.selectors.pricing.held_costs import PriceBookHeldCosts
+from metering.protocols.held_costs import HeldCost
+from metering.selectors.corrections.exceptions import HeldUsage, held_of_organizations
 
 
 @dataclass(frozen=True)
@@ -155,20 +161,61 @@ def month_board(label: str, *, ended_by: datetime) -> list[MonthFacts]:
     organizations = [row["organization_id"] for row in rows]
     usual = usual_totals(organizations, label=label)
     previous = _previous(organizations, label=Month.parse(label).shift(-1).label)
-    held = open_exceptions_of_organizations(
+    held = held_of_organizations(
         {row["organization_id"]: (row["begin_at"], row["end_at"]) for row in rows}
     )
     months = [_facts(row, usual=usual, previous=previous) for row in rows]
+    return _with_held(_with_untaxed(months, label=label, ended_by=ended_by), held)
+
+
+def _with_untaxed(
+    months: Sequence[MonthFacts], *, label: str, ended_by: datetime
+) -> list[MonthFacts]:
+    """Return months with what they are taxed by and has no rate; one statement."""
+    tax_point = tax_point_of(label)
+    due = [
+        month.period_id
+        for month in months
+        if month.state == PeriodState.OPEN and month.end_at <= ended_by
+    ]
+    missing = missing_rates(due, label=label, tax_point=tax_point)
+    texts = {
+        key: " and ".join(f"{tax.country}, category {tax.category}," for tax in taxes)
+        for key, taxes in missing.items()
+    }
     return [
-        replace(
-            month,
-            held=held[month.organization_id].exceptions,
-            held_unit_seconds=held[month.organization_id].held_unit_seconds,
-        )
+        replace(month, untaxed=f"no tax rate of {texts[month.period_id]} on {tax_point}")
+        if month.period_id in texts
+        else month
+        for month in months
+    ]
+
+
+def _with_held(months: Iterable[MonthFacts], held: Mapping[UUID, HeldUsage]) -> list[MonthFacts]:
+    """Return months with what exceptions keep off their bills, and its cost; one statement."""
+    uses = [use for usage in held.values() for use in usage.uses]
+    costs: defaultdict[UUID | None, list[HeldCost]] = defaultdict(list)
+    for use, cost in zip(uses, PriceBookHeldCosts().costs_of(uses), strict=True):
+        costs[use.organization_id].append(cost)
+    return [
+        _held_facts(month, held[month.organization_id], costs[month.organization_id])
         if month.organization_id in held
         else month
         for month in months
     ]
+
+
+def _held_facts(month: MonthFacts, held: HeldUsage, costs: Sequence[HeldCost]) -> MonthFacts:
+    known = [
+        cost.amount for cost in costs if cost.amount is not None and cost.currency == month.currency
+    ]
+    return replace(
+        month,
+        held=held.exceptions,
+        held_unit_seconds=held.held_unit_seconds,
+        held_cost=sum(known, start=Decimal()) if known else None,
+        held_unpriced=len(costs) - len(known),
+    )
 
 
 def month_labels() -> list[str]:

@@ -105,6 +105,11 @@ def number_text(text: str) -> str:
     return f"{Decimal(text):,f}"
 
 
+def count_text(count: int, one: str, many: str) -> str:
+    """Return a count before its noun, and verb, such as "1 hour is" or "1,200 hours are"."""
+    return f"{count:,} {one if count == 1 else many}"
+
+
 def hours_text(unit_seconds: int) -> str:
     """Return unit-seconds as unit-hours with four digits, half up; such as "1,234.5000"."""
     scaled = round_half_up(unit_seconds * 10**HOUR_DECIMALS_SHOWN, SECONDS_PER_HOUR)

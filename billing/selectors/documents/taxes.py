@@ -3,11 +3,15 @@
 from collections.abc import Collection
 from dataclasses import asdict
 from datetime import date
+from typing import Any, Final
 from uuid import UUID
+
+from django.db import connection
 
 from billing.domain.documents.taxes import TaxKey, TaxTerms
 from billing.domain.errors import TaxRateMissingError
 from billing.models import Recipient, TaxRate, TaxTreatment
+from billing.selectors.documents.minimums import IN_FORCE
 
 
 def treatments_of(organization_ids: Collection[UUID], *, tax_point: date) -> dict[UUID, TaxKey]:
@@ -23,6 +27,65 @@ def treatments_of(organization_ids: Collection[UUID], *, tax_point: date) -> dic
     latest = treatments.order_by("organization", "-valid_from").distinct("organization")
     fields = latest.values_list("organization", "country", "category")
     return {payer: TaxKey(country, category) for payer, country, category in fields}
+
+
+def missing_rates(
+    period_ids: Collection[UUID], *, label: str, tax_point: date
+) -> dict[UUID, list[TaxKey]]:
+    """Return what months are taxed by that has no rate; one where all is there is missing.
+
+    One statement. A month is taxed as its organization is, and where a recipient of its projects
+    has a treatment of its own, by that.
+
+    Args:
+        period_ids: At most one of each organization.
+        label: Of all of them.
+        tax_point: Of that label.
+    """
+    given: dict[str, Any] = {"periods": list(period_ids), "label": label, "tax_point": tax_point}
+    missing: dict[UUID, list[TaxKey]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_MISSING, given)
+        for period_id, country, category in cursor.fetchall():
+            missing.setdefault(period_id, []).append(TaxKey(country, category))
+    return missing
+
+
+# Only of projects whose rate is missing it is read whether the month bills anything of them.
+_MISSING: Final = f"""
+WITH due AS MATERIALIZED (
+  SELECT id, organization_id FROM billing_billingperiod WHERE id = ANY(%(periods)s)
+),
+treated AS MATERIALIZED (
+  SELECT DISTINCT ON (t.organization_id) t.organization_id, t.country, t.category
+    FROM billing_taxtreatment t JOIN due d USING (organization_id)
+   WHERE t.valid_from <= %(tax_point)s AND t.withdrawn_at IS NULL
+   ORDER BY t.organization_id, t.valid_from DESC
+),
+taxed AS MATERIALIZED (
+  SELECT d.id, d.organization_id, p.id AS project_id,
+         coalesce(nullif(r.tax_country, ''), t.country) AS country,
+         coalesce(nullif(r.tax_category, ''), t.category) AS category
+    FROM due d
+    JOIN tenants_project p ON p.organization_id = d.organization_id
+    LEFT JOIN treated t ON t.organization_id = d.organization_id
+    LEFT JOIN billing_projectroute o ON o.project_id = p.id
+    LEFT JOIN billing_recipient r ON r.id = o.recipient_id
+),
+missing AS MATERIALIZED (
+  SELECT x.* FROM taxed x
+   WHERE x.category IS NOT NULL AND NOT EXISTS (
+     SELECT FROM billing_taxrate f
+      WHERE (f.country, f.category) = (x.country, x.category)
+        AND f.valid_from <= %(tax_point)s AND f.withdrawn_at IS NULL)
+)
+SELECT DISTINCT m.id, m.country, m.category
+  FROM missing m
+ WHERE EXISTS (
+         SELECT FROM billing_charge c WHERE c.period_id = m.id AND c.project_id = m.project_id)
+    OR {IN_FORCE.format(organization="m.organization_id", label="%(label)s")}
+ ORDER BY 1, 2, 3
+"""  # noqa: S608 - Put together from constants only.
 
 
 def tax_terms_of(

@@ -23,12 +23,13 @@ from metering.models import (
     MeteringWindow,
     ReconciliationDecision,
 )
+from metering.protocols.held_costs import HeldUse
 from tenants.models import NamespaceBinding
 
 
 @dataclass(frozen=True)
 class ExceptionTotal:
-    """Exceptions that are open, of one kind; "" for those of any."""
+    """Exceptions that are open, of one kind."""
 
     kind: str
     exceptions: int
@@ -48,12 +49,25 @@ def open_exception_totals(*, begin_at: datetime, end_at: datetime) -> tuple[Exce
     return tuple(ExceptionTotal(kind, count, int(held)) for kind, count, held in rows)
 
 
-def open_exceptions_of_organizations(
-    spans: Mapping[UUID, tuple[datetime, datetime]],
-) -> dict[UUID, ExceptionTotal]:
-    """Return what is open about namespaces of organizations, each in its hours; one statement.
+@dataclass(frozen=True)
+class HeldUsage:
+    """What open exceptions about an organization's namespaces keep off its bill.
 
-    The held unit-seconds leave out unknown devices, whose units no catalogue rule knows.
+    Attributes:
+        exceptions: How many there are.
+        held_unit_seconds: Without those of unknown devices, whose units no catalogue rule knows.
+        uses: What is held, by cluster, size and price group.
+    """
+
+    exceptions: int
+    held_unit_seconds: int
+    uses: tuple[HeldUse, ...]
+
+
+def held_of_organizations(
+    spans: Mapping[UUID, tuple[datetime, datetime]],
+) -> dict[UUID, HeldUsage]:
+    """Return what is open about namespaces of organizations, each in its hours; one statement.
 
     Args:
         spans: Organization to its [begin, end). One with nothing open is left out.
@@ -65,7 +79,18 @@ def open_exceptions_of_organizations(
     }
     with connection.cursor() as cursor:
         cursor.execute(_OF_ORGANIZATIONS, given)
-        return {key: ExceptionTotal("", count, held) for key, count, held in cursor.fetchall()}
+        rows = cursor.fetchall()
+    held: dict[UUID, HeldUsage] = {}
+    for key, cluster_id, size, group, last_start, exceptions, *seconds in rows:
+        known, unit_seconds, pod_seconds = seconds
+        before = held.get(key, HeldUsage(0, 0, ()))
+        use = HeldUse(cluster_id, key, size, group, last_start, unit_seconds, pod_seconds)
+        held[key] = HeldUsage(
+            before.exceptions + exceptions,
+            before.held_unit_seconds + known,
+            (*before.uses, use) if unit_seconds else before.uses,
+        )
+    return held
 
 
 def of_organization(rows: QuerySet[MeteringException], slug: str) -> QuerySet[MeteringException]:
@@ -80,8 +105,11 @@ def of_organization(rows: QuerySet[MeteringException], slug: str) -> QuerySet[Me
 
 
 _OF_ORGANIZATIONS: Final = """
-SELECT s.id, count(*),
-       coalesce(sum(e.held_unit_seconds) FILTER (WHERE e.kind <> 'unknown_device'), 0)::bigint
+SELECT s.id, e.cluster_id, coalesce(a.size, '') AS size, coalesce(a.price_group, '') AS price_group,
+       max(e.window_start), count(*),
+       coalesce(sum(e.held_unit_seconds) FILTER (WHERE e.kind <> 'unknown_device'), 0)::bigint,
+       sum(e.held_unit_seconds)::bigint,
+       sum(e.held_unit_seconds / greatest(coalesce((e.details->>'units')::bigint, 1), 1))::bigint
   FROM metering_meteringexception e
   JOIN tenants_namespacebinding b
     ON b.cluster_id = e.cluster_id AND b.namespace = e.namespace AND b.valid @> e.window_start
@@ -89,8 +117,12 @@ SELECT s.id, count(*),
   JOIN unnest(%(ids)s::uuid[], %(begins)s::timestamptz[], %(ends)s::timestamptz[])
        AS s(id, begin_at, end_at)
     ON s.id = p.organization_id AND e.window_start >= s.begin_at AND e.window_start < s.end_at
+  LEFT JOIN metering_podallocation a
+    ON a.cluster_id = e.cluster_id AND a.resource = e.details->>'resource'
+   AND a.pod_uid = split_part(e.subject, ' ', 1)
  WHERE e.state = 'open'
- GROUP BY 1
+ GROUP BY 1, 2, 3, 4
+ ORDER BY 1, 2, 3, 4
 """
 
 

@@ -1,7 +1,7 @@
 """The page "Month close": one table of all organizations, two steps, refusals beside each other."""
 
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from html import unescape
 
 import pytest
@@ -16,11 +16,12 @@ from billing.admin import month_steps
 from billing.models import BillingPeriod, Invoice
 from billing.selectors.months import month_board
 from billing.services.closing import review_period
-from metering.models import MeteringException, MeteringWindow
+from billing.services.taxes import set_tax_treatment
+from metering.models import MeteringException, MeteringWindow, PodAllocation, UsageRecord
 from tenants.domain.actors import Actor, ActorKind
 from tenants.domain.identity.roles import Role
 from tenants.models import AuditEntry, Organization, SweepCrash
-from tests.support.billing.ledger import Use, accrue_everything, make_ledger, sealed_window
+from tests.support.billing.ledger import DORA, Use, accrue_everything, make_ledger, sealed_window
 from tests.support.billing.office import Office
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, grant, make_cluster, make_user
@@ -175,6 +176,24 @@ def test_a_step_that_takes_too_long_goes_on_where_it_stopped(
     assert states() == {"acme": "review", "umbrella": "review"}
 
 
+def hold(kind: str, *, pod: str, resource: str = "") -> None:
+    """Open an exception that holds two hours of a pod of acme."""
+    window = MeteringWindow.objects.earliest("start_at")
+    MeteringException.objects.create(
+        cluster=window.cluster,
+        window=window,
+        window_start=window.start_at,
+        kind=kind,
+        subject=f"{pod} {resource}".strip(),
+        details={"resource": resource} if resource else {},
+        namespace="llm",
+        summary="s",
+        remedy="r",
+        held_unit_seconds=7200,
+        created_at=AT,
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "shown"),
     [
@@ -186,19 +205,7 @@ def test_a_step_that_takes_too_long_goes_on_where_it_stopped(
 def test_usage_that_metering_holds_is_shown_as_not_on_the_bill(
     office: Office, kind: str, shown: str
 ) -> None:
-    window = MeteringWindow.objects.earliest("start_at")
-    MeteringException.objects.create(
-        cluster=window.cluster,
-        window=window,
-        window_start=window.start_at,
-        kind=kind,
-        subject="pod-1",
-        namespace="llm",
-        summary="s",
-        remedy="r",
-        held_unit_seconds=7200,
-        created_at=AT,
-    )
+    hold(kind, pod="pod-1")
 
     text = visit(office.cast.dora)
     assert shown in text
@@ -210,6 +217,54 @@ def test_usage_that_metering_holds_is_shown_as_not_on_the_bill(
     for slug, count in (("acme", 1), ("umbrella", 0)):
         rows = client.get(unescape(address).replace("acme", slug)).content.decode()
         assert rows.count("field-namespace") == count
+
+
+def test_usage_that_no_rule_sizes_has_an_unknown_cost(office: Office) -> None:
+    hold("uncertain_end", pod="nowhere")
+
+    assert "2.0000 unit-hours in 1 exception cost unknown: no price" in visit(office.cast.dora)
+
+
+def test_what_is_not_on_the_bill_is_shown_as_money(office: Office) -> None:
+    usage = UsageRecord.objects.filter(organization=office.cast.acme).earliest("pk")
+    PodAllocation.objects.create(
+        cluster=usage.cluster,
+        pod_uid="pod-1",
+        pod_name="p",
+        namespace="llm",
+        resource=usage.resource,
+        size=usage.size,
+        price_group=usage.price_group,
+        catalogue_version=usage.catalogue_version,
+        units=1,
+        begin_at=AT,
+        last_seen_at=AT,
+    )
+    hold("uncertain_end", pod="pod-1", resource=usage.resource)
+
+    assert "2.0000 unit-hours in 1 exception about 4.00 EUR" in visit(office.cast.dora)
+
+
+def test_a_month_without_a_tax_rate_is_blocked_before_anybody_sends_it(office: Office) -> None:
+    set_tax_treatment(
+        organization=office.cast.acme,
+        country="DE",
+        category="S",
+        valid_from=date(2026, 1, 1),
+        actor=DORA,
+        at=AT,
+    )
+
+    before = visit(office.cast.dora)
+    visit(office.cast.dora, step="review")
+
+    assert "1 blocked, 1 ready for review" in before or "1 ready for review, 1 blocked" in before
+    assert "no tax rate of DE, category S, on 2026-10-31" in before
+    assert states() == {"acme": "open", "umbrella": "review"}
+    client = Client()
+    client.force_login(office.cast.dora)
+    page = client.get(f"{reverse(PAGE)}?month=2026-10").text
+    assert f'href="{reverse("admin:billing_taxrate_changelist")}?"' in page
 
 
 def test_an_unusual_month_is_sent_to_review_with_a_reason_only(office: Office) -> None:
@@ -256,7 +311,7 @@ def test_the_board_takes_as_many_statements_for_many_organizations() -> None:
     with CaptureQueriesContext(connection) as many:
         month_board("2026-10", ended_by=AT)
 
-    assert len(few) == len(many) == 4
+    assert len(few) == len(many) == 5
 
 
 def test_a_month_is_one_file_by_one_click(office: Office) -> None:
