@@ -64,12 +64,12 @@ def charge_twice(_: Ledger) -> None:
 REASONS: dict[str, tuple[Callable[[Ledger], None], str]] = {
     "windows_not_sealed": (
         bind_more,
-        "1 metering windows are not sealed, the first at 2026-10-01T03:00:00Z.",
+        "1 metering window is not sealed, the first at 2026-10-01T03:00:00Z.",
     ),
-    "windows_not_accrued": (seal_more, "1 sealed windows are not accrued."),
+    "windows_not_accrued": (seal_more, "1 sealed window is not accrued."),
     "accrual_exceptions_open": (
         seal_unpriced,
-        "1 accrual exceptions hold 60 unit-seconds without a price.",
+        "1 accrual exception holds 60 unit-seconds without a price.",
     ),
     "usage_not_charged": (charge_twice, "Usage and charges differ by -5 unit-seconds."),
 }

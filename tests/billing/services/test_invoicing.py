@@ -133,7 +133,7 @@ def test_an_hour_without_any_window_is_not_sealed() -> None:
     (problem,) = refused.value.problems
     assert (problem.code, problem.message) == (
         "windows_not_sealed",
-        "1 metering windows are not sealed, the first at 2026-10-31T23:00:00Z.",
+        "1 metering window is not sealed, the first at 2026-10-31T23:00:00Z.",
     )
 
 

@@ -213,7 +213,7 @@ def test_an_invoice_waits_for_corrections_to_be_accrued(
         draft(ledger.organization, "2026-11", at=DECEMBER)
 
     assert [(p.code, p.message) for p in refused.value.problems] == [
-        ("corrections_not_accrued", "1 usage corrections are not accrued.")
+        ("corrections_not_accrued", "1 usage correction is not accrued.")
     ]
     accrue_late(late)
     assert draft(ledger.organization, "2026-11", at=DECEMBER).unit_seconds == 4601
