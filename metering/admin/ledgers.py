@@ -8,6 +8,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.urls import reverse
 
+from metering.access import READ_USAGE, WRITE_CORRECTION
+from metering.admin.record_correction import correction_context, press_correction
 from metering.domain.figures import percent_text, unit_hours_text
 from metering.models import CapacityRecord, PodAllocation, UsageRecord
 from metering.selectors.explain import explain_record
@@ -18,9 +20,14 @@ from tenants.admin.base import LedgerAdmin
 class UsageRecordAdmin(LedgerAdmin):
     """What each pod used in each hour."""
 
-    view_capability = "metering:usage:read"
-    hint = "Once its hour is sealed, the database refuses to change or delete a record."
+    view_capability = READ_USAGE
+    write_capability = WRITE_CORRECTION
+    hint = (
+        "Once its hour is sealed, the database refuses to change or delete a record. Open it to "
+        "correct it by a signed one."
+    )
     change_form_before_template = "admin/metering/usagerecord/explanation.html"
+    change_form_outer_after_template = "admin/metering/usagerecord/correction.html"
     list_display = (
         "window_start",
         "organization",
@@ -62,11 +69,18 @@ class UsageRecordAdmin(LedgerAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Return a record's page, with the way back to its evidence above its columns."""
+        """Return a record's page: the way back to its evidence, and the form that corrects it."""
         record = self.get_object(request, object_id) if object_id else None
-        steps = () if record is None else explain_record(record)
-        context = {"steps": steps, **(extra_context or {})}
-        answer: HttpResponse = super().changeform_view(request, object_id, form_url, context)
+        may_write = self.has_write_permission(request)
+        if record is not None and request.method == "POST" and may_write:
+            return press_correction(self, request, record)
+        if record is not None and self.has_view_permission(request):
+            extra_context = {
+                "steps": explain_record(record),
+                **correction_context(request, record, may_write=may_write),
+                **(extra_context or {}),
+            }
+        answer: HttpResponse = super().changeform_view(request, object_id, form_url, extra_context)
         return answer
 
 

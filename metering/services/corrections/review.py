@@ -67,25 +67,56 @@ def ask_correction(
     text = required_note(reason, field="reason")
     with transaction.atomic():
         window = MeteringWindow.objects.select_for_update().get(pk=record.window_id)
-        if window.state != WindowState.SEALED:
-            raise WindowNotSealedError(
-                f"The window is {window.state}, not sealed.", facts={"state": window.state}
-            )
-        key = (record.pod_uid, record.resource)
-        fact = ledger_of_window(window.pk, start_at=window.start_at, key=key)[key]
         is_retraction = unit_seconds is None
-        delta = -fact.unit_seconds if unit_seconds is None else unit_seconds
-        line = _line(fact, delta=delta, is_retraction=is_retraction)
         draft = Draft(
             window=window,
             cause=CorrectionCause.RETRACTION if is_retraction else CorrectionCause.MANUAL,
             reason=text,
-            lines=[line],
+            lines=[_line_of(record, window, unit_seconds=unit_seconds)],
         )
         state = CorrectionState.PROPOSED if is_four_eyes else CorrectionState.POSTED
         (made,) = write_drafts([draft], state=state, actor=actor, at=at)
         _audit(made, verb="ask" if is_four_eyes else "post", actor=actor, at=at)
     return made
+
+
+def preview_correction(*, record: UsageRecord, unit_seconds: int | None) -> Line:
+    """Return what requesting a correction would write; nothing is written.
+
+    `basis` are the unit-seconds before, `unit_seconds` what is added to them.
+
+    Args:
+        record: The usage record; any revision of it.
+        unit_seconds: As for `ask_correction`, which refuses the same.
+
+    Raises:
+        WindowNotSealedError: The hour is not sealed.
+        CorrectionEmptyError: It would change nothing.
+        CorrectionBelowZeroError: It takes away more than all revisions add up to.
+        CorrectionTooLargeError: It adds more than the pod's units could use in an hour.
+    """
+    line = _line_of(record, record.window, unit_seconds=unit_seconds)
+    require_above_zero([line])
+    return line
+
+
+def _line_of(record: UsageRecord, window: MeteringWindow, *, unit_seconds: int | None) -> Line:
+    """Return the record of a correction by a person.
+
+    Raises:
+        WindowNotSealedError: The hour is not sealed.
+        CorrectionEmptyError: It would change nothing.
+        CorrectionTooLargeError: It adds more than the pod's units could use in an hour.
+    """
+    if window.state != WindowState.SEALED:
+        raise WindowNotSealedError(
+            f"The window is {window.state}, not sealed.", facts={"state": window.state}
+        )
+    key = (record.pod_uid, record.resource)
+    fact = ledger_of_window(window.pk, start_at=window.start_at, key=key)[key]
+    is_retraction = unit_seconds is None
+    delta = -fact.unit_seconds if unit_seconds is None else unit_seconds
+    return _line(fact, delta=delta, is_retraction=is_retraction)
 
 
 def _line(fact: LedgerFact, *, delta: int, is_retraction: bool) -> Line:

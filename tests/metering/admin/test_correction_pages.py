@@ -1,5 +1,7 @@
 """Corrections and rechecks in the admin: shown to who may look, decided by who may write."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client, override_settings
@@ -128,3 +130,94 @@ def test_an_auditor_looks_and_decides_nothing(correction: UsageCorrection) -> No
 
     correction.refresh_from_db()
     assert correction.state == "proposed"
+
+
+RECORDS = "/admin/metering/usagerecord/"
+
+
+@pytest.fixture
+def record() -> UsageRecord:
+    """An hour of a pod, sealed."""
+    bind(make_cluster(), "team-nlp", make_project(make_organization()))
+    seal_hour(pod("a"))
+    return UsageRecord.objects.get()
+
+
+def client_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_a_record_is_corrected_on_its_page_after_a_preview(
+    record: UsageRecord, frank: User
+) -> None:
+    client, page = client_of(frank), f"{RECORDS}{record.pk}/change/"
+    chosen = {"correction": "change", "unit_seconds": "-600"}
+
+    shown = client.get(page, chosen).text
+    unnamed = client.post(page, {**chosen, "note": ""}, follow=True).text
+    assert not UsageCorrection.objects.exists()
+    done = client.post(page, {**chosen, "note": "The node was broken."})
+
+    for name, text in (("now", "1.00"), ("then", "0.83")):
+        assert re.search(rf"Unit-hours {name}</th>\s*<td>{text}", shown)
+    assert "Another person approves it: a platform admin" in shown
+    assert "The decision has no reason." in unnamed
+    made = UsageCorrection.objects.get()
+    assert (made.state, made.unit_seconds, made.requested_by) == ("proposed", -600, "frank")
+    assert made.reason == "The node was broken."
+    assert done["Location"] == f"{CORRECTIONS}{made.pk}/change/"
+    own = client.get(done["Location"]).text
+    assert "You asked for this. It is approved by another person" in own
+    assert 'value="approve_corrections"' not in own
+
+
+def test_a_record_is_taken_away_at_once_without_four_eyes(record: UsageRecord, frank: User) -> None:
+    page = f"{RECORDS}{record.pk}/change/"
+
+    with override_settings(FOUR_EYES=False):
+        client_of(frank).post(
+            page, {"correction": "retract", "unit_seconds": "", "note": "Broken."}
+        )
+
+    assert sorted(UsageRecord.objects.values_list("unit_seconds", flat=True)) == [-3600, 3600]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text"),
+    [
+        ({"correction": "change", "unit_seconds": "-3601"}, "takes away more than was used"),
+        ({"correction": "change", "unit_seconds": "1"}, "use at most 3600 unit-seconds"),
+        ({"correction": "change", "unit_seconds": "0"}, "changes nothing"),
+        ({"correction": "change", "unit_seconds": ""}, "Give a number"),
+        ({"correction": "retract", "unit_seconds": "5"}, "Give a number"),
+        ({"correction": "change", "unit_seconds": "1e5"}, "Enter a whole number."),
+    ],
+)
+def test_what_no_correction_can_do_is_refused_before_it_is_requested(
+    record: UsageRecord, frank: User, chosen: dict[str, str], text: str
+) -> None:
+    client, page = client_of(frank), f"{RECORDS}{record.pk}/change/"
+
+    shown = client.get(page, chosen).text
+    pressed = client.post(page, {**chosen, "note": "Because."}, follow=True).text
+
+    assert text in shown
+    assert "Another person approves it" not in shown
+    assert text in pressed
+    assert not UsageCorrection.objects.exists()
+
+
+def test_an_auditor_reads_who_may_correct_and_requests_nothing(record: UsageRecord) -> None:
+    ann = make_user("ann", is_staff=True)
+    grant(ann, Role.AUDITOR)
+    page = f"{RECORDS}{record.pk}/change/"
+
+    shown = client_of(ann).get(page, {"correction": "retract"}).text
+    pressed = client_of(ann).post(page, {"correction": "retract", "note": "Because."})
+
+    assert "It may be corrected by a platform admin" in shown
+    assert "Show what it changes" not in shown
+    assert pressed.status_code == 403
+    assert not UsageCorrection.objects.exists()
