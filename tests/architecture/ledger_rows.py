@@ -42,7 +42,7 @@ def make_ledger_rows(ledger: Ledger, number: int) -> None:
     )
     for account, amount in (("bank", 1), ("customer_credit", -1)):
         Posting.objects.create(entry=entry, account_id=account, amount=Decimal(amount))
-    AccountingMonth.objects.create(label=f"{2000 - number}-01", closed_at=AT, closed_by="dora")
+    AccountingMonth.objects.create(label=f"{1900 + number}-01", closed_at=AT, closed_by="dora")
     OpeningBalance.objects.create(
         organization=ledger.organization,
         reference=f"row {number}",

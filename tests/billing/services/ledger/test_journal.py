@@ -1,6 +1,6 @@
 """The journal: each event once, balanced, dated in an open month, and never changed."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 
 import pytest
@@ -19,6 +19,7 @@ from billing.services.pricing.tiers import publish_tiers
 from tenants.models import AuditEntry, Organization
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, TICK, Ledger, month_of_use
+from tests.support.billing.payments import pay
 from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT
@@ -101,37 +102,27 @@ def test_documents_without_an_entry_are_posted_once(
     expect_verified()
 
 
-def test_a_closed_month_takes_no_entry_and_later_ones_keep_their_date(final: Invoice) -> None:
-    issued = issued_on(final)
-    over = datetime(issued.year + 1, 1, 2, tzinfo=UTC)
-    close_accounting_month(label=f"{issued:%Y}-12", actor=DORA, at=over)
+@pytest.mark.usefixtures("final")
+def test_a_closed_month_takes_no_entry_and_later_ones_keep_their_date() -> None:
+    close_accounting_month(label="2026-10", actor=DORA, at=AT)
 
-    line = final.lines.get(project__slug="llm")
-    note = finalize(
-        draft_credit(
-            invoice_id=final.pk,
-            amounts={line.pk: FIRST},
-            reason="Broken.",
-            actor=DORA,
-            at=AT,
-            terms=SITE_TERMS,
-        )
-    )
+    booked = date(2026, 10, 20)
+    pay(booked_on=booked)
 
-    assert dates("credit_note") == [(issued_on(note), date(issued.year + 1, 1, 1))]
+    assert dates("payment") == [(booked, date(2026, 11, 1))]
     with pytest.raises(DatabaseError, match="is closed"), transaction.atomic():
         JournalEntry.objects.create(
             event="payment",
             source_key="by hand",
             currency="EUR",
-            document_on=issued,
-            posting_on=issued,
+            document_on=booked,
+            posting_on=booked,
             reason="By hand.",
             posted_by="dora",
             posted_at=AT,
         )
     entry = AuditEntry.objects.get(action="billing:accounting_month:close")
-    assert (entry.actor_label, entry.object_id) == ("dora", f"{issued:%Y}-12")
+    assert (entry.actor_label, entry.object_id) == ("dora", "2026-10")
 
 
 def test_only_a_month_that_is_over_is_closed_and_once() -> None:
