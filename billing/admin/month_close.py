@@ -108,6 +108,7 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         "held_totals": _sums(
             (month.currency, month.held_cost) for month in months if month.held_cost is not None
         ),
+        "held_unpriced": any(month.held_unpriced for month in months),
         "reviewable": len(to_review(months, at=at)),
         "finalizable": sum(month.documents for month in mine),
         "own_reviews": sum(month.state == "review" for month in months) - _others(mine),
