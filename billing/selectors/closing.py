@@ -87,20 +87,17 @@ def reasons_against(
     period: BillingPeriod, readiness: Readiness, *, at: datetime
 ) -> tuple[FieldProblem, ...]:
     """Return every reason why a period cannot be invoiced yet; empty when it can."""
-    lost = (
-        readiness.used_unit_seconds - readiness.charged_unit_seconds - readiness.held_unit_seconds
-    )
+    settled = readiness.charged_unit_seconds + readiness.held_unit_seconds
+    lost = readiness.used_unit_seconds - settled
     first, upcoming = readiness.first_unsealed_at, readiness.upcoming_windows
+    corrections = readiness.unaccrued_corrections
+    still = count_text(upcoming, "hour is", "hours are")
     found = (
         (
             at < period.hours.upper,
             "period_not_over",
             f"The period ends at {utc_text(period.hours.upper)}"
-            + (
-                f"; {count_text(upcoming, 'hour is', 'hours are')} still to come."
-                if upcoming
-                else "."
-            ),
+            + (f"; {still} still to come." if upcoming else "."),
         ),
         (
             readiness.unsealed_windows > 0,
@@ -116,11 +113,9 @@ def reasons_against(
             + " not accrued.",
         ),
         (
-            readiness.unaccrued_corrections > 0,
+            corrections > 0,
             "corrections_not_accrued",
-            count_text(
-                readiness.unaccrued_corrections, "usage correction is", "usage corrections are"
-            )
+            count_text(corrections, "usage correction is", "usage corrections are")
             + " not accrued.",
         ),
         (
@@ -132,7 +127,7 @@ def reasons_against(
             + f" {readiness.held_unit_seconds} unit-seconds without a price.",
         ),
         (
-            readiness.unaccrued_windows + readiness.unaccrued_corrections == 0 and lost != 0,
+            readiness.unaccrued_windows + corrections == 0 and lost != 0,
             "usage_not_charged",
             f"Usage and charges differ by {lost} unit-seconds.",
         ),

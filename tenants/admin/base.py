@@ -147,13 +147,12 @@ class LedgerAdmin(DatedAdmin):
         """Return what the buttons post to the list, where the signed-in person has any."""
         found = [(name, text) for _, name, text in self.get_actions(request).values()]
         is_own = bool(found) and self._is_own(request, object_id)
-        others = who_may(self.write_capability, reach={RoleScope.PLATFORM})
         found = [one for one in found if not (is_own and one[0] == self.approving)]
         return {
             "decisions": found
             and {
                 "state": self.undecided,
-                "others": others if is_own else "",
+                "others": is_own and who_may(self.write_capability, reach={RoleScope.PLATFORM}),
                 "action": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
                 "has_note": "note" in self.action_form.base_fields,
                 "choices": found,
