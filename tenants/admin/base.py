@@ -161,8 +161,7 @@ class LedgerAdmin(DatedAdmin):
 
     def _is_own(self, request: HttpRequest, object_id: str) -> bool:
         """Whether the signed-in person asked for a row that another person has to approve."""
-        is_checked = self.approving and settings.FOUR_EYES
-        row = self.get_object(request, object_id) if is_checked else None
+        row = self.get_object(request, object_id) if self.approving and settings.FOUR_EYES else None
         return row is not None and row.requested_by_id == actor_of_request(request).id
 
     def page_context(self, request: HttpRequest, *, title: str) -> dict[str, Any]:

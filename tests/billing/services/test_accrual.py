@@ -157,10 +157,10 @@ class TestCharging:
         assert (list(Charge.objects.values()), list(AccruedWindow.objects.values())) == before
         assert AuditEntry.objects.count() == entries
 
-    def test_use_of_a_closed_period_is_posted_to_the_next_open_one(self) -> None:
+    def test_use_of_a_month_in_review_is_posted_to_the_next_open_one(self) -> None:
         ledger = make_ledger()
         accrue(sealed_window(ledger.cluster, [Use(ledger.llm)]))
-        BillingPeriod.objects.filter(label="2026-10").update(state="closed", closed_at=AT)
+        BillingPeriod.objects.filter(label="2026-10").update(state="review", reviewed_at=AT)
 
         accrue(sealed_window(ledger.cluster, [Use(ledger.llm)], start_at=MONTH_START + HOUR))
 

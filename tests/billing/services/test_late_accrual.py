@@ -117,10 +117,10 @@ def test_the_price_is_that_of_the_corrected_hour(ledger: Ledger, window: Meterin
     assert charges()[-1] == (600, "2.00", "2026-10", True)
 
 
-def test_once_its_month_is_closed_it_goes_into_the_next_open_one(
+def test_once_its_month_is_in_review_it_goes_into_the_next_open_one(
     ledger: Ledger, window: MeteringWindow
 ) -> None:
-    BillingPeriod.objects.filter(label="2026-10").update(state="closed", closed_at=AT)
+    BillingPeriod.objects.filter(label="2026-10").update(state="review", reviewed_at=AT)
 
     accrue_late(correct(window, ledger.llm, 600))
 

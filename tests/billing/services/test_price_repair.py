@@ -261,11 +261,11 @@ def test_a_replaced_price_charges_nothing_twice_where_the_window_waits_for_anoth
     assert charged() == {(window.pk, "llm", SMALL_GROUP, "2.00"): 3600}
 
 
-def test_late_use_of_a_closed_month_is_priced_by_a_price_set_after_it() -> None:
+def test_late_use_of_a_month_in_review_is_priced_by_a_price_set_after_it() -> None:
     ledger = make_ledger()
     window = sealed_window(ledger.cluster, [Use(ledger.llm)])
     accrue_everything()
-    BillingPeriod.objects.filter(label="2026-10").update(state="closed", closed_at=AT)
+    BillingPeriod.objects.filter(label="2026-10").update(state="review", reviewed_at=AT)
     late = correct(window, ledger.llm, 600, size="large")
     assert accrue_late(late) == 0
 
@@ -276,13 +276,13 @@ def test_late_use_of_a_closed_month_is_priced_by_a_price_set_after_it() -> None:
     assert (charge.period.label, charge.unit_seconds) == ("2026-11", 600)
 
 
-def test_late_use_of_a_closed_month_is_priced_where_only_later_hours_have_a_price() -> None:
+def test_late_use_of_a_month_in_review_is_priced_where_only_later_hours_have_a_price() -> None:
     ledger = make_ledger()
     make_price(ledger.book, "9.00", size="large", begin_at=MONTH_START + HOUR)
     first = sealed_window(ledger.cluster, [Use(ledger.llm)])
     sealed_window(ledger.cluster, [Use(ledger.llm, size="large")], start_at=MONTH_START + HOUR)
     accrue_everything()
-    BillingPeriod.objects.filter(label="2026-10").update(state="closed", closed_at=AT)
+    BillingPeriod.objects.filter(label="2026-10").update(state="review", reviewed_at=AT)
     late = correct(first, ledger.llm, 600, size="large")
     assert accrue_late(late) == 0
 
