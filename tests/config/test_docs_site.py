@@ -144,10 +144,10 @@ def test_a_new_variable_is_named_and_a_meaning_is_kept(tmp_path: Path) -> None:
     line = next(line for line in text.splitlines() if line.startswith("| `PAYMENT_DAYS`"))
     page.write_text(text.replace(f"{line}\n", "").replace("`3600` | time", "`3601` | time"))
 
-    assert settings_table.refresh(tmp_path, is_writing=False) == [
+    assert settings_table.refresh_variables(tmp_path, is_writing=False) == [
         "environment.md is not as config/env.py is. Run `make docs`."
     ]
-    assert settings_table.refresh(tmp_path, is_writing=True) == [
+    assert settings_table.refresh_variables(tmp_path, is_writing=True) == [
         "environment.md: PAYMENT_DAYS has no meaning. Write it in its row."
     ]
     assert page.read_text() == text.replace(

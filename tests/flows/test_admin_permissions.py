@@ -90,6 +90,7 @@ PAGES = {
     "tenants.namespacebinding": "yyy --y",
     "tenants.notificationdelivery": "yyy ---",
     "tenants.notificationendpoint": "yyy --y",
+    "tenants.notificationpreference": "yyy ---",
     "tenants.organization": "yyy --y",
     "tenants.project": "yyy --y",
     "tenants.serviceaccount": "yyy --y",
