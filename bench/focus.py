@@ -41,7 +41,7 @@ def run() -> Iterator[Figure]:
 def _measure() -> Iterator[Figure]:
     from billing.adapters.focus_files import ENCODERS  # noqa: PLC0415 - Django is set up by now.
     from billing.domain.exports.focus import FocusFile, FocusFormat  # noqa: PLC0415
-    from billing.selectors.focus import FocusScope, stream_focus  # noqa: PLC0415
+    from billing.selectors.exports.focus import FocusScope, stream_focus  # noqa: PLC0415
     from billing.tasks import ACTOR, accrue_pending  # noqa: PLC0415
 
     stage = make_stage(ORGANIZATIONS, bound_hours=HOURS)
@@ -81,8 +81,8 @@ def _copy(organizations: list[object], *, is_guarded: bool) -> int:
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
 
     from billing.domain.exports.focus import FocusDataset  # noqa: PLC0415
-    from billing.selectors.export_months import snapshot  # noqa: PLC0415
-    from billing.selectors.focus import PLANNING, focus_statement  # noqa: PLC0415
+    from billing.selectors.exports.focus import PLANNING, focus_statement  # noqa: PLC0415
+    from billing.selectors.exports.months import snapshot  # noqa: PLC0415
 
     statement = focus_statement(FocusDataset.COST_AND_USAGE, version="1.4", is_guarded=is_guarded)
     values = {"label": "2026-10", "organizations": organizations, "issuer": "GPU Platform"}

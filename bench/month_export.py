@@ -113,7 +113,7 @@ def _render() -> Iterator[Figure]:
 def _bundle(stage: dict[str, Any]) -> Iterator[bytes]:
     from billing.adapters.month_bundle import BUNDLE_MAKERS  # noqa: PLC0415
     from billing.domain.period import Month  # noqa: PLC0415 - Django is set up by now.
-    from billing.selectors.focus import FocusScope  # noqa: PLC0415
+    from billing.selectors.exports.focus import FocusScope  # noqa: PLC0415
     from billing.services.exports.month import stream_month  # noqa: PLC0415
 
     return stream_month(
@@ -129,7 +129,7 @@ def _differences(path: Path) -> list[str]:
     from billing.adapters.month_bundle import read_bundle  # noqa: PLC0415
     from billing.domain.exports.bundle import differences  # noqa: PLC0415
     from billing.domain.period import Month  # noqa: PLC0415 - Django is set up by now.
-    from billing.selectors.month_files import ids_of, ledger_facts  # noqa: PLC0415
+    from billing.selectors.exports.tables import ids_of, ledger_facts  # noqa: PLC0415
 
     bundle = read_bundle(path)
     ledger = ledger_facts(Month.parse(bundle.month), ids_of(bundle.organizations))

@@ -1,7 +1,11 @@
 """What billing needs from outside, as protocols."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Protocol
+from uuid import UUID
 
 from billing.domain.ledger.batches import BatchFacts, ExportedEntry
 
@@ -16,4 +20,44 @@ class JournalLayout(Protocol):
 
     def render(self, batch: BatchFacts, entries: Sequence[ExportedEntry]) -> str:
         """Return the file's text: of the same entries always the same."""
+        ...
+
+
+@dataclass(frozen=True)
+class OutgoingFile:
+    """A file of an export run, and where it goes.
+
+    Attributes:
+        file_id: The same at every attempt.
+        path: Where its content is, while it is delivered.
+        address: A mail address, or the URL of a bucket, folder or webhook.
+        secret_reference: `env:<NAME>` of the secret; "" where none is needed.
+        host_key: The public key of an SFTP server; "" for others.
+        occurred_at: When the run was opened.
+    """
+
+    file_id: UUID
+    run_id: UUID
+    schedule: str
+    month: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    path: Path
+    address: str
+    secret_reference: str
+    host_key: str
+    occurred_at: datetime
+
+
+class ExportDestination(Protocol):
+    """Delivers files to an address; the same file again replaces it under its name."""
+
+    def deliver(self, file: OutgoingFile) -> None:
+        """Deliver a file; it returns after the other side has all of it.
+
+        Raises:
+            SourceUnavailableError: It was not delivered; it is retried later.
+        """
         ...

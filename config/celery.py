@@ -93,6 +93,7 @@ app.conf.update(
         "quotas.tick_retention": {"task": "quotas.tick_retention", "schedule": 3600},
         "billing.tick_accrual": {"task": "billing.tick_accrual", "schedule": 60},
         "billing.tick_daily_costs": {"task": "billing.tick_daily_costs", "schedule": 60},
+        "billing.tick_exports": {"task": "billing.tick_exports", "schedule": 60},
         "billing.tick_periods": {"task": "billing.tick_periods", "schedule": 900},
     },
 )

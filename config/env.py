@@ -124,6 +124,7 @@ class Environment(BaseSettings):
     """Source of the estimated cost of a quota request, and of use that exceptions hold back."""
     NOTIFICATIONS: Literal["send", "simulated"] = "send"
     NOTIFICATIONS_KEPT_DAYS: int = Field(default=90, ge=90, le=3_650)
+    EXPORTS_KEPT_DAYS: int = Field(default=30, ge=1, le=3_650)
     """At least the longest reminder time before a grant's end: else it would be notified twice."""
     EMAIL_URL: str = Field(default="", pattern=MAIL_URL, title="URL")
     """The mail server; without one no mail is sent."""

@@ -17,6 +17,7 @@ class CheckoutEnvironment(Environment):
         "QUOTA_ENFORCER": "simulator.adapters.quota_enforcer.SimulatedQuotaEnforcer",
         "WORKLOAD_EVICTOR": "simulator.adapters.workload_evictor.SimulatedWorkloadEvictor",
         "NOTIFICATIONS": "simulator.adapters.notification_sender.SimulatedSender",
+        "EXPORTS": "simulator.adapters.export_destination.SimulatedDestination",
     }
 
     EMAIL_URL: str = Field(default="", pattern=rf"{MAIL_URL}|^file:///[!-~]+$")

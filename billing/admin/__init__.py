@@ -1,6 +1,15 @@
 """The admin pages of billing: prices, read-only ledgers, and invoices with their actions."""
 
-from billing.admin import charges, costs, disputes, invoices, periods, routing, taxes
+from billing.admin import (
+    charges,
+    costs,
+    disputes,
+    invoices,
+    periods,
+    routing,
+    scheduled_exports,
+    taxes,
+)
 from billing.admin.ledger import (
     deliveries,
     journal,
@@ -37,6 +46,7 @@ __all__ = [
     "reminders",
     "repricings",
     "routing",
+    "scheduled_exports",
     "taxes",
     "tiers",
     "write_offs",

@@ -9,7 +9,7 @@ from billing.adapters.month_bundle import BUNDLE_MAKERS
 from billing.adapters.terms import invoice_terms
 from billing.domain.exports.bundle import bundle_name
 from billing.domain.period import Month
-from billing.selectors.focus import FocusScope
+from billing.selectors.exports.focus import FocusScope
 from billing.services.exports.month import stream_month
 from tenants.access import is_platform_wide
 from tenants.admin.base import LedgerAdmin, actor_of_request

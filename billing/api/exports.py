@@ -17,7 +17,7 @@ from billing.adapters.terms import invoice_terms
 from billing.domain.exports.bundle import bundle_name
 from billing.domain.exports.focus import NEWEST, VERSIONS, FocusDataset, FocusFile, FocusFormat
 from billing.domain.period import Month
-from billing.selectors.focus import FocusScope, stream_focus
+from billing.selectors.exports.focus import FocusScope, stream_focus
 from billing.services.exports.month import stream_month
 from tenants.access import is_platform_wide
 from tenants.api.serializers import StrictSerializer

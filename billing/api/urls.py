@@ -38,6 +38,11 @@ from billing.api.pricing.repricings import RepricingViewSet
 from billing.api.pricing.tiers import TierScheduleViewSet
 from billing.api.pricing.which_price import WhichPriceViewSet
 from billing.api.routing import IssuerViewSet, ProjectRouteViewSet, RecipientViewSet
+from billing.api.scheduled_exports import (
+    ExportRunViewSet,
+    ExportScheduleViewSet,
+    export_file_urls,
+)
 from billing.api.taxes import TaxRateViewSet, TaxTreatmentViewSet
 from billing.api.usage_summary import UsageSummaryViewSet
 
@@ -78,10 +83,13 @@ router.register("project-routes", ProjectRouteViewSet, basename="project-route")
 router.register("tier-schedules", TierScheduleViewSet, basename="tier-schedule")
 router.register("price-calendars", PriceCalendarViewSet, basename="price-calendar")
 router.register("minimum-charges", MinimumChargeViewSet, basename="minimum-charge")
+router.register("export-schedules", ExportScheduleViewSet, basename="export-schedule")
+router.register("export-runs", ExportRunViewSet, basename="export-run")
 router.register("waste-savings", WasteSavingViewSet, basename="waste-saving")
 
 urlpatterns = [
     *router.urls,
+    *export_file_urls,
     path("invoices/<uuid:pk>/lines/", InvoiceLineViewSet.as_view({"get": "of_invoice"})),
     path("costs/", CostViewSet.as_view({"get": "report"})),
     path("costs/csv/", CostViewSet.as_view({"get": "csv"})),

@@ -13,6 +13,7 @@ from billing.models.charge import (
 )
 from billing.models.customer_class import CustomerClass, CustomerClassMembership
 from billing.models.dispute import Dispute, DisputedLine, DisputeMessage
+from billing.models.export import ExportChunk, ExportFile, ExportRun, ExportSchedule
 from billing.models.invoice import DocumentFile, Invoice, InvoiceLine, InvoiceSeries
 from billing.models.ledger import (
     AccountingMonth,
@@ -44,8 +45,7 @@ from billing.models.price import (
     PriceBookAssignment,
     PriceCalendar,
 )
-from billing.models.price_draft import PriceDraft, PriceDraftState
-from billing.models.repricing import Repricing, RepricingState
+from billing.models.price_change import PriceDraft, PriceDraftState, Repricing, RepricingState
 from billing.models.routing import Issuer, ProjectRoute, Recipient, RunRoute
 from billing.models.tax import TaxRate, TaxTreatment
 from billing.models.tier import TierSchedule
@@ -74,6 +74,10 @@ __all__ = [
     "DocumentDelivery",
     "DocumentFile",
     "DueDate",
+    "ExportChunk",
+    "ExportFile",
+    "ExportRun",
+    "ExportSchedule",
     "Invoice",
     "InvoiceLine",
     "InvoiceSeries",

@@ -22,7 +22,7 @@ from billing.domain.errors import (
 )
 from billing.domain.pricing.repricing import PriceChange, total_after, total_before
 from billing.models import BillingPeriod, Repricing
-from billing.models.repricing import RepricingState
+from billing.models.price_change import RepricingState
 from billing.selectors.daily_costs import note_changed_hours
 from billing.selectors.locks import lock_for_repricing
 from billing.selectors.pricing.repricing import MISPRICED, hours_of, price_changes

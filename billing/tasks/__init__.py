@@ -13,6 +13,7 @@ from billing.tasks.accrual import (
     tick_accrual,
     tick_daily_costs,
 )
+from billing.tasks.exports import export_due, tick_exports
 from billing.tasks.periods import TickResult, settle_periods, tick, tick_periods
 
 __all__ = [
@@ -22,9 +23,11 @@ __all__ = [
     "accrue_late",
     "accrue_pending",
     "add_up_days",
+    "export_due",
     "settle_periods",
     "tick",
     "tick_accrual",
     "tick_daily_costs",
+    "tick_exports",
     "tick_periods",
 ]

@@ -24,10 +24,13 @@ MAIL_LINKS: Final[Mapping[str, str]] = {
     "billing:credit_note:finalized": _DOCUMENT_PAGE,
     "billing:debit_note:finalized": _DOCUMENT_PAGE,
     "billing:invoice:overdue": "/app/invoices/",
+    "billing:export:failed": "/admin/billing/exportrun/{run}/change/",
     "billing:period:blocked": "/admin/billing/billingperiod/close?month={month}",
 }
 """The page that an event is about, with facts of the event in braces."""
 MAIL_TIMEOUT_SECONDS: Final = 5
+EXPORT_TIMEOUT_SECONDS: Final = 20
+"""Of one answer of a bucket or an SFTP server, which may have to write a part to disk first."""
 _MAIL_BACKENDS: Final = "django.core.mail.backends"
 
 
@@ -44,6 +47,8 @@ def notification_settings(env: Environment) -> dict[str, Any]:
         "NOTIFICATION_SENDERS": _senders(env),
         "NOTIFICATION_DOCUMENTS": NOTIFICATION_DOCUMENTS,
         "MAIL_PAGES": _mail_pages(env),
+        "EXPORT_DESTINATIONS": _export_destinations(env),
+        "EXPORTS_KEPT_DAYS": env.EXPORTS_KEPT_DAYS,
     }
 
 
@@ -61,17 +66,40 @@ def _senders(env: Environment) -> dict[str, dict[str, Any]]:
         return {"mail": simulated, "webhook": simulated}
     webhook = {
         "BACKEND": "tenants.adapters.notification_webhook.guarded_webhook_sender",
-        "OPTIONS": {
-            "allowed_networks": [str(network) for network in env.WEBHOOK_ALLOWED_NETWORKS],
-            "clear_text_hosts": list(env.WEBHOOK_CLEAR_TEXT_HOSTS),
-            "authority_file": env.WEBHOOK_CA_FILE,
-        },
+        "OPTIONS": _guard(env),
     }
     mail = {
         "BACKEND": "tenants.adapters.notification_mail.MailSender",
         "OPTIONS": {"sender": env.EMAIL_FROM, **_mail_pages(env)},
     }
     return {"webhook": webhook, "mail": mail} if env.EMAIL_URL else {"webhook": webhook}
+
+
+def _export_destinations(env: Environment) -> dict[str, dict[str, Any]]:
+    if env.NOTIFICATIONS == "simulated":
+        simulated = {"BACKEND": env.SIMULATED["EXPORTS"]}
+        return dict.fromkeys(("mail", "bucket", "sftp", "webhook"), simulated)
+    package, guard = "billing.adapters.destinations", _guard(env)
+    slow = {**guard, "timeout_seconds": EXPORT_TIMEOUT_SECONDS}
+    made = {
+        "bucket": {"BACKEND": f"{package}.bucket.BucketDestination", "OPTIONS": slow},
+        "sftp": {"BACKEND": f"{package}.sftp.SftpDestination", "OPTIONS": slow},
+        "webhook": {
+            "BACKEND": f"{package}.webhook.WebhookDestination",
+            "OPTIONS": {**guard, "public_url": _mail_pages(env)["public_url"]},
+        },
+    }
+    mail = {"BACKEND": f"{package}.mail.MailDestination", "OPTIONS": {"sender": env.EMAIL_FROM}}
+    return {**made, "mail": mail} if env.EMAIL_URL else made
+
+
+def _guard(env: Environment) -> dict[str, Any]:
+    """Return which addresses that others chose may be reached."""
+    return {
+        "allowed_networks": [str(network) for network in env.WEBHOOK_ALLOWED_NETWORKS],
+        "clear_text_hosts": list(env.WEBHOOK_CLEAR_TEXT_HOSTS),
+        "authority_file": env.WEBHOOK_CA_FILE,
+    }
 
 
 def _mail_settings(url: str) -> dict[str, Any]:

@@ -144,6 +144,8 @@ UNFOLD: dict[str, Any] = {
                 _table("Reminders", "notifications_active", "billing_reminder"),
                 _table("Reminder stops", "notifications_paused", "billing_reminderstop"),
                 _table("Journal", "book", "billing_journalentry"),
+                _table("Export schedules", "event_repeat", "billing_exportschedule"),
+                _table("Export runs", "cloud_upload", "billing_exportrun"),
                 _table("Charges", "payments", "billing_charge"),
                 _table("Unpriced usage", "money_off", "billing_accrualexception"),
                 {

@@ -263,7 +263,7 @@ class GuardedPoster:
         if parts.scheme != "https" and not is_clear_text:
             raise SourceUnavailableError("Only https is spoken here.", reason="not_https")
         port = parts.port or (80 if is_clear_text else 443)
-        address = self._checked_address(host, port, deadline=deadline)
+        address = self.checked_address(host, port, deadline=deadline)
         plain = socket.create_connection((address, port), timeout=_left(deadline))
         if is_clear_text:
             return plain
@@ -274,7 +274,24 @@ class GuardedPoster:
             plain.close()
             raise
 
-    def _checked_address(self, host: str, port: int, *, deadline: float) -> str:
+    def dial(self, host: str, port: int) -> socket.socket:
+        """Return a connection to a checked address of a host; its reads and writes time out.
+
+        Raises:
+            SourceUnavailableError: It may not be reached, or does not answer in time.
+        """
+        deadline = time.monotonic() + self.timeout_seconds
+        try:
+            address = self.checked_address(host, port, deadline=deadline)
+            connected = socket.create_connection((address, port), timeout=_left(deadline))
+        except (OSError, UnicodeError) as error:
+            raise SourceUnavailableError(
+                f"It could not be reached: {type(error).__name__}.", reason="unreachable"
+            ) from error
+        connected.settimeout(self.timeout_seconds)
+        return connected
+
+    def checked_address(self, host: str, port: int, *, deadline: float) -> str:
         """Return an address of a host; all addresses of the host must be allowed."""
         addresses = _resolve(host, port, deadline=deadline)
         for address in addresses:

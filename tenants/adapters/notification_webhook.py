@@ -19,7 +19,8 @@ from tenants.domain.notifications import signing_keys
 from tenants.protocols import OutgoingNotification
 
 _ENVIRONMENT: Final = "env:"
-_TAKEN: Final = range(200, 300)
+TAKEN: Final = range(200, 300)
+"""Statuses by which a receiver accepts."""
 
 
 class WebhookSender:
@@ -52,7 +53,7 @@ class WebhookSender:
                 ),
             },
         )
-        if status not in _TAKEN:
+        if status not in TAKEN:
             raise SourceUnavailableError(f"It answered {status}.", reason=f"status_{status}")
 
 

@@ -127,6 +127,12 @@ NOTIFICATION_EVENTS: Final[Mapping[str, NotificationEvent]] = {
         "finance admins",
         _PLATFORM,
     ),
+    "billing:export:failed": NotificationEvent(
+        "Export was not delivered",
+        "a run of a scheduled export failed for good",
+        "finance admins",
+        _PLATFORM,
+    ),
 }
 """By name, `<app>:<resource>:<verb>`."""
 

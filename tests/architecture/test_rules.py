@@ -266,6 +266,7 @@ def test_who_catches_a_clusters_refusal_has_it_audited() -> None:
     others = {
         "metering/management/commands/watch_cluster.py",  # Its loop notes it.
         "metering/services/allocations/loop.py",  # Its leader notes it.
+        "billing/services/exports/running.py",  # Its destinations are no clusters.
         "tenants/services/notifications/deliveries.py",  # Its receivers are no clusters.
         "tenants/services/audit.py",
     }

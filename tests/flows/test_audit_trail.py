@@ -85,6 +85,7 @@ NOT_DEEDS = {
 """Parts of services, which write in the transaction of what calls them, or no entry at all."""
 SWEEPS = {
     "tenants.clusters.note_credential",
+    "billing.exports.running.lease_run",
     "tenants.notifications.deliveries.claim_deliveries",
     "quotas.requests.clock.escalate_request",
     "quotas.requests.clock.escalate_requests",

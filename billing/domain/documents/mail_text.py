@@ -79,7 +79,8 @@ def issued_text(
         "due": facts["due_on"],
     }
     sentences = _SENTENCES[language]
-    text = "\n".join(sentences[key].format(**facts) for key, is_said in wanted.items() if is_said)
+    first, *rest = (sentences[key].format(**facts) for key, is_said in wanted.items() if is_said)
+    text = "\n".join([first, "", *rest])
     return _SUBJECTS[language].format(**facts), text
 
 

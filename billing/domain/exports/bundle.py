@@ -225,6 +225,25 @@ def differences(bundle: BundleFacts, ledger: BundleFacts) -> Iterator[str]:
             )
 
 
+def cost_differences(costs: Iterable[tuple[str | None, str]], ledger: BundleFacts) -> Iterator[str]:
+    """Yield a sentence for each document whose costs in a FOCUS file are not its amount.
+
+    Args:
+        costs: Number of the document, or None before there is one, and cost of each row.
+        ledger: Of the file's month and organizations.
+    """
+    sums: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for reference, cost in costs:
+        if reference is not None:
+            sums[reference] = EXACT.add(sums[reference], Decimal(cost))
+    for reference in sorted({*sums, *ledger.documents}):
+        document = ledger.documents.get(reference)
+        if document is None:
+            yield f"{reference} is not a document of this month in the ledger."
+        elif sums[reference] != document.payable:
+            yield f"{reference}: sum of costs is {sums[reference]}, not {document.payable}."
+
+
 def _of_document(reference: str, found: DocumentFacts, ledger: DocumentFacts) -> Iterator[str]:
     for what, has, wanted in (
         ("currency", found.currency, ledger.currency),

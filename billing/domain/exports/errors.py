@@ -1,6 +1,6 @@
 """Refusals of exports."""
 
-from tenants.domain.errors import InvalidInputError
+from tenants.domain.errors import ConflictError, InvalidInputError
 
 
 class FocusVersionError(InvalidInputError):
@@ -22,3 +22,31 @@ class BundleError(InvalidInputError):
 
     code = "month_bundle"
     remedy = "Give a zip that export_month, the REST API or the page Month close made."
+
+
+class ExportScheduleKnownError(ConflictError):
+    """There is a schedule of this name."""
+
+    code = "export_schedule_known"
+    remedy = "Choose another name; a closed schedule keeps its own."
+
+
+class ExportScheduleClosedError(ConflictError):
+    """The schedule is closed; nothing is exported by it any more."""
+
+    code = "export_schedule_closed"
+    remedy = "Make a new schedule."
+
+
+class ExportRunNotFailedError(ConflictError):
+    """The run has not failed, or its files are not kept any more."""
+
+    code = "export_run_not_failed"
+    remedy = "Wait for its next attempt, or export the month anew."
+
+
+class ExportPurgedError(ConflictError):
+    """The files of the run are not kept any more."""
+
+    code = "export_purged"
+    remedy = "Export the month anew."

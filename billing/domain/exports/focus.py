@@ -98,8 +98,8 @@ class FocusColumn:
     """A column of a dataset.
 
     Attributes:
-        sql: What gives its value, of a row `r` of `billing.selectors.focus`; "" where it is not
-            written.
+        sql: What gives its value, of a row `r` of `billing.selectors.exports.focus`; "" where it is
+            not written.
         text: What its value is here, or why there is none.
         level: Whether a file must have it.
         is_nullable: Whether a value may be missing.

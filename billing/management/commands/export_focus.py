@@ -14,7 +14,7 @@ from billing.access import access_billed
 from billing.adapters.focus_files import ENCODERS
 from billing.adapters.terms import invoice_terms
 from billing.domain.exports.focus import NEWEST, VERSIONS, FocusDataset, FocusFile, FocusFormat
-from billing.selectors.focus import FocusScope, stream_focus
+from billing.selectors.exports.focus import FocusScope, stream_focus
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
 

@@ -14,7 +14,7 @@ from billing.access import access_billed
 from billing.adapters.month_bundle import BUNDLE_MAKERS
 from billing.adapters.terms import invoice_terms
 from billing.domain.period import Month
-from billing.selectors.focus import FocusScope
+from billing.selectors.exports.focus import FocusScope
 from billing.services.exports.month import stream_month
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError

@@ -27,9 +27,9 @@ from billing.domain.exports.focus import NEWEST, FocusDataset, FocusFile, FocusF
 from billing.domain.period import Month
 from billing.models import Invoice
 from billing.models.invoice import FileKind
-from billing.selectors.export_months import snapshot
-from billing.selectors.focus import FocusScope, stream_focus
-from billing.selectors.month_files import (
+from billing.selectors.exports.focus import FocusScope, stream_focus
+from billing.selectors.exports.months import snapshot
+from billing.selectors.exports.tables import (
     document_texts,
     in_parts,
     month_documents,

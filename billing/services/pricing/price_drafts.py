@@ -18,7 +18,7 @@ from billing.domain.pricing.price_book import ANY_TIME, discounted
 from billing.domain.pricing.price_calendar import require_band
 from billing.domain.pricing.price_draft import DraftedPrice, Effect, effects_of, require_prices
 from billing.models import PriceBook, PriceDraft
-from billing.models.price_draft import PriceDraftState
+from billing.models.price_change import PriceDraftState
 from billing.selectors.locks import lock_price_book, lock_price_draft
 from billing.selectors.pricing.price_calendars import bands_of
 from billing.selectors.pricing.price_drafts import (

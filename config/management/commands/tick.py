@@ -44,6 +44,7 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("loans", quotas.tasks.share_fairly),
     ("billing", billing.tasks.tick),
     ("daily costs", billing.tasks.add_up_days),
+    ("exports", billing.tasks.export_due),
     ("notifications", tenants.tasks.tick),
     ("password links", tenants.tasks.send_password_links),
     ("purged by quotas", quotas.tasks.purge),

@@ -69,6 +69,7 @@ _READ_PLATFORM: Final = _READ_TENANT | {
     "quotas:suspension:read",
     "billing:period:read",
     "billing:journal:read",
+    "billing:export:read",
 }
 _ORGANIZATION_ADMIN: Final = _READ_TENANT | {
     "tenants:audit:read",
@@ -120,6 +121,7 @@ CAPABILITIES: Final[dict[Role, frozenset[str]]] = {
         "billing:period:write",
         "billing:invoice:write",
         "billing:journal:write",
+        "billing:export:write",
         "billing:payment:write",
         "billing:dispute:write",
         "metering:credit:decide",

@@ -14,7 +14,7 @@ from billing.adapters.focus_files import ENCODERS, read_focus
 from billing.domain.exports.focus import VERSIONS, FocusFile
 from billing.domain.exports.focus_check import check_focus, version_of
 from billing.models import BillingPeriod, Invoice, InvoiceLine
-from billing.selectors.focus import FocusScope, stream_focus
+from billing.selectors.exports.focus import FocusScope, stream_focus
 from billing.services.crediting import void_invoice
 from billing.services.finalizing import finalize_invoice
 from billing.services.invoicing import draft_invoice

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from billing.adapters.destinations import export_destinations
 from config.env import Environment, EnvironmentInvalidError
 from config.settings.notifications import notification_settings
 
@@ -132,3 +133,50 @@ def test_what_cannot_be_meant_is_refused_by_name(
         read(monkeypatch, **{name: value})
 
     assert str(refusal.value).count("\n") == 1
+
+
+def test_export_files_go_where_webhooks_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = read(
+        monkeypatch,
+        WEBHOOK_ALLOWED_NETWORKS="10.1.0.0/16",
+        WEBHOOK_CLEAR_TEXT_HOSTS="inside",
+        PUBLIC_URL="https://ledger.example.com/",
+        EXPORTS_KEPT_DAYS="7",
+    )
+    guard = {
+        "allowed_networks": ["10.1.0.0/16"],
+        "clear_text_hosts": ["inside"],
+        "authority_file": "",
+    }
+
+    destinations = settings["EXPORT_DESTINATIONS"]
+
+    package = "billing.adapters.destinations"
+    assert settings["EXPORTS_KEPT_DAYS"] == 7
+    assert destinations == {
+        "bucket": {
+            "BACKEND": f"{package}.bucket.BucketDestination",
+            "OPTIONS": {**guard, "timeout_seconds": 20},
+        },
+        "sftp": {
+            "BACKEND": f"{package}.sftp.SftpDestination",
+            "OPTIONS": {**guard, "timeout_seconds": 20},
+        },
+        "webhook": {
+            "BACKEND": f"{package}.webhook.WebhookDestination",
+            "OPTIONS": {**guard, "public_url": "https://ledger.example.com"},
+        },
+    }
+
+
+def test_with_a_mail_server_files_are_mailed(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = read(monkeypatch, EMAIL_URL="console:", EMAIL_FROM="ledger@example.com")
+
+    made = export_destinations(settings["EXPORT_DESTINATIONS"])
+
+    assert {target: type(one).__name__ for target, one in made.items()} == {
+        "bucket": "BucketDestination",
+        "sftp": "SftpDestination",
+        "webhook": "WebhookDestination",
+        "mail": "MailDestination",
+    }

@@ -65,6 +65,7 @@ FILTERS: Final = {
         ("exports/focus", "exports/month"), "month=2026-10&organization={organizations}"
     ),
     "which-price": "organization={organizations}&size=small&price_group=H100/whole",
+    "export-runs": "schedule={export-schedules}",
     "headroom": "project={projects}&size=large&units=1",
     "api-tokens": "service_account={service-accounts}",
     "invitations": "project={projects}",

@@ -7,6 +7,7 @@ from tests.support.billing.payments import ACCOUNT, csv_text
 LEDGER_LISTS: Final = (
     "disputes",
     "document-deliveries",
+    "export-schedules",
     "journal-entries",
     "minimum-charges",
     "opening-balances",
@@ -17,6 +18,19 @@ LEDGER_LISTS: Final = (
 )
 """Lists of the ledger that are narrowed by organization."""
 LEDGER_BODIES: Final[dict[str, dict[str, Any]]] = {
+    "POST export-schedules/": {
+        "slug": "new",
+        "organization": "{organizations}",
+        "contents": ["month"],
+        "target": "mail",
+        "address": "new@example.test",
+        "day": 2,
+        "hour": 6,
+    },
+    "PATCH export-schedules/pk/": {"day": 3},
+    "POST export-schedules/pk/close/": {},
+    "POST export-schedules/pk/runs/": {"month": "2026-10"},
+    "POST export-runs/pk/retry/": {},
     "POST accounting-months/": {"label": "2026-09"},
     "POST accounting-months/accrue/": {"label": "2026-10"},
     "POST journal-batches/": {"month": "2026-11", "layout": "csv"},

@@ -15,6 +15,9 @@ from billing.models import (
     AccountingMonth,
     BillingPeriod,
     DueDate,
+    ExportFile,
+    ExportRun,
+    ExportSchedule,
     Invoice,
     JournalBatch,
     JournalEntry,
@@ -63,6 +66,7 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
             actor=SEED,
             at=AT,
         ).pk,
+        **_export_rows(organization),
         "reminders": Reminder.objects.create(
             document=final,
             level=1,
@@ -95,6 +99,40 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
             actor=SEED,
             at=AT,
         ).pk,
+    }
+
+
+def _export_rows(organization: Organization) -> dict[str, Any]:
+    """Make a schedule with a failed run and its file, and return their keys."""
+    schedule = ExportSchedule.objects.create(
+        slug=f"{organization.slug}-erp",
+        organization=organization,
+        contents=["month"],
+        target="mail",
+        address="erp@example.test",
+        created_at=AT,
+    )
+    run = ExportRun.objects.create(
+        schedule=schedule,
+        month="2026-09",
+        state="failed",
+        next_at=AT,
+        requested_by="seed",
+        created_at=AT,
+    )
+    file = ExportFile.objects.create(
+        run=run,
+        position=1,
+        content="month",
+        name="gpu-ledger-2026-09.zip",
+        content_type="application/zip",
+        size=1,
+        sha256="0" * 64,
+    )
+    return {
+        "export-schedules": schedule.pk,
+        "export-runs": run.pk,
+        "export-files": file.pk,
     }
 
 

@@ -27,6 +27,7 @@ from tenants.models import Cluster
 from tenants.selectors.actors import actor_of_user
 from tests.support.billing.site import SITE_TERMS
 from tests.support.flows.estate import IN_FORCE_FROM, Estate
+from tests.support.flows.export_calls import EXPORT_DEEDS
 from tests.support.flows.fair_use import LOAN_DEEDS
 from tests.support.flows.isolation_calls import ISOLATION_DEEDS
 from tests.support.flows.ledger_calls import LEDGER_DEEDS
@@ -303,6 +304,7 @@ DEEDS: dict[str, tuple[Callable[[Estate], Actor], Does, list[tuple[str, str | No
     ),
     **TENANTS_DEEDS,
     **ISOLATION_DEEDS,
+    **EXPORT_DEEDS,
     **LEDGER_DEEDS,
     **REQUEST_DEEDS,
     **PREEMPTION_DEEDS,

@@ -24,7 +24,7 @@ from billing.domain.exports.focus import (
     written_in,
 )
 from billing.domain.exports.focus_tables import FOCUS_COLUMNS
-from billing.selectors.export_months import Guard, guarded, months, plain, snapshot, stamp
+from billing.selectors.exports.months import Guard, guarded, months, plain, snapshot, stamp
 
 PLANNING: Final = """
 SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off; SET LOCAL work_mem = '64MB'"""

@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 from billing.adapters.month_bundle import BUNDLE_MAKERS, rows_of
 from billing.domain.period import Month
 from billing.models import DocumentFile, Invoice
-from billing.selectors.focus import FocusScope
+from billing.selectors.exports.focus import FocusScope
 from billing.services.exports.month import stream_month
 from tenants.models import Organization, Project
 from tests.support.billing.late import draft, finalize

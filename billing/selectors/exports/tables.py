@@ -18,7 +18,7 @@ from billing.domain.exports.bundle import (
 from billing.domain.period import Month
 from billing.models import DocumentFile, Invoice
 from billing.models.invoice import FileKind
-from billing.selectors.export_months import guarded, months, plain, stamp
+from billing.selectors.exports.months import guarded, months, plain, stamp
 from tenants.models import Organization
 
 T = TypeVar("T")
@@ -72,6 +72,11 @@ def slugs_of(organization_ids: Sequence[UUID]) -> list[str]:
     """Return the slugs of organizations, sorted."""
     rows = Organization.objects.filter(pk__in=organization_ids)
     return list(rows.order_by("slug").values_list("slug", flat=True))
+
+
+def all_ids() -> list[UUID]:
+    """Return the ids of all organizations."""
+    return list(Organization.objects.values_list("pk", flat=True))
 
 
 def ids_of(slugs: Sequence[str]) -> list[UUID]:

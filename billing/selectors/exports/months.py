@@ -13,7 +13,7 @@ SECONDS_MAX: Final = 1800
 
 
 @contextmanager
-def snapshot() -> Iterator[None]:
+def snapshot(*, is_read_only: bool = True) -> Iterator[None]:
     """Read one state of the database until the end of the block.
 
     The transaction of a caller is left as it is.
@@ -21,8 +21,9 @@ def snapshot() -> Iterator[None]:
     if connection.in_atomic_block:
         yield
         return
+    access = "READ ONLY" if is_read_only else "READ WRITE"
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        cursor.execute(f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, {access}")
         for name in ("statement_timeout", "idle_in_transaction_session_timeout"):
             cursor.execute(f"SET LOCAL {name} = '{SECONDS_MAX}s'")
         yield

@@ -1,0 +1,1 @@
+"""Tests of exports: the bundle of a month, schedules, and runs."""
