@@ -7,9 +7,9 @@ from billing.admin import (
     invoices,
     periods,
     routing,
-    scheduled_exports,
     taxes,
 )
+from billing.admin.exports import scheduled
 from billing.admin.ledger import (
     deliveries,
     journal,
@@ -46,7 +46,7 @@ __all__ = [
     "reminders",
     "repricings",
     "routing",
-    "scheduled_exports",
+    "scheduled",
     "taxes",
     "tiers",
     "write_offs",

@@ -15,8 +15,8 @@ from django.utils import timezone
 from unfold.decorators import action, display
 
 from billing.adapters.terms import invoice_terms
+from billing.admin.exports.month import export_month
 from billing.admin.month_close import month_close_page
-from billing.admin.month_export import export_month
 from billing.models import BillingPeriod
 from billing.selectors.closing import clusters_of, readiness_of, reasons_against
 from billing.services.closing import approve_period, reopen_period, review_period

@@ -118,3 +118,50 @@ def test_a_deleted_content_leads_back_with_the_remedy(cast: Cast) -> None:
     answer = ann.get(f"{RUNS}files/{run.files.get().pk}/", follow=True).content.decode()
 
     assert "The content of this file was deleted. Export the month anew." in answer
+
+
+def test_a_wrong_form_shows_what_is_wrong_and_makes_nothing(cast: Cast) -> None:
+    form = {
+        "slug": "erp",
+        "organization": str(cast.acme.pk),
+        "contents": ["journal"],
+        "target": "sftp",
+        "address": "sftp://user:hunter2@files.example.com/in",
+        "secret_reference": "hunter2",
+        "day": "2",
+        "hour": "6",
+    }
+
+    page = browser(cast, "dora").post(f"{SCHEDULES}add/", form).content.decode()
+
+    assert "The journal is exported of all organizations only." in page
+    assert "Use sftp://user@host/folder, without password." in page
+    assert "Name the variable that holds the secret" in page
+    assert "public key as one line" in page
+    assert not ExportSchedule.objects.exists()
+
+
+def test_a_schedule_is_changed_and_closed_by_finance_alone(cast: Cast) -> None:
+    schedule = failed_run(cast).schedule
+    page, pressed = (
+        f"{SCHEDULES}{schedule.pk}/change/",
+        {
+            "action": "close_schedules",
+            "_selected_action": [str(schedule.pk)],
+        },
+    )
+    form = {"contents": ["lines", "documents"], "day": "5", "hour": "7", "waits_for_close": "on"}
+
+    for name in ("ann", "frank"):
+        assert browser(cast, name).post(page, form).status_code == 403
+        browser(cast, name).post(SCHEDULES, pressed)
+    unchanged = ExportSchedule.objects.get()
+    dora = browser(cast, "dora")
+    changed = dora.post(page, form)
+    dora.post(SCHEDULES, pressed)
+
+    stored = ExportSchedule.objects.get()
+    assert (unchanged.day, unchanged.state) == (2, "active")
+    assert changed.status_code == 302
+    assert (stored.contents, stored.day, stored.hour) == (["lines", "documents"], 5, 7)
+    assert stored.state == "closed"

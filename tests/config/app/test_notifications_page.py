@@ -58,7 +58,7 @@ def test_a_form_of_another_version_changes_nothing(
 
 
 def test_every_mail_leads_to_a_page_that_there_is() -> None:
-    facts = dict.fromkeys(("document", "request"), "01890000-0000-7000-8000-000000000001")
+    facts = dict.fromkeys(("document", "request", "run"), "01890000-0000-7000-8000-000000000001")
 
     assert set(MAIL_LINKS) <= set(NOTIFICATION_EVENTS)
     for link in MAIL_LINKS.values():

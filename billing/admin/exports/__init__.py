@@ -1,0 +1,1 @@
+"""Admin pages of exports: the bundle of a month, and scheduled exports."""
