@@ -46,3 +46,13 @@ def test_a_port_where_nothing_listens_is_unreachable() -> None:
     guard = GuardedPoster(allowed_networks=("127.0.0.0/8",))
 
     assert reason_of(guard, "127.0.0.1", 1) == "unreachable"
+
+
+@pytest.mark.parametrize("host", ["", "a" * 300])
+def test_a_name_that_is_none_is_unreachable(host: str) -> None:
+    guard = GuardedPoster(allowed_networks=("127.0.0.0/8",))
+
+    with pytest.raises(SourceUnavailableError) as refusal:
+        guard.dial(host, 1)
+
+    assert refusal.value.reason in {"unreachable", "address_forbidden"}
