@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email import message_from_bytes
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import asyncssh
@@ -28,7 +29,7 @@ from tenants.adapters.notification_mail import ATTACHED_BYTES_MAX
 from tenants.domain.errors import SourceUnavailableError
 from tests.support.tenants.receivers import mailbox, receiving
 
-LOCAL = {"allowed_networks": ("127.0.0.1/32",), "clear_text_hosts": ("127.0.0.1",)}
+LOCAL: dict[str, Any] = {"allowed_networks": ("127.0.0.1/32",), "clear_text_hosts": ("127.0.0.1",)}
 WEBHOOK_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 LARGE = 20 * 1024 * 1024
 """More than a part of an upload to a bucket."""
@@ -193,7 +194,7 @@ def sftp_server(folder: Path) -> Iterator[Server]:
             server_factory=OneUser,
             server_host_keys=[host],
             authorized_client_keys=str(keys),
-            sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=str(root)),
+            sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=bytes(root)),
         )
 
     listening = asyncio.run_coroutine_threadsafe(listen(), loop).result(timeout=10)

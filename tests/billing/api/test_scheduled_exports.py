@@ -183,7 +183,7 @@ def test_a_run_shows_its_files_and_what_to_do(cast: Cast) -> None:
             "delivered_at": None,
         }
     ]
-    assert content.getvalue() == b"abcdef"  # type: ignore[attr-defined]
+    assert content.getvalue() == b"abcdef"
     assert content["Content-Disposition"] == 'attachment; filename="lines-2026-10.csv"'
     assert content["Cache-Control"] == "private, no-store"
 
