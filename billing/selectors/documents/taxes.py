@@ -51,7 +51,8 @@ def missing_rates(
     return missing
 
 
-# Only of projects whose rate is missing it is read whether the month bills anything of them.
+# Only of projects whose rate is missing it is read whether the month bills anything of them. A
+# minimum charge is split over the projects with use; without any, the oldest project pays it.
 _MISSING: Final = f"""
 WITH due AS MATERIALIZED (
   SELECT id, organization_id FROM billing_billingperiod WHERE id = ANY(%(periods)s)
@@ -79,11 +80,15 @@ missing AS MATERIALIZED (
       WHERE (f.country, f.category) = (x.country, x.category)
         AND f.valid_from <= %(tax_point)s AND f.withdrawn_at IS NULL)
 )
-SELECT DISTINCT m.id, m.country, m.category
-  FROM missing m
+SELECT DISTINCT x.id, x.country, x.category
+  FROM missing x
  WHERE EXISTS (
-         SELECT FROM billing_charge c WHERE c.period_id = m.id AND c.project_id = m.project_id)
-    OR {IN_FORCE.format(organization="m.organization_id", label="%(label)s")}
+         SELECT FROM billing_charge c WHERE c.period_id = x.id AND c.project_id = x.project_id)
+    OR ({IN_FORCE.format(organization="x.organization_id", label="%(label)s")}
+        AND NOT EXISTS (SELECT FROM billing_charge c WHERE c.period_id = x.id)
+        AND x.project_id = (SELECT p.id FROM tenants_project p
+                             WHERE p.organization_id = x.organization_id
+                             ORDER BY p.created_at, p.slug LIMIT 1))
  ORDER BY 1, 2, 3
 """  # noqa: S608 - Put together from constants only.
 
