@@ -42,7 +42,12 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_accruedusage": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_accruedwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_accruedcorrection": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_billingperiod": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_billingperiod": (
+        "closed_is_billed",
+        "refuses_delete",
+        "refuses_truncate",
+        "refuses_update",
+    ),
     "billing_charge": (
         "comes_unbilled",
         "is_repriced",
@@ -60,7 +65,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_update",
     ),
     "billing_invoiceline": ("keeps_final", "refuses_truncate"),
-    "billing_accountingmonth": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_accountingmonth": ("is_over", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_batchedentry": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_journalbatch": ("is_next", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_journalentry": ("is_balanced", "month_is_open", *_KEPT),

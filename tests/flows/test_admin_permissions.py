@@ -29,6 +29,8 @@ PAGES = {
     "billing.billingperiod": "yyy y--",
     "billing.charge": "yyy ---",
     "billing.dispute": "yyy ---",
+    "billing.exportrun": "yyy ---",
+    "billing.exportschedule": "yyy y--",
     "billing.invoice": "yyy ---",
     "billing.invoiceseries": "yyy ---",
     "billing.journalentry": "yyy ---",

@@ -83,7 +83,7 @@ GOLDEN: Final = {
         Audit: Audit trail, Account changes, Memberships
         Billing: Month close, Costs, Invoices, Billing periods, Disputes, Payments,
           Opening balances, Write-offs, Document deliveries, Reminders, Reminder stops, Journal,
-          Charges, Unpriced usage, Waste, Prices, Price calendars, Price drafts, Repricings,
+          Export schedules, Export runs, Charges, Unpriced usage, Waste, Prices, Price calendars, Price drafts, Repricings,
           Price books, Price book assignments, Customer classes, Class memberships, Tier schedules,
           Minimum charges, Tax rates, Tax treatments, Issuers, Recipients, Project routes
         Quotas: Quota board, Requests, Request policies, Limits, Grants, Loans, Loan policies,
@@ -107,7 +107,7 @@ GOLDEN: Final = {
           Account changes, Notification endpoints, Deliveries, Muted mails, Audit trail
         Billing: Month close, Costs, Invoices, Billing periods, Disputes, Payments,
           Opening balances, Write-offs, Document deliveries, Reminders, Reminder stops, Journal,
-          Charges, Unpriced usage, Waste, Prices, Price calendars, Price drafts, Repricings,
+          Export schedules, Export runs, Charges, Unpriced usage, Waste, Prices, Price calendars, Price drafts, Repricings,
           Price books, Price book assignments, Customer classes, Class memberships, Tier schedules,
           Minimum charges, Tax rates, Tax treatments, Issuers, Recipients, Project routes
     """,

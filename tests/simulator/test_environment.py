@@ -27,6 +27,9 @@ def test_a_checkout_may_play_everything_outside(monkeypatch: pytest.MonkeyPatch)
     senders = settings.pop("NOTIFICATION_SENDERS")
     assert set(senders) == {"mail", "webhook"}
     settings["NOTIFICATIONS"] = senders["mail"]
+    destinations = settings.pop("EXPORT_DESTINATIONS")
+    assert set(destinations) == {"mail", "bucket", "sftp", "webhook"}
+    settings["EXPORTS"] = destinations["sftp"]
     for name, backend in CheckoutEnvironment.SIMULATED.items():
         assert settings[name]["BACKEND"] == backend
         assert import_string(backend)

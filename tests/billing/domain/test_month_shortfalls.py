@@ -50,8 +50,9 @@ def test_a_month_without_a_shortfall_is_ready() -> None:
             {"unaccrued_hours": 3, "first_unaccrued_at": datetime(2026, 10, 5, 4, tzinfo=UTC)},
             {Shortfall.HOURS: f"3 {UNSEALED}, the first at 2026-10-05T04:00:00Z"},
         ),
-        ({"unaccrued_hours": 1}, {Shortfall.HOURS: f"1 {UNSEALED}"}),
+        ({"unaccrued_hours": 1}, {Shortfall.HOURS: "1 hour not sealed or not charged"}),
         ({"waiting_corrections": 2}, {Shortfall.CORRECTIONS: "2 corrections not charged"}),
+        ({"waiting_corrections": 1}, {Shortfall.CORRECTIONS: "1 correction not charged"}),
         (
             {"unpriced": 1, "unpriced_unit_seconds": 5400},
             {Shortfall.PRICES: "1.5000 unit-hours without a price"},

@@ -70,6 +70,7 @@ def test_money_and_machines_are_in_different_hands() -> None:
         "billing:journal:write",
         "billing:payment:write",
         "billing:dispute:write",
+        "billing:export:write",
         "quotas:suspension:write",  # Of a tenant in arrears; it starts and ends no pod.
     }
 

@@ -27,6 +27,8 @@ MATRIX = {
     # Member, lead, organization; auditor, finance, platform.
     "billing:charge:read": "-yy yyy",
     "billing:dispute:write": "--y -y-",
+    "billing:export:read": "--- yyy",
+    "billing:export:write": "--- -y-",
     "billing:own_charge:read": "y-- ---",
     "billing:invoice:read": "--y yyy",
     "billing:invoice:write": "--- -y-",
