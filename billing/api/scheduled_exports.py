@@ -35,6 +35,7 @@ from billing.services.exports.schedules import (
     request_run,
     retry_run,
 )
+from billing.services.exports.staging import CONTENT_TYPES
 from tenants.access import READ_ORGANIZATION, access_organization
 from tenants.api.conditional import if_match, may_conflict
 from tenants.api.filters import StrictFilterSet
@@ -281,7 +282,10 @@ class ExportFileViewSet(LedgerViewSet):
 
     @extend_schema(
         operation_id="download_export_file",
-        responses={(200, "application/octet-stream"): OpenApiResponse(OpenApiTypes.BINARY)},
+        responses={
+            (200, content_type.partition(";")[0]): OpenApiResponse(OpenApiTypes.BINARY)
+            for content_type in CONTENT_TYPES.values()
+        },
     )
     @may_conflict
     def content(self, request: Request, pk: UUID) -> StreamingHttpResponse:  # noqa: ARG002 - DRF's signature.

@@ -23,12 +23,13 @@ from billing.services.ledger.write_offs import propose_write_off
 from billing.services.pricing.customer_classes import create_customer_class, set_customer_class
 from tests.support.billing.ledger import DORA, Ledger
 from tests.support.builders import AT, MONTH_START
-from tests.support.flows.ledger_estate import make_final
+from tests.support.flows.ledger_estate import make_export_rows, make_final
 
 
 @transaction.atomic
 def make_ledger_rows(ledger: Ledger, number: int) -> None:
     """Make at least one row of each of these lists."""
+    make_export_rows(ledger.organization)
     entry = JournalEntry.objects.create(
         event="payment",
         source_key=f"row:{number}",

@@ -22,6 +22,7 @@ WITHOUT = {
     "quotas.EnforcementTarget": "A row for each namespace.",
     "quotas.PreemptionPolicy": "A row for each organization.",
     "tenants.IdempotencyRecord": "",
+    "tenants.NotificationPreference": "A row for each person.",
 }
 """Ledgers whose rows are no events, each with the reason."""
 LIST = "/admin/metering/meteringexception/"

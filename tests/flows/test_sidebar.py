@@ -83,9 +83,10 @@ GOLDEN: Final = {
         Audit: Audit trail, Account changes, Memberships
         Billing: Month close, Costs, Invoices, Billing periods, Disputes, Payments,
           Opening balances, Write-offs, Document deliveries, Reminders, Reminder stops, Journal,
-          Export schedules, Export runs, Charges, Unpriced usage, Waste, Prices, Price calendars, Price drafts, Repricings,
-          Price books, Price book assignments, Customer classes, Class memberships, Tier schedules,
-          Minimum charges, Tax rates, Tax treatments, Issuers, Recipients, Project routes
+          Export schedules, Export runs, Charges, Unpriced usage, Waste, Prices,
+          Price calendars, Price drafts, Repricings, Price books, Price book assignments,
+          Customer classes, Class memberships, Tier schedules, Minimum charges, Tax rates,
+          Tax treatments, Issuers, Recipients, Project routes
         Quotas: Quota board, Requests, Request policies, Limits, Grants, Loans, Loan policies,
           Suspensions, Live use, Refusals, Preemption, Protected windows, Automatic preemption,
           Isolation, Device sharing, Enforcement
@@ -107,9 +108,10 @@ GOLDEN: Final = {
           Account changes, Notification endpoints, Deliveries, Muted mails, Audit trail
         Billing: Month close, Costs, Invoices, Billing periods, Disputes, Payments,
           Opening balances, Write-offs, Document deliveries, Reminders, Reminder stops, Journal,
-          Export schedules, Export runs, Charges, Unpriced usage, Waste, Prices, Price calendars, Price drafts, Repricings,
-          Price books, Price book assignments, Customer classes, Class memberships, Tier schedules,
-          Minimum charges, Tax rates, Tax treatments, Issuers, Recipients, Project routes
+          Export schedules, Export runs, Charges, Unpriced usage, Waste, Prices,
+          Price calendars, Price drafts, Repricings, Price books, Price book assignments,
+          Customer classes, Class memberships, Tier schedules, Minimum charges, Tax rates,
+          Tax treatments, Issuers, Recipients, Project routes
     """,
 }
 """What each role's sidebar shows, in its order."""

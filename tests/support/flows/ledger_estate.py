@@ -66,7 +66,7 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
             actor=SEED,
             at=AT,
         ).pk,
-        **_export_rows(organization),
+        **make_export_rows(organization),
         "reminders": Reminder.objects.create(
             document=final,
             level=1,
@@ -102,7 +102,7 @@ def ledger_rows(organization: Organization, project: Project) -> dict[str, Any]:
     }
 
 
-def _export_rows(organization: Organization) -> dict[str, Any]:
+def make_export_rows(organization: Organization) -> dict[str, Any]:
     """Make a schedule with a failed run and its file, and return their keys."""
     schedule = ExportSchedule.objects.create(
         slug=f"{organization.slug}-erp",
