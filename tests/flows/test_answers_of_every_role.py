@@ -13,8 +13,8 @@ from tests.support.flows.reach import CALLERS, PUBLIC
 from tests.support.sampling import soaked
 from tests.support.tenants.clients import api_client
 
-WITHOUT_ANSWER = {"GET invoices/pk/e-invoice/"}
-"""The estate's invoice is a draft, which has none."""
+WITHOUT_ANSWER = {"GET invoices/pk/e-invoice/", "GET invoices/pk/usage-annex/"}
+"""The estate's invoice is a draft, which has neither."""
 
 
 @pytest.fixture
