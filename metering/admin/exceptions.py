@@ -61,6 +61,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
     )
     action_form = NoteActionForm
     list_before_template = "admin/metering/meteringexception/incidents.html"
+    list_per_page = 10  # Below the table of incidents.
     list_display = (
         "window_start",
         "cluster",

@@ -81,7 +81,7 @@ class LedgerAdmin(DatedAdmin):
     list_before_template = "admin/ledger_hint.html"
     compressed_fields = True
     show_full_result_count = False
-    list_per_page = 25
+    list_per_page = 20
     """A row is up to 9 KiB, and a page at most 300 KiB."""
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002

@@ -26,7 +26,7 @@ from metering.protocols.held_costs import HeldUse
 from tenants.models import Project
 from tenants.selectors.directory import namespace_directory
 
-INCIDENTS_MAX: Final = 50
+INCIDENTS_MAX: Final = 25
 """More than these are too many to read at once; those that stop an hour come first."""
 LOOK_AHEAD: Final = timedelta(days=3650)
 """A namespace is bound at most so far ahead."""
