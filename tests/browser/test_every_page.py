@@ -26,6 +26,8 @@ WIDTHS: Final = (1440, 800, 390)
 TABLE_WIDTH: Final = 800
 HTML_BYTES_MAX: Final = 300 * 1024
 Theme = Literal["dark", "light"]
+INSIDE: Final = ("data:", "blob:", "chrome:", "chrome-extension:")
+"""Addresses that leave no browser: the last two are of its own viewer of PDF files."""
 SETTLE_MS: Final = 60
 """Until scripts have drawn a page anew."""
 TENANT_PAGES: Final = (
@@ -183,7 +185,7 @@ def faults_of(visit: Visit, pages: Sequence[tuple[str, str]], theme: Theme) -> l
         "request",
         lambda asked: (
             None
-            if asked.url.startswith((visit.url, "data:", "blob:"))
+            if asked.url.startswith((visit.url, *INSIDE))
             else faults.append(f"{visit.page.url} loads {asked.url}")
         ),
     )
