@@ -40,7 +40,7 @@ _SEEN: Final = re.compile(
 
 @dataclass(frozen=True)
 class StepResult:
-    """How far a step came: refusals by organization, and behind whom to continue."""
+    """How far a step came: refusals by organization, and the one to continue after."""
 
     name: str
     done: int

@@ -1,4 +1,4 @@
-"""The events that are reported, and to whom mail about each of them goes."""
+"""The events that are reported, and the recipients of mail about each."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

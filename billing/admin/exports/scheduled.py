@@ -147,7 +147,7 @@ class ExportScheduleAdmin(ServiceAdmin):
 
 @admin.register(ExportRun)
 class ExportRunAdmin(LedgerAdmin):
-    """What was exported, and what waits for somebody."""
+    """Runs of schedules: delivered, under way, and failed until a person acts."""
 
     view_capability = READ_EXPORT
     write_capability = WRITE_EXPORT

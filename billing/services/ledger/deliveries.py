@@ -1,4 +1,4 @@
-"""When and to whom documents were sent: recorded by people, and from the outbox."""
+"""Times and addresses of sent documents: recorded by people, and from the outbox."""
 
 from datetime import datetime, timedelta
 from typing import Final

@@ -102,7 +102,7 @@ class RequestFigures:
 
     @property
     def title(self) -> str:
-        """What is asked for, and for whom."""
+        """The units asked for, and their holder."""
         return gettext("{total} for {holder}").format(total=self.total, holder=self.holder)
 
     @property

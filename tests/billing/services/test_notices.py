@@ -110,9 +110,9 @@ def test_a_credit_note_is_an_event_of_its_own(organization: Organization) -> Non
 
     final = finalize(note)
 
-    told = notified("billing:credit_note:finalized")
-    assert told.document_id == final.pk
-    assert f"It corrects {invoice.reference}. Reason: Broken fan" in told.text
+    notice = notified("billing:credit_note:finalized")
+    assert notice.document_id == final.pk
+    assert f"It corrects {invoice.reference}. Reason: Broken fan" in notice.text
 
 
 def test_a_mail_server_that_is_away_blocks_no_close(

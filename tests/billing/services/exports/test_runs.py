@@ -202,8 +202,8 @@ def test_a_failure_keeps_what_was_delivered_and_waits_with_its_remedy() -> None:
     assert run.remedy == "Check that the server runs and can be reached from the workers."
     assert SimulatedDestination.attempts.count(NAMES[0]) == 1
     assert BillingPeriod.objects.get(label="2026-10").state == "closed"
-    told = NotificationDelivery.objects.get(notification__event="billing:export:failed")
-    assert told.address == "dora@example.test"
+    delivery = NotificationDelivery.objects.get(notification__event="billing:export:failed")
+    assert delivery.address == "dora@example.test"
 
     SimulatedDestination.failing.clear()
     retry_run(run=run, actor=TICK, at=at)
