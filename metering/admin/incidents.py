@@ -41,7 +41,6 @@ from metering.models.exception import KIND_CHOICES
 from metering.protocols.held_costs import HeldCost, cost_text, total_of
 from metering.selectors.collection.hour_decisions import DECISIONS
 from metering.selectors.corrections.incidents import (
-    INCIDENTS_MAX,
     Incident,
     incidents_of,
     open_among,
@@ -62,6 +61,8 @@ from tenants.domain.identity.roles import RoleScope
 LIST: Final = "admin:metering_meteringexception_changelist"
 PAGE: Final = "admin:metering_meteringexception_incident"
 DECIDE: Final = "admin:metering_meteringexception_incident_decide"
+INCIDENTS_MAX: Final = 25
+"""More than these are too many to read at once; those that stop an hour come first."""
 HOURS_NAMED: Final = 5
 """Of what is refused for one reason so many hours are named; the list has them all."""
 KIND_LABELS: Final = dict(KIND_CHOICES)

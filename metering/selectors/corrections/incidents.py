@@ -26,8 +26,6 @@ from metering.protocols.held_costs import HeldUse
 from tenants.models import Project
 from tenants.selectors.directory import namespace_directory
 
-INCIDENTS_MAX: Final = 25
-"""More than these are too many to read at once; those that stop an hour come first."""
 LOOK_AHEAD: Final = timedelta(days=3650)
 """A namespace is bound at most so far ahead."""
 _SIZES: Final = ("small", "medium", "large")
@@ -172,13 +170,13 @@ SELECT n.incident, n.kind, n.cause, n.cluster_id, c.name, n.namespace, n.resourc
 
 
 def incidents_of(
-    rows: QuerySet[MeteringException], *, limit: int = INCIDENTS_MAX
+    rows: QuerySet[MeteringException], *, limit: int | None = None
 ) -> tuple[Incident, ...]:
     """Return exceptions, alike by alike: what stops an hour first, then by how many there are.
 
     Args:
         rows: The exceptions that count; one statement.
-        limit: How many incidents at most.
+        limit: How many incidents at most; None for all.
     """
     try:
         chosen, given = rows.order_by().values("pk").query.sql_with_params()

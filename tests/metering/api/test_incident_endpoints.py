@@ -36,6 +36,16 @@ def frank(cast: Cast, client_for: ClientFor) -> APIClient:
     return client_for(cast.frank)
 
 
+def test_a_page_has_as_many_incidents_as_are_asked_for(frank: APIClient, cluster: Cluster) -> None:
+    names = [f"stray-{number:02}" for number in range(60)]
+    for name in names:
+        stray(hour_of(cluster, 0), name, namespace=name)
+
+    found = results(frank, "incidents", page_size="200")
+
+    assert sorted(one["namespace"] for one in found) == names
+
+
 def test_an_incident_has_its_hours_its_use_and_its_cost(
     cast: Cast, frank: APIClient, cluster: Cluster
 ) -> None:

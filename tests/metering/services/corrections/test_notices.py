@@ -29,15 +29,23 @@ def test_causes_that_are_new_are_one_mail_with_what_to_do(cluster: Cluster) -> N
 
     reported = [report_new_incidents(at=AT) for _ in range(2)]
 
-    told = Notification.objects.get()
+    notice = Notification.objects.get()
     assert reported == [2, 0]
-    assert told.subject == "2 new incidents"
+    assert notice.subject == "2 new incidents"
     assert (
         "Unbound namespace, stray, cluster Hopper: 2 exceptions since 2026-10-05 13:00 UTC.\n"
         "What to do: What to do."
-    ) in told.text
-    assert [one["namespace"] for one in told.facts["incidents"]] == ["stray", "lost"]
+    ) in notice.text
+    assert [one["namespace"] for one in notice.facts["incidents"]] == ["stray", "lost"]
     assert NotificationDelivery.objects.get().address == "frank@example.test"
+
+
+def test_no_cause_of_many_is_left_out(cluster: Cluster) -> None:
+    for number in range(60):
+        stray(hour_of(cluster, 0), f"pod-{number}", namespace=f"stray-{number}")
+
+    assert [report_new_incidents(at=AT) for _ in range(2)] == [60, 0]
+    assert len(Notification.objects.get().facts["incidents"]) == 60
 
 
 def test_further_hours_of_a_known_cause_are_not_reported(cluster: Cluster) -> None:
