@@ -83,7 +83,9 @@ def quota_requests(request: HttpRequest) -> HttpResponse:
 def ask(request: HttpRequest) -> HttpResponse:
     """Show the form with headroom and price; its button "Send the request" makes the request.
 
-    Whatever else is posted, as the browser does when a field changes, is only shown.
+    Whatever else is posted, as the browser does when a field changes, is only shown. Such a part of
+    the page makes nothing, even where the button is named: htmx adds the one that has the focus. It
+    answers 200 also where it is refused: htmx shows no answer of another status.
     """
     actor, at = actor_of_request(request), timezone.now()
     if not actor.grants_for(SUBMIT_REQUEST):
@@ -92,7 +94,8 @@ def ask(request: HttpRequest) -> HttpResponse:
     form = read_form(given)
     if given.get(RENEWS):
         renew(form, access_request(actor, _id_of(given[RENEWS]), SUBMIT_REQUEST), at=at)
-    step = request.POST.get("step", "")
+    is_part = "HX-Request" in request.headers
+    step = "preview" if is_part else request.POST.get("step", "")
     if step == "send":
         made = send_request(form, request, actor=actor, at=at)
         if made is not None:
@@ -101,7 +104,7 @@ def ask(request: HttpRequest) -> HttpResponse:
     elif step == "preview" or (form.typed["requested_units"] and request.method == "POST"):
         show_preview(form, actor=actor, at=at)
     show_headroom(form, actor=actor, at=at)
-    return _form_page(request, form, actor)
+    return _form_page(request, form, actor, is_part=is_part)
 
 
 def _id_of(text: str) -> UUID:
@@ -111,10 +114,13 @@ def _id_of(text: str) -> UUID:
         raise NotFoundError(gettext("There is no such quota request.")) from None
 
 
-def _form_page(request: HttpRequest, form: RequestForm, actor: Actor) -> HttpResponse:
+def _form_page(
+    request: HttpRequest, form: RequestForm, actor: Actor, *, is_part: bool
+) -> HttpResponse:
     projects = projects_visible_to(actor, SUBMIT_REQUEST).select_related("organization")
     context = {
         "form": form,
+        "is_part": is_part,
         "projects": projects.order_by("organization__name", "name")[:PROJECTS_MAX],
         "sizes": [(size.value, size.value.capitalize()) for size in GPUSize],
         "levels": [] if form.preview is None else [word(one) for one in form.preview.levels],
@@ -127,7 +133,7 @@ def _form_page(request: HttpRequest, form: RequestForm, actor: Actor) -> HttpRes
         context,
         title=gettext("Ask for quota") if form.renewed is None else gettext("Renew quota"),
         twin="/api/v1/quota-requests/",
-        status=form.status,
+        status=200 if is_part else form.status,
     )
 
 

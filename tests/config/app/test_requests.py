@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from quotas.models import QuotaLimit, QuotaRequest
+from tenants.domain.identifiers import new_id
 from tests.config.app.conftest import Tenancy, browser_of
 from tests.config.app.test_pages import html_of, text_of
 from tests.support.builders import audit_entries
@@ -44,6 +45,26 @@ def test_headroom_and_price_are_shown_before_anything_is_sent(
     # 7 units x 730 hours x 2.50 EUR.
     assert "|Now|4|Then|7|A month, used all the time|12,775.00 EUR|" in text
     assert "|Decided by|organization admin|" in text
+    assert QuotaRequest.objects.count() == 1
+
+
+def test_a_part_of_the_page_makes_nothing_and_shows_why_it_is_refused(
+    tenancy: Tenancy, bob: Client
+) -> None:
+    wrong = form_of(tenancy, requested_units="many")
+
+    answers = [
+        bob.post(NEW, {**form, "step": "send"}, headers={"HX-Request": "true"})
+        for form in (form_of(tenancy), wrong, {**wrong, "project": str(new_id())})
+    ]
+
+    shown, wrong_units, wrong_project = (
+        one.content.decode().partition('id="preview"')[2] for one in answers
+    )
+    assert [one.status_code for one in answers] == [200, 200, 200]
+    assert "12,775.00" in shown
+    assert "Send a whole number of units from 0 to 1000000." in wrong_units
+    assert "There is no such project." in wrong_project
     assert QuotaRequest.objects.count() == 1
 
 
