@@ -1,8 +1,9 @@
 """Admin pages that are only read: charges, accrued windows, unpriced usage, and waste."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django.conf import settings
 from django.contrib import admin, messages
@@ -34,13 +35,14 @@ from billing.models import (
 from billing.selectors.documents.line_charges import charge_of_use
 from billing.selectors.waste import SavingTotal, WasteMoney, money_of, saving_totals, with_money
 from metering.access import access_usage_record
+from metering.domain.catalogue.units import GPUSize
 from metering.domain.efficiency.rules import WasteRule, thresholds_of
 from metering.domain.figures import percent_text
 from metering.selectors.collection.records import use_of_record
 from quotas.access import limits_visible_to
 from quotas.selectors.headroom.forecast import HoardedQuota, hoarded_quotas
 from tenants.admin.base import LedgerAdmin, actor_of_request
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
 
@@ -116,6 +118,7 @@ def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResp
     """Return the page for the signed-in person."""
     actor, at = actor_of_request(request), timezone.now()
     findings = savings_visible_to(actor).filter(state="open")
+    hoarding = _hoarding(actor, at=at)
     return TemplateResponse(
         request,
         TEMPLATE,
@@ -124,7 +127,8 @@ def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResp
             "lines": _lines(findings, at=at),
             "totals": [_total(total) for total in saving_totals(findings, at=at)],
             "rows_max": ROWS_MAX,
-            "hoarding": _hoarding(actor, at=at),
+            "hoarding": hoarding[:ROWS_MAX],
+            "hoarding_more": max(0, len(hoarding) - ROWS_MAX),
         },
     )
 
@@ -177,7 +181,9 @@ class ChargeAdmin(LedgerAdmin):
     )
     list_select_related = ("organization", "project", "period")
     search_fields = ("owner", "project__slug", "price_group")
-    date_hierarchy = "window_start"
+    day_column = "window_start"
+    ordering = ("-id",)
+    filter_values: ClassVar[Mapping[str, Iterable[str]]] = {"size": GPUSize}
     actions_list = ("waste",)
     change_form_before_template = "admin/billing/charge/origin.html"
 
@@ -308,7 +314,7 @@ class AccruedWindowAdmin(LedgerAdmin):
     )
     list_filter = ("is_complete", "cluster")
     list_select_related = ("cluster",)
-    date_hierarchy = "window_start"
+    day_column = "window_start"
 
 
 @admin.register(AccruedCorrection)
@@ -327,7 +333,7 @@ class AccruedCorrectionAdmin(LedgerAdmin):
     )
     list_filter = ("is_complete", "organization")
     list_select_related = ("organization",)
-    date_hierarchy = "window_start"
+    day_column = "window_start"
 
 
 @admin.register(InvoiceSeries)

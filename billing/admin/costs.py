@@ -2,11 +2,11 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import count
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
@@ -57,6 +57,7 @@ from billing.selectors.cost_report import (
     last_day_with_costs,
 )
 from billing.services.showback import delete_cost_view, save_cost_view
+from metering.domain.catalogue.units import GPUSize
 from tenants.access import clusters_visible_to, organizations_visible_to, projects_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
@@ -366,9 +367,10 @@ class DailyCostAdmin(LedgerAdmin):
         "cost",
     )
     list_filter = ("size", "organization", "cluster")
+    filter_values: ClassVar[Mapping[str, Iterable[str]]] = {"size": GPUSize}
     list_select_related = ("organization", "project", "cluster")
     search_fields = ("owner", "project__slug", "price_group")
-    date_hierarchy = "day"
+    day_column = "day"
     actions_list = ("costs",)
 
     @action(description="Costs", url_path="costs", permissions=["view"], icon="query_stats")

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
@@ -37,6 +38,8 @@ from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
 
+ROWS_SHOWN: Final = 100
+"""Of a page: what has to be settled comes first."""
 _CLASSES: Final = {
     MonthStep.RESOLVE: "text-red-600 dark:text-red-500",
     MonthStep.REVIEW: "text-primary-600 dark:text-primary-500",
@@ -96,11 +99,12 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         result = perform_step(step, request, months, mine, actor=actor, at=at)
         months = _board(label, at=at)
         mine = to_finalize(months, actor_id=actor.id, four_eyes=settings.FOUR_EYES)
+    rows = sorted((_row(month, at=at) for month in months), key=_needed_first)
     context = {
         **admin.page_context(request, title="Month close"),
         "label": label,
         "labels": labels,
-        "rows": sorted((_row(month, at=at) for month in months), key=_needed_first),
+        "rows": Paginator(rows, ROWS_SHOWN).get_page(request.GET.get("page")),
         "counts": _counts(months, at=at),
         "is_to_date": is_to_date,
         "is_running": any(step_of(month, at=at) is MonthStep.WAIT for month in months),

@@ -17,7 +17,7 @@ from billing.services.taxes import (
     withdraw_tax_treatment,
 )
 from tenants.admin.base import ServiceAdmin
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 

@@ -5,42 +5,38 @@ may differ from the sum of lines by a few minor units.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from django.db.models import DateField, DecimalField, F, Func, QuerySet, Sum, Value
-from django.db.models.functions import Cast
+from django.db.models import DecimalField, F, QuerySet, Sum, Value
 
 from billing.domain.money import Money, cost_of
-from billing.models import AccrualException, Charge
-from billing.selectors.documents.membership import unbilled_charges
+from billing.models import AccrualException, Charge, DailyCost
 from metering.selectors.collection.usage import USE_COLUMNS, UsageGroup, group_columns
+from tenants.models import Organization
 
 
 @dataclass(frozen=True)
-class CostFact:
-    """Cost of some use.
+class OrganizationCost:
+    """Cost and use of one organization in one currency.
 
     Attributes:
-        organization: Its slug; so is `project`.
-        size: "" where sizes are summed; likewise every other field that is not grouped by.
-        day: UTC day of the use.
+        organization: Its slug.
+        unit_seconds: By size: units of two sizes are never added.
+        cost: At the prices of its charges, rounded once.
     """
 
     organization_id: UUID
     organization: str
-    unit_seconds: int
+    organization_name: str
+    unit_seconds: Mapping[str, int]
     cost: Money
-    organization_name: str = ""
-    project_id: UUID | None = None
-    project: str = ""
-    size: str = ""
-    day: date | None = None
 
 
 @dataclass(frozen=True)
@@ -75,44 +71,46 @@ class UseCost:
     cost: Money | None
 
 
-def cost_by_organization(
-    *, begin_at: datetime, end_at: datetime, organizations: Iterable[UUID] | None = None
-) -> tuple[CostFact, ...]:
-    """Return cost and use of [begin_at, end_at) by organization, by slug.
+def costs_by_organization(
+    costs: QuerySet[DailyCost], *, first: date, end: date
+) -> tuple[OrganizationCost, ...]:
+    """Return cost and use of the local days [first, end) by currency, the largest cost first.
+
+    One statement, and at most three rows an organization and currency.
 
     Args:
-        begin_at: First hour.
-        end_at: The hour after the last.
-        organizations: Only these; None for all.
+        costs: What the actor sees.
+        first: First local day.
+        end: The day after the last.
     """
-    return _facts(_charges(begin_at, end_at, organizations))
-
-
-def cost_by_project(
-    *, begin_at: datetime, end_at: datetime, organizations: Iterable[UUID] | None = None
-) -> tuple[CostFact, ...]:
-    """Return cost and use by organization and project; arguments as `cost_by_organization`."""
-    return _facts(
-        _charges(begin_at, end_at, organizations),
-        project_slug=F("project__slug"),
-        project_key=F("project_id"),
+    rows: Any = (
+        costs.filter(day__gte=first, day__lt=end)
+        .values("organization_id", "currency", "size")
+        .annotate(
+            used=Sum("unit_seconds"),
+            product=Sum(F("unit_seconds") * F("unit_price"), output_field=_PRODUCT),
+        )
+        .order_by("organization_id", "currency")
     )
-
-
-def cost_by_size(
-    *, begin_at: datetime, end_at: datetime, organizations: Iterable[UUID] | None = None
-) -> tuple[CostFact, ...]:
-    """Return cost and use by organization and size; arguments as `cost_by_organization`."""
-    return _facts(_charges(begin_at, end_at, organizations), kind=F("size"))
-
-
-def cost_by_day(
-    *, begin_at: datetime, end_at: datetime, organizations: Iterable[UUID] | None = None
-) -> tuple[CostFact, ...]:
-    """Return cost and use by organization and UTC day; arguments as `cost_by_organization`."""
-    in_utc = Func(Value("UTC"), F("window_start"), function="timezone", output_field=DateField())
-    return _facts(
-        _charges(begin_at, end_at, organizations), used_on=Cast(in_utc, output_field=DateField())
+    sized = list(rows)
+    names = Organization.objects.in_bulk({row["organization_id"] for row in sized})
+    made = []
+    for (organization_id, currency), found in groupby(
+        sized, key=itemgetter("organization_id", "currency")
+    ):
+        parts = tuple(found)
+        product = sum((row["product"] for row in parts), Decimal(0))
+        made.append(
+            OrganizationCost(
+                organization_id=organization_id,
+                organization=names[organization_id].slug,
+                organization_name=names[organization_id].name,
+                unit_seconds={row["size"]: int(row["used"]) for row in parts},
+                cost=cost_of(product, currency=currency),
+            )
+        )
+    return tuple(
+        sorted(made, key=lambda one: (one.cost.currency, -one.cost.amount, one.organization))
     )
 
 
@@ -154,11 +152,6 @@ def _use_cost(rows: Sequence[Mapping[str, Any]]) -> UseCost:
     )
 
 
-def unbilled_cost(*, before: datetime) -> tuple[CostFact, ...]:
-    """Return what is charged and on no final invoice, by organization, for hours before a time."""
-    return _facts(unbilled_charges(Charge.objects.filter(window_start__lt=before)))
-
-
 def unpriced_use() -> tuple[UnpricedFact, ...]:
     """Return use without a price, by organization, by slug."""
     rows = (
@@ -181,41 +174,4 @@ def unpriced_use() -> tuple[UnpricedFact, ...]:
     return tuple(facts)
 
 
-def _charges(
-    begin_at: datetime, end_at: datetime, organizations: Iterable[UUID] | None
-) -> QuerySet[Charge]:
-    charges = Charge.objects.filter(window_start__gte=begin_at, window_start__lt=end_at)
-    if organizations is not None:
-        charges = charges.filter(organization__in=list(organizations))
-    return charges
-
-
 _PRODUCT = DecimalField(max_digits=60, decimal_places=10)
-
-
-def _facts(charges: QuerySet[Charge], **dimensions: Any) -> tuple[CostFact, ...]:  # noqa: ANN401 - Expressions.
-    """Return one fact per organization, currency and grouping fields, in that order."""
-    rows: Any = (
-        charges.values(
-            "organization_id", "organization__slug", "organization__name", "currency", **dimensions
-        )
-        .annotate(
-            used=Sum("unit_seconds"),
-            product=Sum(F("unit_seconds") * F("unit_price"), output_field=_PRODUCT),
-        )
-        .order_by("organization__slug", *dimensions, "currency")
-    )
-    return tuple(
-        CostFact(
-            organization_id=row["organization_id"],
-            organization=row["organization__slug"],
-            organization_name=row["organization__name"],
-            unit_seconds=int(row["used"]),
-            cost=cost_of(row["product"], currency=row["currency"]),
-            project_id=row.get("project_key"),
-            project=row.get("project_slug", ""),
-            size=row.get("kind", ""),
-            day=row.get("used_on"),
-        )
-        for row in rows
-    )

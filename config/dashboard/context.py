@@ -5,19 +5,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
 from billing.access import daily_costs_visible_to
-from billing.selectors.cost_report import last_day_with_costs
-from billing.selectors.costs import (
-    UnpricedFact,
-    cost_by_day,
-    cost_by_organization,
-    cost_by_size,
-    unpriced_use,
-)
+from billing.domain.costs import CostQuery
+from billing.models import DailyCost
+from billing.selectors.cost_report import cost_by_day, last_day_with_costs
+from billing.selectors.costs import UnpricedFact, costs_by_organization, unpriced_use
 from billing.selectors.documents.invoices import InvoiceFact, invoices_of_month
 from billing.selectors.pricing.price_calendars import calendars_ending
 from config.dashboard import parts
@@ -75,7 +72,11 @@ def waiting_table(
     requests: int,
 ) -> dict[str, Any]:
     """Return the items that need review, with subject and count."""
-    year, month = begin_at.year, begin_at.month
+    last = month_of(begin_at + timedelta(days=32)) - timedelta(days=1)
+
+    def days_of(column: str) -> dict[str, str]:
+        return {f"{column}_from": f"{begin_at:%Y-%m-%d}", f"{column}_to": f"{last:%Y-%m-%d}"}
+
     rows = [
         _waiting(
             f"Exception: {ExceptionKind(total.kind).value.replace('_', ' ')}",
@@ -85,8 +86,7 @@ def waiting_table(
                 "metering_meteringexception",
                 state__exact="open",
                 kind__exact=total.kind,
-                window_start__year=year,
-                window_start__month=month,
+                **days_of("window_start"),
             ),
         )
         for total in exceptions
@@ -94,8 +94,7 @@ def waiting_table(
     hours = page_of(
         "metering_meteringwindow",
         state__in="gap,quarantined",
-        start_at__year=year,
-        start_at__month=month,
+        **days_of("start_at"),
     )
     gaps = sum(one.waiting for one in progress)
     rows.append(_waiting("Hours that stayed blind", "accept or waive each", gaps, link=hours))
@@ -158,10 +157,11 @@ def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str
     actor = actor_of_request(request)
     if all(actor.may(capability) for capability in NEEDED):
         at = timezone.now()
-        last = last_day_with_costs(daily_costs_visible_to(actor)) or at.date()
+        costs = daily_costs_visible_to(actor)
+        last = last_day_with_costs(costs) or at.date()
         latest = min(at, datetime(last.year, last.month, last.day, tzinfo=UTC))
         begin_at = shown_month(request.GET.get("month", ""), at=latest)
-        context["dashboard"] = build_dashboard(begin_at, at=at)
+        context["dashboard"] = build_dashboard(costs, begin_at, at=at)
     return context
 
 
@@ -179,15 +179,25 @@ def month_of(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
-    """Return everything the page shows of one UTC month."""
+def build_dashboard(
+    costs: QuerySet[DailyCost], begin_at: datetime, *, at: datetime
+) -> dict[str, Any]:
+    """Return everything the page shows of one month.
+
+    Args:
+        costs: What the actor sees.
+        begin_at: Begin of the month in UTC; costs are of the same days in each organization's
+            time zone.
+        at: Now.
+    """
     end_at = month_of(begin_at + timedelta(days=32))
-    costs = cost_by_organization(begin_at=begin_at, end_at=end_at)
+    query = CostQuery(first=begin_at.date(), end=end_at.date())
+    organizations = costs_by_organization(costs, first=query.first, end=query.end)
+    charted = parts.largest_organizations(organizations)
     requests = QuotaRequest.objects.filter(state=RequestState.SUBMITTED.value).count()
     exceptions = open_exception_totals(begin_at=begin_at, end_at=end_at)
     invoices = invoices_of_month(f"{begin_at:%Y-%m}")
     capacity = capacity_totals(begin_at=begin_at, end_at=end_at)
-    sizes = cost_by_size(begin_at=begin_at, end_at=end_at)
     names = _cluster_names()
     days = {"begin": f"{begin_at:%Y-%m-%d}", "last": f"{end_at - timedelta(days=1):%Y-%m-%d}"}
     return {
@@ -195,11 +205,15 @@ def build_dashboard(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
         "metered_until": sealed_until(),
         "costs_link": f"{reverse('admin:billing_dailycost_costs')}?{urlencode(days)}",
         "months": _tabs(begin_at, at=at),
-        "cards": parts.cards(costs, sizes=sizes, capacity=capacity),
+        "cards": parts.cards(organizations, capacity=capacity),
         "cost_charts": parts.cost_charts(
-            cost_by_day(begin_at=begin_at, end_at=end_at), begin_at=begin_at, end_at=end_at
+            cost_by_day(costs, query, values=charted),
+            names=charted,
+            begin_at=begin_at,
+            end_at=end_at,
         ),
-        "organizations": parts.organization_table(costs, sizes=sizes, invoices=invoices),
+        "organizations": parts.organization_table(organizations, invoices=invoices),
+        "more_organizations": max(0, len(organizations) - parts.ORGANIZATIONS_SHOWN),
         "capacity": parts.capacity_bars(capacity, names=names),
         "health": health_table(health_totals(begin_at=begin_at, end_at=end_at), names=names),
         "waiting": with_calendars(

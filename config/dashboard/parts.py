@@ -1,23 +1,25 @@
 """The dashboard's parts: cards, charts, tables and bars, from frozen facts to template values."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import groupby, islice
 from typing import Any, Final
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.urls import reverse
 
-from billing.admin.cost_charts import stacked_days
-from billing.domain.money import Money
-from billing.selectors.costs import CostFact
+from billing.admin.cost_charts import GROUPS_MAX, stacked_days
+from billing.domain.money import Money, cost_of
+from billing.selectors.costs import OrganizationCost
 from billing.selectors.documents.invoices import InvoiceFact
 from metering.domain.catalogue.units import GPUSize
 from metering.selectors.collection.usage import CapacityTotal
 
 SECONDS_PER_HOUR: Final = 3600
+ORGANIZATIONS_SHOWN: Final = 20
+"""In the table; the page of costs has all."""
 PART_COLORS: Final = {
     "billed": "bg-primary-600 dark:bg-primary-500",
     "held": "bg-orange-500",
@@ -39,15 +41,15 @@ def sizes_text(unit_seconds: Mapping[str, int]) -> str:
 
 
 def cards(
-    costs: Iterable[CostFact], *, sizes: Iterable[CostFact], capacity: Iterable[CapacityTotal]
+    costs: Collection[OrganizationCost], *, capacity: Iterable[CapacityTotal]
 ) -> list[dict[str, Any]]:
     """Return one card per currency, one of charged use, and one of idle capacity, both by size.
 
     Money of one currency is added up; unit-hours of two sizes are two things and never are.
     """
     by_currency: dict[str, Decimal] = defaultdict(Decimal)
-    for fact in costs:
-        by_currency[fact.cost.currency] += fact.cost.amount
+    for one in costs:
+        by_currency[one.cost.currency] += one.cost.amount
     charges = reverse("admin:billing_charge_changelist")
     made = [
         {
@@ -58,11 +60,11 @@ def cards(
         }
         for currency, amount in sorted(by_currency.items())
     ]
-    return [*made, _charged_card(sizes), _idle_card(capacity)]
+    return [*made, _charged_card(costs), _idle_card(capacity)]
 
 
-def _charged_card(sizes: Iterable[CostFact]) -> dict[str, Any]:
-    used = _by_size((fact.size, fact.unit_seconds) for fact in sizes)
+def _charged_card(costs: Iterable[OrganizationCost]) -> dict[str, Any]:
+    used = _by_size(sized for one in costs for sized in one.unit_seconds.items())
     return {
         "title": "Charged use",
         "value": "" if used else "none",
@@ -100,21 +102,53 @@ def _by_size(found: Iterable[tuple[str, int]]) -> dict[str, int]:
     return {size.value: added[size.value] for size in GPUSize if size.value in added}
 
 
+def largest_organizations(costs: Iterable[OrganizationCost]) -> dict[str, str]:
+    """Return the names, by id, of those that a chart shows: the largest of each currency."""
+    names: dict[str, str] = {}
+    for _, found in groupby(costs, key=lambda one: one.cost.currency):
+        for one in islice(found, GROUPS_MAX):
+            name = one.organization_name
+            is_taken = name in names.values()
+            names[str(one.organization_id)] = f"{name} ({one.organization})" if is_taken else name
+    return names
+
+
 def cost_charts(
-    days: Iterable[CostFact], *, begin_at: datetime, end_at: datetime
+    days: Mapping[tuple[str, str | None], Mapping[date, Decimal]],
+    *,
+    names: Mapping[str, str],
+    begin_at: datetime,
+    end_at: datetime,
 ) -> list[dict[str, Any]]:
-    """Return one stacked bar chart per currency: cost a day, organization by organization."""
-    table: dict[str, dict[str, dict[date, Decimal]]] = defaultdict(lambda: defaultdict(dict))
-    for fact in days:
-        name = fact.organization_name or fact.organization
-        if fact.day is not None:
-            table[fact.cost.currency][name][fact.day] = fact.cost.amount
+    """Return one stacked bar chart per currency: cost a day of its largest organizations.
+
+    Args:
+        days: Exact costs by currency, organization (None: all that have no name) and day.
+        names: Of the organizations, by id.
+        begin_at: Begin of the month.
+        end_at: Its end.
+    """
+    groups: dict[str, dict[str, dict[date, Decimal]]] = defaultdict(dict)
+    others: dict[str, dict[date, Decimal]] = {}
+    for (currency, organization), products in days.items():
+        amounts = {
+            day: cost_of(product, currency=currency).amount for day, product in products.items()
+        }
+        if organization is None:
+            others[currency] = amounts
+        else:
+            groups[currency][names[organization]] = amounts
     dates = [
         (begin_at + timedelta(days=number)).date() for number in range((end_at - begin_at).days)
     ]
     return [
-        stacked_days(f"Cost a day by organization, {currency}", organizations, dates)
-        for currency, organizations in sorted(table.items())
+        stacked_days(
+            f"Cost a day by organization, {currency}",
+            groups[currency],
+            dates,
+            others=others.get(currency),
+        )
+        for currency in sorted({*groups, *others})
     ]
 
 
@@ -134,12 +168,9 @@ def page_of(table: str, **filters: object) -> str:
 
 
 def organization_table(
-    costs: Iterable[CostFact], *, sizes: Iterable[CostFact], invoices: Iterable[InvoiceFact]
+    costs: Iterable[OrganizationCost], *, invoices: Iterable[InvoiceFact]
 ) -> dict[str, Any]:
-    """Return unit-hours by size, cost and invoice of each organization, by slug."""
-    hours: dict[tuple[object, str, str], int] = {
-        (fact.organization_id, fact.cost.currency, fact.size): fact.unit_seconds for fact in sizes
-    }
+    """Return unit-hours by size, cost and invoice of the organizations with the largest costs."""
     by_organization = {(one.organization_id, one.total.currency): one for one in invoices}
     return {
         "headers": [
@@ -151,15 +182,12 @@ def organization_table(
         ],
         "rows": [
             [
-                cell(fact.organization_name or fact.organization),
-                *(
-                    number(unit_hours(hours.get((*_payer(fact), size.value), 0)))
-                    for size in GPUSize
-                ),
-                number(money(fact.cost)),
-                *_invoice_cells(by_organization.get(_payer(fact))),
+                cell(one.organization_name),
+                *(number(unit_hours(one.unit_seconds.get(size.value, 0))) for size in GPUSize),
+                number(money(one.cost)),
+                *_invoice_cells(by_organization.get((one.organization_id, one.cost.currency))),
             ]
-            for fact in costs
+            for one in islice(costs, ORGANIZATIONS_SHOWN)
         ],
     }
 
@@ -167,10 +195,6 @@ def organization_table(
 def money(value: Money) -> str:
     """Return an amount with its currency, for people."""
     return f"{value.amount:,} {value.currency}"
-
-
-def _payer(fact: CostFact) -> tuple[UUID, str]:
-    return fact.organization_id, fact.cost.currency
 
 
 def _invoice_cells(invoice: InvoiceFact | None) -> list[dict[str, Any]]:

@@ -64,7 +64,7 @@ class UsageCorrectionAdmin(LedgerAdmin):
     list_filter = ("state", "cause", "organization", "cluster", "window_start")
     list_select_related = ("project", "project__organization")
     search_fields = ("reason", "requested_by", "project__slug")
-    date_hierarchy = "window_start"
+    day_column = "window_start"
     ordering = ("-requested_at",)
     actions = ("approve_corrections", "reject_corrections")
 
@@ -131,7 +131,7 @@ class WindowRecheckAdmin(LedgerAdmin):
     list_filter = ("state", "reason", "cluster", "window_start")
     list_select_related = ("cluster",)
     search_fields = ("note", "last_error", "requested_by")
-    date_hierarchy = "window_start"
+    day_column = "window_start"
 
     @display(description="state", ordering="state", label=RECHECK_COLORS)
     def state_label(self, row: WindowRecheck) -> str:

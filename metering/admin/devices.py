@@ -1,7 +1,8 @@
 """Admin pages of device usage, of shared and of unbilled devices."""
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -10,8 +11,10 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.decorators import action
 
+from metering.domain.catalogue.units import GPUSize, SharingMode
 from metering.domain.devices import unbilled
 from metering.domain.devices.attribution import EVIDENCE_WORDS, NOTES, CoTenancyEvidence
+from metering.domain.devices.figures import Attribution
 from metering.domain.figures import percent_text
 from metering.models import DeviceUsage
 from metering.selectors.devices.sharing import CoTenancyInterval, device_sharing, reach_of
@@ -193,9 +196,14 @@ class DeviceUsageAdmin(LedgerAdmin):
         "is_busy_uncertain",
     )
     list_filter = ("attribution", "sharing_mode", "size", "cluster", "window_start")
+    filter_values: ClassVar[Mapping[str, Iterable[str]]] = {
+        "attribution": Attribution,
+        "sharing_mode": SharingMode,
+        "size": GPUSize,
+    }
     list_select_related = ("cluster", "project")
     search_fields = ("node", "uuid", "pod_name", "namespace")
-    date_hierarchy = "window_start"
+    day_column = "window_start"
     ordering = ("-window_start", "node", "uuid", "instance_id")
     actions_list = ("sharing", "unbilled")
 

@@ -19,13 +19,14 @@ from metering.models import ExceptionState, MeteringException
 from metering.selectors.corrections.exceptions import of_organization
 from metering.services.corrections.exceptions import accept_side, resolve_exception
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.lists import NamesFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.selectors.directory import organization_names
 
 STATE_COLORS = {ExceptionState.OPEN.value: "danger", ExceptionState.RESOLVED.value: "success"}
 
 
-class ExceptionsOfOrganization(admin.SimpleListFilter):
+class ExceptionsOfOrganization(NamesFilter):
     """Exceptions about namespaces that were bound to an organization in their hour."""
 
     title = parameter_name = "organization"
@@ -74,7 +75,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
     list_filter = ("state", "kind", ExceptionsOfOrganization, "cluster", "window_start")
     list_select_related = ("cluster",)
     search_fields = ("subject", "namespace", "summary")
-    date_hierarchy = "window_start"
+    day_column = "window_start"
     ordering = ("state", "-window_start", "kind")
     actions = ("accept_kubernetes", "accept_prometheus", "resolve_exceptions")
 

@@ -1,7 +1,7 @@
 """Admin pages of metering's ledgers: usage, allocations and capacity."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -10,6 +10,8 @@ from django.urls import reverse
 
 from metering.access import READ_USAGE, WRITE_CORRECTION
 from metering.admin.record_correction import correction_context, press_correction
+from metering.domain.allocations.timeline import EndKind
+from metering.domain.catalogue.units import GPUSize, SharingMode
 from metering.domain.figures import percent_text, unit_hours_text
 from metering.models import CapacityRecord, PodAllocation, UsageRecord
 from metering.selectors.explain import explain_record
@@ -42,9 +44,13 @@ class UsageRecordAdmin(LedgerAdmin):
         "busy_percent",
     )
     list_filter = ("size", "sharing_mode", "organization", "cluster", "window_start")
+    filter_values: ClassVar[Mapping[str, Iterable[str]]] = {
+        "size": GPUSize,
+        "sharing_mode": SharingMode,
+    }
     list_select_related = ("organization", "project", "activity")
     search_fields = ("pod_name", "pod_uid", "namespace", "owner")
-    date_hierarchy = "window_start"
+    day_column = "window_start"
     ordering = ("-window_start", "id")
 
     @admin.display(description="owner", ordering="owner")
@@ -105,6 +111,11 @@ class PodAllocationAdmin(LedgerAdmin):
     )
     day_column = "begin_at"
     list_filter = ("size", "sharing_mode", "end_kind", "cluster", "begin_at")
+    filter_values: ClassVar[Mapping[str, Iterable[str]]] = {
+        "size": GPUSize,
+        "sharing_mode": SharingMode,
+        "end_kind": EndKind,
+    }
     list_select_related = ("cluster",)
     search_fields = ("pod_name", "pod_uid", "namespace", "owner", "node")
 
@@ -137,9 +148,10 @@ class CapacityRecordAdmin(LedgerAdmin):
         "idle_hours",
     )
     list_filter = ("size", "cluster", "window_start")
+    filter_values: ClassVar[Mapping[str, Iterable[str]]] = {"size": GPUSize}
     list_select_related = ("cluster",)
     search_fields = ("node", "resource")
-    date_hierarchy = "window_start"
+    day_column = "window_start"
     ordering = ("-window_start", "node", "resource")
 
     @admin.display(description="capacity", ordering="capacity_unit_seconds")

@@ -20,7 +20,7 @@ from metering.services.devices.credits import decide_credit
 from metering.services.devices.events import end_device_event
 from metering.services.efficiency.waste import dismiss_finding
 from tenants.admin.base import LedgerAdmin
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 
 WASTE_COLORS = {
@@ -148,7 +148,7 @@ class DeviceEventAdmin(LedgerAdmin):
     )
     list_filter = ("severity", "kind", "cluster", ("end_at", MarkFilter))
     search_fields = ("uuid", "node", "code")
-    date_hierarchy = "begin_at"
+    day_column = "begin_at"
     ordering = ("-begin_at", "-pk")
     actions = ("end_events",)
 
@@ -197,7 +197,7 @@ class CreditProposalAdmin(LedgerAdmin):
     list_filter = ("state", "is_certain", "organization", "cluster")
     list_select_related = ("organization", "project", "event")
     search_fields = ("pod_name", "namespace", "owner", "event__uuid")
-    date_hierarchy = "window_start"
+    day_column = "window_start"
     ordering = ("-window_start", "-pk")
     actions = ("accept_credits", "dismiss_credits")
 
@@ -261,7 +261,7 @@ class ClusterHealthAdmin(LedgerAdmin):
     )
     list_filter = ("cluster", "window_start")
     list_select_related = ("cluster",)
-    date_hierarchy = "window_start"
+    day_column = "window_start"
     ordering = ("-window_start", "cluster")
 
     @admin.display(description="nodes ready")

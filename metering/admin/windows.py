@@ -152,7 +152,7 @@ class MeteringWindowAdmin(LedgerAdmin):
     list_filter = ("state", "cluster", "start_at")
     list_select_related = ("cluster",)
     search_fields = ("cluster__slug", "last_error")
-    date_hierarchy = "start_at"
+    day_column = "start_at"
     ordering = ("-start_at", "cluster")
     actions = (
         "retry_windows",

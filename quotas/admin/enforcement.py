@@ -18,7 +18,7 @@ from quotas.models import EnforcementTarget
 from quotas.selectors.enforcement.coverage import uncounted_reason
 from quotas.services.enforcement.applying import apply_again, force_targets, read_again
 from tenants.admin.base import LedgerAdmin, actor_of_request
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 
 ORGANIZATION = "project__organization"
 ERROR_LENGTH_MAX = 70

@@ -61,7 +61,7 @@ class PreemptionPlanAdmin(ServiceAdmin):
     list_filter = ("state", "reason", "organization")
     list_select_related = ("organization",)
     search_fields = ("organization__name", "organization__slug", "planned_by", "executed_by")
-    date_hierarchy = "created_at"
+    day_column = "created_at"
     autocomplete_fields = ("organization",)
     change_form_before_template = "admin/quotas/preemptionplan/victims.html"
     actions = ("stop_plans", "resume_suspended_jobs")

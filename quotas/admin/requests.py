@@ -212,7 +212,7 @@ class QuotaRequestAdmin(LedgerAdmin):
     list_filter = ("state", "size", "organization")
     list_select_related = ("organization", "project", "user", "requested_by", "decided_by")
     search_fields = ("project__name", "project__slug", "requested_by__username", "justification")
-    date_hierarchy = "created_at"
+    day_column = "created_at"
     actions = ("approve_requests", "reject_requests")
 
     @display(

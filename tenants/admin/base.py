@@ -29,7 +29,7 @@ from django.http.response import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from tenants.admin.date_ranges import DatedAdmin, moment_of
+from tenants.admin.lists import DatedAdmin, moment_of
 from tenants.admin.refusals import refusal_sentence, refusal_texts, refusals_of
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError

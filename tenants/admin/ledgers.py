@@ -1,8 +1,12 @@
 """Read-only admin pages: the audit trail and stored responses."""
 
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
 from django.contrib import admin
 
 from tenants.admin.base import LedgerAdmin
+from tenants.domain.actors import ActorKind
 from tenants.models import AuditEntry, IdempotencyRecord
 
 LEAF_DIGITS_SHOWN = 12
@@ -23,8 +27,9 @@ class AuditEntryAdmin(LedgerAdmin):
         "leaf_start",
     )
     list_filter = ("action", "object_kind", "actor_kind", "occurred_at")
+    filter_values: ClassVar[Mapping[str, Iterable[str]]] = {"actor_kind": ActorKind}
     search_fields = ("actor_label", "object_id", "action")
-    date_hierarchy = "occurred_at"
+    day_column = "occurred_at"
     fields = (
         "occurred_at",
         "recorded_at",

@@ -208,7 +208,7 @@ class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
     list_select_related = ("notification",)
     fields = ("endpoint", "created_at")
     search_fields = ("searched_address", "notification__subject", "notification__event")
-    date_hierarchy = "created_at"
+    day_column = "created_at"
 
     @row_action("Send again", done="is sent again")
     def send_again(self, row: NotificationDelivery, *, actor: Actor, at: datetime) -> None:

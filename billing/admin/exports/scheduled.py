@@ -163,7 +163,7 @@ class ExportRunAdmin(LedgerAdmin):
     list_select_related = ("schedule",)
     fields = ("schedule", "month", "number", "requested_by", "made_at", "finished_at")
     search_fields = ("schedule__slug", "month")
-    date_hierarchy = "created_at"
+    day_column = "created_at"
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         """Return the address of a file before the pages of every table."""

@@ -30,7 +30,7 @@ from billing.services.ledger.settling import (
     unassign_payment,
 )
 from tenants.admin.base import LedgerAdmin, actor_of_request
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, NotFoundError

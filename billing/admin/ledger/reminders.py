@@ -13,7 +13,7 @@ from billing.domain.documents.document_text import money_text
 from billing.models import Reminder, ReminderStop
 from billing.services.ledger.reminders import continue_reminders, stop_reminders
 from tenants.admin.base import LedgerAdmin, ServiceAdmin
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 

@@ -13,7 +13,7 @@ from billing.models import CustomerClass, CustomerClassMembership
 from billing.services.pricing.customer_classes import create_customer_class, set_customer_class
 from billing.services.pricing.price_history import withdraw_membership
 from tenants.admin.base import ServiceAdmin
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 from tenants.domain.hours import hours_text

@@ -15,7 +15,7 @@ from billing.domain.pricing.minimum import MinimumRule
 from billing.models import MinimumCharge
 from billing.services.pricing.minimums import publish_minimum, withdraw_minimum
 from tenants.admin.base import ServiceAdmin, ServiceForm
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 

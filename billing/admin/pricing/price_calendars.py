@@ -21,7 +21,7 @@ from billing.domain.pricing.price_calendar import BandRule, CalendarRule
 from billing.models import PriceCalendar
 from billing.services.pricing.price_calendars import publish_calendar, withdraw_calendar
 from tenants.admin.base import ServiceAdmin, ServiceForm
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 

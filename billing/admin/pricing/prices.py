@@ -16,7 +16,7 @@ from billing.services.pricing.assignments import assign_price_book
 from billing.services.pricing.price_history import withdraw_assignment, withdraw_price
 from billing.services.pricing.prices import create_price_book, set_price
 from tenants.admin.base import ServiceAdmin, ServiceForm
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NOTE_LENGTH_MAX, NoteActionForm, note_of
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS

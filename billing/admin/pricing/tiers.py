@@ -22,7 +22,7 @@ from billing.domain.pricing.tier_schedule import (
 from billing.models import TierSchedule
 from billing.services.pricing.tiers import publish_tiers, withdraw_tiers
 from tenants.admin.base import ServiceAdmin, ServiceForm
-from tenants.admin.date_ranges import MarkFilter
+from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 

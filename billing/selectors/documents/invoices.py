@@ -45,11 +45,6 @@ def invoices_of_month(label: str) -> tuple[InvoiceFact, ...]:
     )
 
 
-def latest_invoices(limit: int) -> tuple[InvoiceFact, ...]:
-    """Return the newest invoices, newest first."""
-    return tuple(_fact(invoice) for invoice in _invoices().order_by("-drafted_at", "-pk")[:limit])
-
-
 def _invoices() -> QuerySet[Invoice]:
     return Invoice.objects.select_related("organization", "period").defer("document")
 

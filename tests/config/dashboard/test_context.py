@@ -1,6 +1,7 @@
 """The dashboard of a small built world: exact values, who gets it, and which month it shows."""
 
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -21,13 +22,17 @@ def world(db: None) -> Office:  # noqa: ARG001 - It is the transaction.
     return make_world()
 
 
+def dashboard_of(begin_at: datetime, *, at: datetime) -> dict[str, Any]:
+    return build_dashboard(DailyCost.objects.all(), begin_at, at=at)
+
+
 def texts(table: dict[str, list[list[dict[str, str]]]]) -> list[list[str]]:
     return [[cell["text"] for cell in row] for row in table["rows"]]
 
 
 @pytest.mark.usefixtures("world")
 def test_cards_add_up_what_the_tables_show() -> None:
-    dashboard = build_dashboard(MONTH_START, at=AT)
+    dashboard = dashboard_of(MONTH_START, at=AT)
 
     assert [(card["title"], card["value"]) for card in dashboard["cards"]] == [
         ("Cost in EUR", "3.03 EUR"),
@@ -47,14 +52,14 @@ def test_cards_add_up_what_the_tables_show() -> None:
 
 @pytest.mark.usefixtures("world")
 def test_an_organizations_invoice_is_one_click_away() -> None:
-    rows = build_dashboard(MONTH_START, at=AT)["organizations"]["rows"]
+    rows = dashboard_of(MONTH_START, at=AT)["organizations"]["rows"]
 
     assert rows[0][5]["link"] == f"/admin/billing/invoice/{Invoice.objects.get().pk}/change/"
 
 
 @pytest.mark.usefixtures("world")
 def test_everything_that_waits_is_reported_with_its_count() -> None:
-    dashboard = build_dashboard(MONTH_START, at=AT)
+    dashboard = dashboard_of(MONTH_START, at=AT)
 
     assert texts(dashboard["waiting"]) == [
         ["Exception: unbound namespace", "use is held", "1"],
@@ -71,7 +76,7 @@ def test_each_line_of_what_waits_leads_to_just_that(world: Office) -> None:
     client = Client()
     client.force_login(world.cast.frank)
 
-    rows = build_dashboard(MONTH_START, at=AT)["waiting"]["rows"]
+    rows = dashboard_of(MONTH_START, at=AT)["waiting"]["rows"]
 
     reported = {row[0]["text"]: row[1]["text"] for row in rows}
     assert reported["Exception: unknown device"] == "held, in units no rule knows"
@@ -85,11 +90,11 @@ def test_each_line_of_what_waits_leads_to_just_that(world: Office) -> None:
 
 @pytest.mark.usefixtures("world")
 def test_a_device_no_rule_knows_is_named_and_counts_nowhere() -> None:
-    before = build_dashboard(MONTH_START, at=AT)
+    before = dashboard_of(MONTH_START, at=AT)
     window = MeteringWindow.objects.get(cluster__slug="ampere")
     add_capacity(window, "", capacity=10**9, billed=0)
 
-    after = build_dashboard(MONTH_START, at=AT)
+    after = dashboard_of(MONTH_START, at=AT)
 
     assert after["cards"] == before["cards"]
     assert after["capacity"] == [
@@ -100,7 +105,7 @@ def test_a_device_no_rule_knows_is_named_and_counts_nowhere() -> None:
 
 @pytest.mark.usefixtures("world")
 def test_a_capacity_bar_shows_its_three_parts() -> None:
-    (bar,) = build_dashboard(MONTH_START, at=AT)["capacity"]
+    (bar,) = dashboard_of(MONTH_START, at=AT)["capacity"]
 
     assert (bar["title"], bar["note"]) == ("Ampere: A100/1of4", "10.0 small unit-hours")
     assert [(part["title"], part["percent"]) for part in bar["parts"]] == [
@@ -112,7 +117,7 @@ def test_a_capacity_bar_shows_its_three_parts() -> None:
 
 @pytest.mark.django_db
 def test_a_month_without_anything_is_empty_and_not_an_error() -> None:
-    dashboard = build_dashboard(EMPTY, at=AT)
+    dashboard = dashboard_of(EMPTY, at=AT)
 
     assert dashboard["month_name"] == "May 2025"
     assert [card["value"] for card in dashboard["cards"]] == ["none", "none offered"]
@@ -124,7 +129,7 @@ def test_a_month_without_anything_is_empty_and_not_an_error() -> None:
 
 @pytest.mark.usefixtures("world")
 def test_another_month_shows_none_of_october_but_what_waits_without_a_month() -> None:
-    dashboard = build_dashboard(MONTH_END, at=AT)
+    dashboard = dashboard_of(MONTH_END, at=AT)
 
     assert dashboard["cost_charts"] == []
     assert texts(dashboard["waiting"]) == [["Quota requests", "approve or reject", "1"]]
@@ -134,7 +139,7 @@ def test_another_month_shows_none_of_october_but_what_waits_without_a_month() ->
 def test_the_present_month_and_the_two_before_it_are_offered() -> None:
     january = datetime(2027, 1, 15, tzinfo=UTC)
 
-    assert build_dashboard(month_of(january), at=january)["months"] == [
+    assert dashboard_of(month_of(january), at=january)["months"] == [
         {"label": "2026-11", "name": "November", "is_shown": False},
         {"label": "2026-12", "name": "December", "is_shown": False},
         {"label": "2027-01", "name": "January", "is_shown": True},
@@ -205,5 +210,5 @@ def test_the_number_of_statements_does_not_grow_with_the_world(
         add_exception(window, kind, held=60, subject=f"pod-{number + 10}")
 
     with django_assert_max_num_queries(13):  # type: ignore[operator]
-        build_dashboard(MONTH_START, at=AT)
+        dashboard_of(MONTH_START, at=AT)
     assert world.cast.acme.name == "Acme"

@@ -31,7 +31,7 @@ def test_hours_that_wait_are_added_over_clusters_and_usage_without_price_is_name
         ["Hours that stayed blind", "accept or waive each", "4"],
         ["No price: acme", "1.5 small, 2.0 large unit-hours", "3"],
     ]
-    assert "start_at__year=2028&start_at__month=2" in table["rows"][0][0]["link"]
+    assert "start_at_from=2028-02-01&start_at_to=2028-02-29" in table["rows"][0][0]["link"]
     assert f"organization__id__exact={ACME}" in table["rows"][1][0]["link"]
 
 
