@@ -47,7 +47,7 @@ from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
 
 TEMPLATE: Final = "admin/billing/charge/waste.html"
-ROWS_MAX: Final = 100
+ROWS_MAX: Final = 50
 """The largest amounts; the list of findings has the rest."""
 RULE_WORDS: Final = {
     WasteRule.NOT_RUNNING: "Never started",

@@ -5,7 +5,7 @@ from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
-from django.core.paginator import Page, Paginator
+from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -98,7 +98,7 @@ def line_day_page(page: LedgerAdmin, request: HttpRequest, line_id: UUID, day: s
         **_about(line),
         "day": _day(whole, line),
         "charges": [charge_row(one, records.get(use_of(one))) for one in shown],
-        "page": shown if _has_more(shown) else None,
+        "page": shown,
     }
     return TemplateResponse(request, "admin/billing/invoice/line_day.html", context)
 
@@ -233,7 +233,3 @@ def _left(line: InvoiceLine) -> dict[str, Any] | None:
 def _price(charge: Charge) -> str:
     digits = MINOR_DIGITS.get(charge.currency, 0)
     return f"{number_text(price_text(charge.unit_price, digits=digits))} {charge.currency}"
-
-
-def _has_more(shown: Page[Any]) -> bool:
-    return shown.paginator.num_pages > 1

@@ -14,7 +14,7 @@ from metering.domain.efficiency.rules import WasteThresholds
 from metering.selectors.collection.usage import daily_peaks, peak_units
 from quotas.domain.headroom.headroom import HISTORY_DAYS, Exhaustion, expect_exhaustion
 from quotas.models import LimitScope, QuotaLimit
-from quotas.selectors.limits.in_force import LimitInForce, limits_in_force
+from quotas.selectors.limits.in_force import LimitInForce, limits_in_force, with_units_in_force
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class HoardedQuota:
 def hoarded_quotas(
     limits: QuerySet[QuotaLimit], *, at: datetime, thresholds: WasteThresholds
 ) -> tuple[HoardedQuota, ...]:
-    """Return the projects' limits of which more than a share is never used; three statements.
+    """Return the projects' limits of which more than a share is never used; two statements.
 
     Only limits for every model and cluster are checked: the usage ledger has peaks per size. A
     limit that was changed within the period is left out. Most spare units first.
@@ -131,32 +131,28 @@ def hoarded_quotas(
     hours = thresholds.hoarding_hours
     before = at.replace(minute=0, second=0, microsecond=0)
     peaks = peak_units(before=before, hours=hours, percent=PERCENTILE)
-    rows = list(
+    rows = with_units_in_force(
         limits.filter(
             scope=LimitScope.PROJECT,
             model_group="",
             cluster=None,
             limit_units__gte=1,
             changed_at__lte=at - timedelta(hours=hours),
-        ).select_related("organization", "project")
+        ),
+        at=at,
+    ).values_list(
+        "organization__slug", "project__slug", "project_id", "size", "limit_units", "granted"
     )
-    in_force = {
-        limit.limit_id: limit.nominal_units or 0
-        for limit in limits_in_force(
-            at=at, organization_ids={limit.organization_id for limit in rows}
-        )
-    }
     found = [
         HoardedQuota(
-            organization=limit.organization.slug,
-            project=limit.project.slug,
-            project_id=limit.project.pk,
-            size=GPUSize(limit.size),
-            limit_units=in_force[limit.pk],
-            peak_units=peaks.get((limit.project.pk, GPUSize(limit.size)), 0),
+            organization=organization,
+            project=project,
+            project_id=project_id,
+            size=GPUSize(size),
+            limit_units=max(0, units + granted),
+            peak_units=peaks.get((project_id, GPUSize(size)), 0),
         )
-        for limit in rows
-        if limit.project is not None
+        for organization, project, project_id, size, units, granted in rows
     ]
     hoarded = [one for one in found if _is_hoarded(one, ratio=thresholds.hoarding_ratio)]
     return tuple(
