@@ -1,6 +1,6 @@
 """Run the benches: `python -m bench [smoke] [name]`; exit code 1 when a figure falls short.
 
-`smoke` runs them at a tenth of their size and judges the invariants alone.
+`smoke` runs them at a tenth of their size, some side by side, and judges the invariants alone.
 """
 
 import importlib
@@ -9,11 +9,14 @@ import pkgutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import bench
-from bench.harness import SMOKE_VARIABLE
+from bench.harness import SMOKE_VARIABLE, is_smoke
 
 SMOKE: Final = "smoke"
 WITHOUT_SMOKE: Final = {
@@ -22,6 +25,10 @@ WITHOUT_SMOKE: Final = {
     "losses": "each loss lasts long enough for the slowest repair at any size",
     "starved": "tests/embedded/test_workers.py starves a worker at this size",
 }
+ALONE: Final = {"enforcement", "watching_https"}
+"""Their invariants are seconds, which another bench beside them would lengthen."""
+SMOKE_PROCESSES: Final = 2
+"""More use each other's cores; one leaves a core idle most of the time."""
 
 
 def bench_names() -> list[str]:
@@ -44,20 +51,61 @@ def run_one(name: str) -> int:
     return short
 
 
+@dataclass(frozen=True)
+class Done:
+    """One bench that has ended; `text` is what it printed, unless it printed by itself."""
+
+    name: str
+    is_ok: bool
+    seconds: float
+    text: str = ""
+
+
 def run_all(names: list[str]) -> int:
     """Run each bench in its own process; return how many missed a limit."""
     failed = []
-    for name in names:
-        if os.environ.get(SMOKE_VARIABLE) == "true" and name in WITHOUT_SMOKE:
-            print(f"# {name} is left out: {WITHOUT_SMOKE[name]}", flush=True)
-            continue
-        print(f"# {name}", flush=True)
-        begin = time.monotonic()
-        done = subprocess.run([sys.executable, "-m", "bench", name], check=False)
-        print(f"# {name} took {time.monotonic() - begin:.0f} s", flush=True)
-        failed += [name] if done.returncode else []
+    for done in run_side_by_side(names) if is_smoke() else map(run_apart, names):
+        print(f"{done.text}# {done.name} took {done.seconds:.0f} s", flush=True)
+        failed += [] if done.is_ok else [done.name]
     print(f"# short: {', '.join(failed)}" if failed else "# every figure holds", flush=True)
     return len(failed)
+
+
+def run_side_by_side(names: list[str]) -> Iterator[Done]:
+    """Yield benches of a smoke run, in their order; those whose invariants are seconds run alone.
+
+    No other is judged by its time there, and many wait most of theirs.
+    """
+    for name in names:
+        if name in WITHOUT_SMOKE:
+            print(f"# {name} is left out: {WITHOUT_SMOKE[name]}", flush=True)
+    names = [name for name in names if name not in WITHOUT_SMOKE]
+    with ThreadPoolExecutor(SMOKE_PROCESSES) as pool:
+        yield from pool.map(run_quietly, [name for name in names if name not in ALONE])
+    yield from map(run_apart, [name for name in names if name in ALONE])
+
+
+def run_apart(name: str) -> Done:
+    """Run a bench in its own process, which prints its figures as they come."""
+    print(f"# {name}", flush=True)
+    begin = time.monotonic()
+    done = subprocess.run(command_of(name), check=False)
+    return Done(name, done.returncode == 0, time.monotonic() - begin)
+
+
+def run_quietly(name: str) -> Done:
+    """Run a bench in its own process, and return what it printed."""
+    begin = time.monotonic()
+    done = subprocess.run(
+        command_of(name), check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    seconds = time.monotonic() - begin
+    return Done(name, done.returncode == 0, seconds, f"# {name}\n{done.stdout}")
+
+
+def command_of(name: str) -> list[str]:
+    """Return the command that runs one bench."""
+    return [sys.executable, "-m", "bench", name]
 
 
 def main(arguments: list[str]) -> int:

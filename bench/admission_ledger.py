@@ -29,6 +29,8 @@ from bench.harness import (
 )
 
 CONNECTIONS: Final = 8
+RATE_CONNECTIONS: Final = scaled(CONNECTIONS, least=2)
+"""No rate is judged in a smoke run, and each is a process that takes a second to begin."""
 LAST_UNIT_REQUESTS: Final = 64
 STEPS: Final = scaled(100_000)
 RATE_QUESTIONS: Final = scaled(2_000)
@@ -190,7 +192,7 @@ def _rate(call: Any, *given: Any) -> tuple[Decimal, Decimal]:  # noqa: ANN401 - 
 
     All begin at the same time: a process without concurrent ones is faster.
     """
-    runs = stage.side_by_side(call, *given, workers=CONNECTIONS)
+    runs = stage.side_by_side(call, *given, workers=RATE_CONNECTIONS)
     seconds = sorted(second for run in runs for second in run.seconds)
     took = max(run.end for run in runs) - min(run.begin for run in runs)
     rate = len(seconds) / Decimal(str(took))

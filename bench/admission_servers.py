@@ -22,7 +22,7 @@ from bench.harness import ROOT
 
 WORKERS, THREADS = 2, 8
 """As `serve_admission` has them unless set otherwise."""
-READY_SECONDS: Final = 30
+READY_SECONDS: Final = 60
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 BARE: Final = "bench.bare:make_application()"
 GPU: Final = {"nvidia.com/gpu": "1", "cpu": "8", "memory": "64Gi"}
