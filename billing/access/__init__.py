@@ -14,12 +14,9 @@ from billing.models import (
     AccountingMonth,
     AccrualException,
     BillingPeriod,
-    ChangedHour,
     Charge,
-    CostView,
     CustomerClass,
     CustomerClassMembership,
-    DailyCost,
     Dispute,
     DocumentDelivery,
     Invoice,
@@ -62,7 +59,7 @@ from tenants.access import (
     scope_to_platform,
     scope_to_projects,
 )
-from tenants.domain.actors import Actor, ActorKind
+from tenants.domain.actors import Actor
 from tenants.models import Organization
 
 READ_PRICE: Final = "billing:price:read"
@@ -217,28 +214,6 @@ def charges_visible_to(actor: Actor) -> QuerySet[Charge]:
     """Return the charges of the projects an actor reaches."""
     rows = Charge.objects.select_related("organization", "project", "period")
     return scope_to_projects(rows, actor, READ_CHARGE)
-
-
-def daily_costs_visible_to(actor: Actor) -> QuerySet[DailyCost]:
-    """Return the costs of projects whose charges an actor reads, and its own in other projects."""
-    rows = DailyCost.objects.all()
-    if is_platform_wide(actor, READ_CHARGE):
-        return rows
-    reached = Q(project__in=projects_visible_to(actor, READ_CHARGE).order_by().values("pk"))
-    if actor.kind is ActorKind.PERSON:
-        own = projects_visible_to(actor, READ_OWN_CHARGE).order_by().values("pk")
-        reached |= Q(project__in=own, owner=actor.label)
-    return rows.filter(reached)
-
-
-def changed_hours_visible_to(actor: Actor) -> QuerySet[ChangedHour]:
-    """Return the hours to add up of the organizations whose charges an actor reads."""
-    return scope_to_organizations(ChangedHour.objects.all(), actor, READ_CHARGE)
-
-
-def cost_views_visible_to(actor: Actor) -> QuerySet[CostView]:
-    """Return the views of costs that a person has saved; others see none of them."""
-    return CostView.objects.filter(person=actor.person_id)
 
 
 def exceptions_visible_to(actor: Actor) -> QuerySet[AccrualException]:

@@ -18,12 +18,12 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from unfold.decorators import action
 
-from billing.access import (
-    READ_CHARGE,
+from billing.access import READ_CHARGE, exceptions_visible_to
+from billing.access.costs import (
     changed_hours_visible_to,
+    clusters_in_use,
     cost_views_visible_to,
     daily_costs_visible_to,
-    exceptions_visible_to,
 )
 from billing.adapters.documents import render_table
 from billing.adapters.workbooks import CONTENT_TYPE, Sheet, render_workbook
@@ -95,11 +95,13 @@ def costs_page(page: LedgerAdmin, request: HttpRequest) -> HttpResponse:
     }
     if is_valid:
         try:
+            query = form.cleaned_data["query"]
             report = cost_report(
                 costs,
-                form.cleaned_data["query"],
+                query,
                 unpriced=exceptions_visible_to(actor),
                 changed=changed_hours_visible_to(actor),
+                clusters=clusters_in_use(actor, query),
                 at=at,
             )
         except DomainError as error:

@@ -9,7 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from billing.access import changed_hours_visible_to, daily_costs_visible_to, exceptions_visible_to
+from billing.access import exceptions_visible_to
+from billing.access.costs import changed_hours_visible_to, clusters_in_use, daily_costs_visible_to
 from billing.adapters.documents import render_table
 from billing.adapters.workbooks import CONTENT_TYPE, Sheet, render_workbook
 from billing.api.attachments import attachment
@@ -97,7 +98,9 @@ class CostReportSerializer(serializers.Serializer[CostReport]):
     to = serializers.DateField(source="query.end", help_text="The day after the last.")
     previous_from = serializers.DateField(source="query.previous_first")
     metered_until = serializers.DateTimeField(
-        allow_null=True, help_text="The end of the last hour that every cluster has sealed."
+        allow_null=True,
+        help_text="The end of the last hour that every cluster in use has sealed: to a tenant, of "
+        "those in which its projects have namespaces.",
     )
     open_hours = serializers.IntegerField(
         source="gaps.open_hours",
@@ -160,21 +163,22 @@ class CostViewSet(LedgerViewSet):
         return _attachment(content, report, kind=CONTENT_TYPE, suffix="xlsx")
 
     def _report(self, request: Request) -> CostReport:
-        query = CostQuerySerializer(data=request.query_params.dict())
-        query.is_valid(raise_exception=True)
-        asked = query.validated_data
+        serializer = CostQuerySerializer(data=request.query_params.dict())
+        serializer.is_valid(raise_exception=True)
+        asked = serializer.validated_data
         today = self.at.date()
-        filters = {one: str(asked[one.value]) for one in CostDimension if one.value in asked}
+        query = CostQuery(
+            first=asked["from"] or today.replace(day=1),
+            end=asked["to"] or today + DAY,
+            group_by=parse_dimensions(asked["group_by"]),
+            filters={one: str(asked[one.value]) for one in CostDimension if one.value in asked},
+        )
         return cost_report(
             daily_costs_visible_to(self.actor),
-            CostQuery(
-                first=asked["from"] or today.replace(day=1),
-                end=asked["to"] or today + DAY,
-                group_by=parse_dimensions(asked["group_by"]),
-                filters=filters,
-            ),
+            query,
             unpriced=exceptions_visible_to(self.actor),
             changed=changed_hours_visible_to(self.actor),
+            clusters=clusters_in_use(self.actor, query),
             at=self.at,
         )
 

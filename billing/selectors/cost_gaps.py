@@ -12,6 +12,7 @@ from django.db.models.functions import TruncDate
 from billing.domain.costs import CostDimension, CostQuery
 from billing.models import AccrualException, ChangedHour
 from metering.selectors.collection.windows import unsealed_hours
+from tenants.models import Cluster
 
 _COLUMNS: Final = {
     CostDimension.ORGANIZATION: "organization",
@@ -42,6 +43,7 @@ def cost_gaps(
     *,
     unpriced: QuerySet[AccrualException],
     changed: QuerySet[ChangedHour],
+    clusters: QuerySet[Cluster],
     metered_until: datetime | None,
 ) -> CostGaps:
     """Return what the costs of a query lack.
@@ -50,21 +52,27 @@ def cost_gaps(
         query: What is asked for.
         unpriced: Use without a price that the actor sees.
         changed: Changed hours of the organizations that the actor sees.
-        metered_until: The end of the last hour that every cluster has sealed.
+        clusters: Those in use.
+        metered_until: The end of the last hour that each of them has sealed.
     """
     begin_at, end_at = _midnight(query.first), _midnight(query.end)
     within = {"window_start__gte": begin_at, "window_start__lt": end_at}
     return CostGaps(
-        open_hours=_open_hours(begin_at, end_at, metered_until),
+        open_hours=_open_hours(clusters, begin_at, end_at, metered_until),
         unpriced=_unpriced(query, unpriced.filter(**within, resolved_at=None)),
         changed_days=_changed_days(query, changed.filter(**within)),
     )
 
 
-def _open_hours(begin_at: datetime, end_at: datetime, metered_until: datetime | None) -> int:
+def _open_hours(
+    clusters: QuerySet[Cluster],
+    begin_at: datetime,
+    end_at: datetime,
+    metered_until: datetime | None,
+) -> int:
     if metered_until is None or metered_until <= begin_at:
         return 0
-    return unsealed_hours(begin_at=begin_at, end_at=min(end_at, metered_until))
+    return unsealed_hours(clusters, begin_at=begin_at, end_at=min(end_at, metered_until))
 
 
 def _unpriced(query: CostQuery, rows: QuerySet[AccrualException]) -> dict[str, int]:

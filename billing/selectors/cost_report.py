@@ -50,7 +50,8 @@ class CostReport:
     Attributes:
         rows: By currency, the largest cost first.
         totals: One a currency.
-        metered_until: The end of the last hour that every cluster has sealed; None without any.
+        metered_until: The end of the last hour that every cluster in use has sealed; None without
+            any.
         gaps: What is not in these costs yet.
         pace: Of the running month, if some of it is asked for.
     """
@@ -69,6 +70,7 @@ def cost_report(
     *,
     unpriced: QuerySet[AccrualException],
     changed: QuerySet[ChangedHour],
+    clusters: QuerySet[Cluster],
     at: datetime,
 ) -> CostReport:
     """Return costs by group, with those of as many days before.
@@ -78,12 +80,13 @@ def cost_report(
         query: What is asked for.
         unpriced: Use without a price that the actor sees.
         changed: Changed hours of the organizations that the actor sees.
+        clusters: Those in use by what is asked for.
         at: Now: the running month is that of UTC.
 
     Raises:
         CostRowsTooManyError: There are more than ROWS_MAX groups, or SUMS_MAX with their prices.
     """
-    metered_until = sealed_until()
+    metered_until = sealed_until(clusters)
     pace = pace_of(query, metered_until=metered_until, at=at)
     sums = _sums(costs, query, pace)
     if len(sums) > ROWS_MAX:
@@ -107,7 +110,13 @@ def cost_report(
         rows=tuple(rows),
         totals=tuple(cost_row(one, total=one.product, pace=pace) for one in totals.values()),
         metered_until=metered_until,
-        gaps=cost_gaps(query, unpriced=unpriced, changed=changed, metered_until=metered_until),
+        gaps=cost_gaps(
+            query,
+            unpriced=unpriced,
+            changed=changed,
+            clusters=clusters,
+            metered_until=metered_until,
+        ),
         pace=pace,
     )
 

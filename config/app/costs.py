@@ -9,7 +9,8 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
-from billing.access import changed_hours_visible_to, daily_costs_visible_to, exceptions_visible_to
+from billing.access import exceptions_visible_to
+from billing.access.costs import changed_hours_visible_to, clusters_in_use, daily_costs_visible_to
 from billing.admin.cost_form import LABELS
 from billing.domain.costs import DAY, CostDimension, CostQuery, parse_dimensions
 from billing.domain.documents.document_text import hours_text
@@ -42,14 +43,15 @@ def costs(request: HttpRequest) -> HttpResponse:
     (dimension, *_) = parse_dimensions(request.GET.get("by") or CostDimension.PROJECT)
     chosen = scope.chosen
     filters = {} if chosen is None else {CostDimension.ORGANIZATION: str(chosen.pk)}
+    query = _query(month, until=at.date() + DAY, dimension=dimension, filters=filters)
     report = cost_report(
         daily_costs_visible_to(actor),
-        _query(month, until=at.date() + DAY, dimension=dimension, filters=filters),
+        query,
         unpriced=exceptions_visible_to(actor),
         changed=changed_hours_visible_to(actor),
+        clusters=clusters_in_use(actor, query),
         at=at,
     )
-    query = report.query
     asked = {"from": str(query.first), "to": str(query.end), "group_by": dimension.value}
     asked |= {} if chosen is None else {"organization": str(chosen.pk)}
     own = {"month": month.label, **({} if chosen is None else {"organization": chosen.slug})}

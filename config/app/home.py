@@ -10,12 +10,8 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
-from billing.access import (
-    changed_hours_visible_to,
-    daily_costs_visible_to,
-    exceptions_visible_to,
-    savings_visible_to,
-)
+from billing.access import exceptions_visible_to, savings_visible_to
+from billing.access.costs import changed_hours_visible_to, clusters_in_use, daily_costs_visible_to
 from billing.domain.costs import DAY, CostDimension, CostQuery, GroupCost, growth_of
 from billing.domain.money import Money
 from billing.selectors.cost_report import CostReport, cost_report, total_costs
@@ -49,11 +45,14 @@ def home(request: HttpRequest) -> HttpResponse:
     chosen = {} if scope.chosen is None else {"organization": scope.chosen.pk}
     today = at.date()
     costs = daily_costs_visible_to(actor).filter(**chosen)
+    filters = {CostDimension(name): str(key) for name, key in chosen.items()}
+    query = CostQuery(today.replace(day=1), today + DAY, (CostDimension.PROJECT,), filters)
     report = cost_report(
         costs,
-        CostQuery(today.replace(day=1), today + DAY, (CostDimension.PROJECT,)),
+        query,
         unpriced=exceptions_visible_to(actor).filter(**chosen),
         changed=changed_hours_visible_to(actor).filter(**chosen),
+        clusters=clusters_in_use(actor, query),
         at=at,
     )
     limits = list(limits_visible_to(actor).filter(user=None, **chosen)[: ROWS_MAX + 1])

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from billing.access import daily_costs_visible_to
+from billing.access.costs import daily_costs_visible_to
 from billing.domain.costs import CostQuery
 from billing.models import DailyCost
 from billing.selectors.cost_report import cost_by_day, last_day_with_costs
@@ -202,7 +202,7 @@ def build_dashboard(
     days = {"begin": f"{begin_at:%Y-%m-%d}", "last": f"{end_at - timedelta(days=1):%Y-%m-%d}"}
     return {
         "month_name": f"{begin_at:%B %Y}",
-        "metered_until": sealed_until(),
+        "metered_until": sealed_until(Cluster.objects.all()),
         "costs_link": f"{reverse('admin:billing_dailycost_costs')}?{urlencode(days)}",
         "months": _tabs(begin_at, at=at),
         "cards": parts.cards(organizations, capacity=capacity),

@@ -161,14 +161,14 @@ def sealable_window_ids() -> list[int]:
         return [window_id for (window_id,) in cursor.fetchall()]
 
 
-def sealed_until() -> datetime | None:
-    """Return the end of the last hour that every cluster has sealed; None without any cluster.
+def sealed_until(clusters: QuerySet[Cluster]) -> datetime | None:
+    """Return the end of the last hour that each of some clusters has sealed; None without any.
 
     Clusters that are closed, or sealed to the end of their metered time, hold nothing up.
     """
     last = MeteringWindow.objects.filter(cluster=OuterRef("pk"), state=WindowState.SEALED.value)
     rows = (
-        Cluster.objects.filter(state=LifecycleState.ACTIVE)
+        clusters.filter(state=LifecycleState.ACTIVE)
         .order_by()
         .values_list(
             "metered_from",
@@ -181,9 +181,10 @@ def sealed_until() -> datetime | None:
     return min(behind) if behind else max((end for end, _ in ends), default=None)
 
 
-def unsealed_hours(*, begin_at: datetime, end_at: datetime) -> int:
-    """Return how many windows in [begin_at, end_at) are not sealed."""
+def unsealed_hours(clusters: QuerySet[Cluster], *, begin_at: datetime, end_at: datetime) -> int:
+    """Return how many windows of some clusters in [begin_at, end_at) are not sealed."""
     rows = MeteringWindow.objects.exclude(state=WindowState.SEALED.value)
+    rows = rows.filter(cluster__in=clusters.order_by().values("pk"))
     return rows.filter(start_at__gte=begin_at, start_at__lt=end_at).count()
 
 

@@ -17,7 +17,7 @@ from tests.support.billing.ledger import (
     sealed_window,
 )
 from tests.support.billing.office import Office
-from tests.support.builders import MONTH_START
+from tests.support.builders import MONTH_START, bind, make_cluster
 from tests.support.tenants.clients import api_client, problem
 
 THIRD = MONTH_START + 50 * HOUR
@@ -125,6 +125,24 @@ def test_the_answer_says_how_far_metering_has_come(costs: Office) -> None:
     body = report(costs.cast.dora, **THE_THIRD)
 
     assert (body["metered_until"], body["open_hours"]) == ("2026-10-03T03:00:00Z", 0)
+
+
+def test_a_tenant_waits_for_the_clusters_of_its_own_namespaces_only(costs: Office) -> None:
+    october = {"from": "2026-10-01", "to": "2026-11-01"}
+    hopper, lagging = Cluster.objects.get(), make_cluster("lagging")
+    bind(hopper, "own", costs.cast.llm)
+    bind(lagging, "earlier", costs.cast.llm, begin_at=MONTH_START - 48 * HOUR, end_at=MONTH_START)
+    bind(lagging, "other", costs.cast.virus)
+
+    tenant, platform = report(costs.cast.alice, **october), report(costs.cast.dora, **october)
+
+    assert tenant["metered_until"] == "2026-10-03T03:00:00Z"
+    assert platform["metered_until"] == "2026-10-01T00:00:00Z"
+    assert report(costs.cast.mallory, **october)["metered_until"] == "2026-10-01T00:00:00Z"
+    bind(lagging, "now", costs.cast.vision)
+    assert report(costs.cast.alice, **october)["metered_until"] == "2026-10-01T00:00:00Z"
+    one = report(costs.cast.alice, **october, project=str(costs.cast.llm.pk))
+    assert one["metered_until"] == "2026-10-03T03:00:00Z"
 
 
 def test_the_answer_says_what_the_costs_lack(costs: Office) -> None:
