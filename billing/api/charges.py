@@ -38,7 +38,7 @@ from metering.access import usage_visible_to
 from metering.domain.catalogue.units import GPUSize
 from metering.domain.efficiency.rules import WasteRule
 from metering.selectors.collection.records import largest_records
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.views import LedgerViewSet, ReadingViewSet
 
 RECORDS_MAX: Final = 500
@@ -127,6 +127,9 @@ class ChargeFilter(StrictFilterSet):
     is_billed = filters.BooleanFilter(method="filter_billed")
     hour_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
     hour_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
+    updated_from = UpdatedFromFilter(
+        "created_at", help_text="Only charges made at this time or since; a charge never changes."
+    )
 
     def filter_invoice(self, rows: QuerySet[Charge], name: str, value: UUID) -> QuerySet[Charge]:  # noqa: ARG002 - As django-filter calls it.
         """Return the charges of a final invoice."""
@@ -150,6 +153,7 @@ class ChargeViewSet(ReadingViewSet):
 
     serializer_class = ChargeSerializer
     filterset_class = ChargeFilter
+    orderings = ("created_at",)
     lookup_value_converter = "int"
 
     def get_queryset(self) -> QuerySet[Charge]:
@@ -236,6 +240,11 @@ class AccrualExceptionFilter(StrictFilterSet):
     project = filters.UUIDFilter(field_name="project_id")
     code = filters.CharFilter()
     is_open = filters.BooleanFilter(field_name="resolved_at", lookup_expr="isnull")
+    updated_from = UpdatedFromFilter(
+        "created_at",
+        "resolved_at",
+        help_text="Only exceptions opened or resolved at this time or since.",
+    )
 
 
 class AccrualExceptionViewSet(ReadingViewSet):

@@ -32,7 +32,7 @@ from billing.services.disputes import (
     withdraw_dispute,
     write_message,
 )
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -123,6 +123,12 @@ class DisputeFilter(StrictFilterSet):
     organization = filters.UUIDFilter(field_name="organization_id")
     document = filters.UUIDFilter(field_name="document_id")
     state = filters.ChoiceFilter(choices=DISPUTE_STATE_CHOICES)
+    updated_from = UpdatedFromFilter(
+        "opened_at",
+        "decided_at",
+        part="messages__written_at",
+        help_text="Only disputes opened, written about or decided at this time or since.",
+    )
 
 
 class DisputeViewSet(ReadingViewSet):

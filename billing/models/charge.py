@@ -5,6 +5,7 @@ from decimal import Decimal
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Greatest
 
 from billing.domain.money import Money, price_of
 from billing.models.period import BillingPeriod
@@ -213,6 +214,7 @@ class Charge(models.Model):
         ]
         indexes = [
             models.Index(fields=["organization", "window_start"], name="charge_by_organization"),
+            models.Index(fields=["created_at"], name="charge_by_creation"),
             models.Index(
                 fields=["correction_id"],
                 condition=Q(correction_id__isnull=False),
@@ -372,6 +374,9 @@ class AccrualException(models.Model):
                 nulls_distinct=False,
                 name="accrual_exception_unique",
             ),
+        ]
+        indexes = [
+            models.Index(Greatest("created_at", "resolved_at"), name="accrual_exception_by_change"),
         ]
 
     def __str__(self) -> str:

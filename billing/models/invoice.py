@@ -4,6 +4,7 @@ from decimal import Decimal
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Greatest
 
 from billing.domain.documents.invoicing import InvoiceKind, InvoiceState, LineKind, reference_of
 from billing.models.period import BillingPeriod
@@ -110,6 +111,7 @@ class Invoice(models.Model):
 
     class Meta:
         ordering = ["-period__label", "organization__slug"]
+        indexes = [models.Index(Greatest("drafted_at", "finalized_at"), name="invoice_by_change")]
         constraints = [
             models.UniqueConstraint(
                 fields=[

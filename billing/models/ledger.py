@@ -105,6 +105,7 @@ class JournalEntry(models.Model):
                 name="journal_entry_is_posted_on_its_date_or_later",
             ),
         ]
+        indexes = [models.Index(fields=["posted_at", "id"], name="journal_entry_by_posting")]
 
     def __str__(self) -> str:
         """Return what is posted."""

@@ -112,6 +112,7 @@ class Payment(models.Model):
                 name="payment_kind_has_its_sign",
             ),
         ]
+        indexes = [models.Index(fields=["recorded_at", "id"], name="payment_by_recording")]
 
     def __str__(self) -> str:
         """Return the bank's reference."""
@@ -177,6 +178,7 @@ class Reminder(models.Model):
             models.UniqueConstraint(fields=["document", "level"], name="reminder_level_unique"),
             models.UniqueConstraint(fields=["document", "reminded_on"], name="reminder_once_a_day"),
         ]
+        indexes = [models.Index(fields=["created_at"], name="reminder_by_creation")]
 
     def __str__(self) -> str:
         """Return the level."""
@@ -217,6 +219,9 @@ class DocumentDelivery(models.Model):
     class Meta:
         ordering = ["-sent_at", "id"]
         verbose_name_plural = "document deliveries"
+        indexes = [
+            models.Index(fields=["recorded_at", "id"], name="document_delivery_by_recording")
+        ]
 
     def __str__(self) -> str:
         """Return the recipient."""
@@ -284,6 +289,7 @@ class PaymentAllocation(models.Model):
                 name="allocation_settles_one_item",
             ),
         ]
+        indexes = [models.Index(fields=["allocated_at"], name="allocation_by_time")]
 
     def __str__(self) -> str:
         """Return the amount."""

@@ -25,17 +25,33 @@ class UpdatedFromFilter(filters.IsoDateTimeFilter):
     caller that reads on asks from some minutes before its last time.
     """
 
-    def __init__(self, *columns: str, help_text: str) -> None:
-        """Take the columns; an index of a table with many rows is over the same expression."""
+    def __init__(self, *columns: str, part: str = "", help_text: str) -> None:
+        """Take the columns; an index of a table with many rows is over the same expression.
+
+        Args:
+            columns: Of the row itself.
+            part: That of rows shown within, such as "allocations__allocated_at"; "" for none.
+            help_text: Which changes these are.
+        """
         super().__init__(help_text=help_text)
         self._columns = columns
+        self._part = part
 
     def filter(self, qs: QuerySet[Any], value: datetime | None) -> QuerySet[Any]:
         """Return the rows whose latest change is at the time or after it."""
         if value is None:
             return qs
         latest = Greatest(*self._columns) if len(self._columns) > 1 else F(self._columns[0])
-        found: QuerySet[Any] = qs.alias(updated=latest).filter(updated__gte=value)
+        found: QuerySet[Any]
+        if not self._part:
+            found = qs.alias(updated=latest).filter(updated__gte=value)
+            return found
+        # A union, because PostgreSQL reads the whole table for an OR over two of them.
+        rows = qs.model._default_manager.order_by()  # noqa: SLF001 - Django's documented API.
+        own = rows.alias(updated=latest).filter(updated__gte=value).values("pk")
+        found = qs.filter(
+            pk__in=own.union(rows.filter(**{f"{self._part}__gte": value}).values("pk"))
+        )
         return found
 
 

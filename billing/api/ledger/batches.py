@@ -19,7 +19,7 @@ from billing.api.attachments import CSV, attachment
 from billing.models import JournalBatch
 from billing.services.ledger.batches import export_batch
 from tenants.access import require_capability
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -54,6 +54,9 @@ class JournalBatchFilter(StrictFilterSet):
     """Which batches are listed."""
 
     month = filters.CharFilter()
+    updated_from = UpdatedFromFilter(
+        "created_at", help_text="Only batches made at this time or since; a batch never changes."
+    )
 
 
 class JournalBatchViewSet(ReadingViewSet):

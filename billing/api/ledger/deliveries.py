@@ -17,7 +17,7 @@ from billing.access import (
 )
 from billing.models import DeliveryChannel, DocumentDelivery
 from billing.services.ledger.deliveries import record_delivery
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
 
@@ -60,6 +60,9 @@ class DocumentDeliveryFilter(StrictFilterSet):
     organization = filters.UUIDFilter(field_name="document__organization_id")
     document = filters.UUIDFilter(field_name="document_id")
     channel = filters.ChoiceFilter(choices=DeliveryChannel.choices)
+    updated_from = UpdatedFromFilter(
+        "recorded_at", help_text="Only deliveries recorded at this time or since."
+    )
 
 
 class DocumentDeliveryViewSet(ReadingViewSet):
@@ -68,6 +71,7 @@ class DocumentDeliveryViewSet(ReadingViewSet):
     serializer_class = DocumentDeliverySerializer
     filterset_class = DocumentDeliveryFilter
     ordering = ("-sent_at", "pk")
+    orderings = ("recorded_at",)
 
     def get_queryset(self) -> QuerySet[DocumentDelivery]:
         """Return those of the organizations whose bills the caller reads."""

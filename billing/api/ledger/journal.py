@@ -21,7 +21,7 @@ from billing.api.money import MoneyField
 from billing.models import AccountingMonth, JournalEntry, Posting
 from billing.services.ledger.journal import accrue_unbilled, close_accounting_month
 from tenants.access import require_capability
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -71,6 +71,9 @@ class JournalEntryFilter(StrictFilterSet):
     event = filters.ChoiceFilter(choices=JournalEntry.Event.choices)
     posting_from = filters.DateFilter(field_name="posting_on", lookup_expr="gte")
     posting_before = filters.DateFilter(field_name="posting_on", lookup_expr="lt")
+    updated_from = UpdatedFromFilter(
+        "posted_at", help_text="Only entries posted at this time or since; an entry never changes."
+    )
 
 
 class JournalEntryViewSet(ReadingViewSet):
@@ -79,6 +82,7 @@ class JournalEntryViewSet(ReadingViewSet):
     serializer_class = JournalEntrySerializer
     filterset_class = JournalEntryFilter
     ordering = ("-posting_on", "pk")
+    orderings = ("posted_at",)
 
     def get_queryset(self) -> QuerySet[JournalEntry]:
         """Return the entries the caller sees."""

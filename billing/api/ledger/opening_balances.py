@@ -22,7 +22,7 @@ from billing.models import OpeningBalance
 from billing.models.payment import REFERENCE_LENGTH_MAX
 from billing.services.ledger.opening_balances import record_opening_balance
 from tenants.access import require_capability
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -76,6 +76,11 @@ class OpeningBalanceFilter(StrictFilterSet):
     organization = filters.UUIDFilter(field_name="organization_id")
     reference = filters.CharFilter()
     payment_status = filters.ChoiceFilter(choices=[(one.value, one.value) for one in PaymentStatus])
+    updated_from = UpdatedFromFilter(
+        "recorded_at",
+        part="allocations__allocated_at",
+        help_text="Only balances recorded or settled at this time or since.",
+    )
 
 
 class OpeningBalanceViewSet(ReadingViewSet):
@@ -84,6 +89,7 @@ class OpeningBalanceViewSet(ReadingViewSet):
     serializer_class = OpeningBalanceSerializer
     filterset_class = OpeningBalanceFilter
     ordering = ("-dated_on", "pk")
+    orderings = ("recorded_at",)
 
     def get_queryset(self) -> QuerySet[OpeningBalance]:
         """Return those of the organizations whose bills the caller reads."""

@@ -33,7 +33,7 @@ from billing.services.ledger.settling import (
     unassign_payment,
 )
 from tenants.access import require_capability
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -189,6 +189,12 @@ class PaymentFilter(StrictFilterSet):
         field_name="organization", lookup_expr="isnull", exclude=True
     )
     has_free_amount = filters.BooleanFilter(method="with_free")
+    updated_from = UpdatedFromFilter(
+        "recorded_at",
+        part="allocations__allocated_at",
+        help_text="Only payments recorded, allocated or released at this time or since; taking a "
+        "wrong payer back does not count.",
+    )
 
     def with_free(self, rows: QuerySet[Any], _: str, value: object) -> QuerySet[Any]:
         """Return payments with money to allocate, or those without."""
@@ -201,6 +207,7 @@ class PaymentViewSet(ReadingViewSet):
     serializer_class = PaymentSerializer
     filterset_class = PaymentFilter
     ordering = ("-booked_on", "pk")
+    orderings = ("recorded_at",)
 
     def get_queryset(self) -> QuerySet[Payment]:
         """Return the payments of the organizations whose bills the caller reads."""

@@ -22,7 +22,7 @@ from billing.access import (
 from billing.api.money import MoneyField
 from billing.models import Reminder, ReminderStop
 from billing.services.ledger.reminders import continue_reminders, stop_reminders
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
 
@@ -54,6 +54,9 @@ class ReminderFilter(StrictFilterSet):
     organization = filters.UUIDFilter(field_name="document__organization_id")
     document = filters.UUIDFilter(field_name="document_id")
     level = filters.NumberFilter()
+    updated_from = UpdatedFromFilter(
+        "created_at", help_text="Only reminders made at this time or since."
+    )
 
 
 class ReminderViewSet(ReadingViewSet):
@@ -113,6 +116,11 @@ class ReminderStopFilter(StrictFilterSet):
     document = filters.UUIDFilter(field_name="document_id")
     is_continued = filters.BooleanFilter(
         field_name="continued_at", lookup_expr="isnull", exclude=True
+    )
+    updated_from = UpdatedFromFilter(
+        "stopped_at",
+        "continued_at",
+        help_text="Only stops made or ended at this time or since.",
     )
 
 

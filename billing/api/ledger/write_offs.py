@@ -29,7 +29,7 @@ from billing.services.ledger.write_offs import (
     reject_write_off,
     reverse_write_off,
 )
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -95,6 +95,12 @@ class WriteOffFilter(StrictFilterSet):
     organization = filters.UUIDFilter(field_name="organization_id")
     document = filters.UUIDFilter(field_name="document_id")
     state = filters.ChoiceFilter(choices=WRITE_OFF_STATE_CHOICES)
+    updated_from = UpdatedFromFilter(
+        "requested_at",
+        "decided_at",
+        "reversed_at",
+        help_text="Only write-offs requested, decided or reversed at this time or since.",
+    )
 
 
 class WriteOffViewSet(ReadingViewSet):
