@@ -34,7 +34,7 @@ logger = structlog.get_logger(__name__)
 
 BROKER_TIMEOUT_SECONDS = 1
 STANDSTILL_SECONDS = 300
-"""Each queue has a kind of work a minute, and no task lasts longer than 240 s."""
+"""Each queue has a kind of work a minute, and no task but an export lasts longer than 240 s."""
 FUNCTION = "metering_ensure_partitions(timestamptz, integer)"
 """The function the runtime role must be able to call: without partitions no usage is stored."""
 _KEPT = ("refuses_delete", "refuses_truncate", "refuses_update")
@@ -42,7 +42,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_accruedusage": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_accruedwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_accruedcorrection": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_billingperiod": ("closed_is_billed", *_KEPT),
+    "billing_billingperiod": ("begins_open", "closed_is_billed", *_KEPT),
     "billing_charge": ("comes_unbilled", "is_repriced", *_KEPT),
     "auth_user": ("change_is_audited", "is_audited", "name_is_plain"),
     "auth_user_groups": ("change_is_audited", "is_audited"),
@@ -50,6 +50,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_invoice": (
         "adds_up",
         "carried_adds_up",
+        "currency_is_known",
         "refuses_delete",
         "refuses_insert",
         "refuses_truncate",
@@ -59,14 +60,14 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_accountingmonth": ("is_over", *_KEPT),
     "billing_batchedentry": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_journalbatch": ("is_next", "refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_journalentry": ("is_balanced", "month_is_open", *_KEPT),
+    "billing_journalentry": ("currency_is_known", "is_balanced", "month_is_open", *_KEPT),
     "billing_duedate": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_documentfile": ("is_of_final", *_KEPT),
     "billing_documentdelivery": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_reminder": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_reminderstop": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_openingbalance": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_payment": ("keeps_payer", *_KEPT, "return_fits"),
+    "billing_openingbalance": ("currency_is_known", *_KEPT),
+    "billing_payment": ("currency_is_known", "keeps_payer", *_KEPT, "return_fits"),
     "billing_paymentallocation": ("fits", "refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_posting": ("is_balanced", "is_of_open_entry", *_KEPT),
     "billing_price": (
@@ -86,7 +87,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "billing_recipient": ("refuses_delete", "refuses_update"),
     "billing_runroute": ("keeps_final", "refuses_truncate"),
     "billing_taxrate": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "billing_minimumcharge": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_minimumcharge": ("currency_is_known", *_KEPT),
     "billing_tierschedule": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_taxtreatment": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_invoiceseries": (
@@ -96,14 +97,13 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_truncate",
         "refuses_update",
     ),
-    "billing_pricebook": ("checks_base", "keeps_base", "refuses_update"),
+    "billing_pricebook": ("checks_base", "currency_is_known", "keeps_base", "refuses_update"),
     "billing_customerclassmembership": ("counts_changes", "keeps_charged", *_KEPT),
     "billing_pricecalendar": (
         "counts_changes",
         "is_of_a_base",
-        "refuses_delete",
-        "refuses_truncate",
-        "refuses_update",
+        *_KEPT,
+        "time_zone_is_known",
     ),
     "billing_pricebookassignment": (
         "counts_changes",
@@ -168,6 +168,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "tenants_auditentry": ("leaf", "refuses_delete", "refuses_truncate", "refuses_update"),
     "tenants_membership": ("change_is_audited", "is_audited"),
     "tenants_namespacebinding": ("keeps_metered",),
+    "tenants_organization": ("currency_is_known", "time_zone_is_known"),
     "tenants_project": ("refuses_delete", "refuses_update"),
     "tenants_verification": (
         "begins",

@@ -1,6 +1,7 @@
 """Accrual is done by window and organization: what waits for a price costs the others nothing."""
 
 from decimal import Decimal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 from django.db import connection
@@ -176,10 +177,16 @@ def test_a_batch_has_a_limit_of_records_and_a_larger_window_its_own(acme: Ledger
 
 
 def test_an_organization_that_fails_stops_no_other_of_its_window(
-    acme: Ledger, umbrella: Ledger
+    acme: Ledger, umbrella: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def without_zurich(name: str) -> ZoneInfo:
+        if name == "Europe/Zurich":
+            raise ZoneInfoNotFoundError(name)
+        return ZoneInfo(name)
+
+    monkeypatch.setattr("billing.services.periods.ZoneInfo", without_zurich)
     sealed_window(acme.cluster, [Use(acme.llm), Use(umbrella.llm)])
-    Organization.objects.filter(pk=acme.organization.pk).update(time_zone="No/Where")
+    Organization.objects.filter(pk=acme.organization.pk).update(time_zone="Europe/Zurich")
 
     accrue_pending(at=AT, actor=ACTOR)
     assert accrued(acme.organization) == [(3600, 0, 3600)]

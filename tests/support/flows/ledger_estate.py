@@ -163,10 +163,9 @@ def make_final(organization: Organization, project: Project, *, month: Month) ->
         organization=organization,
         label=month.label,
         hours=DateTimeTZRange(hours.begin_at, hours.end_at),
-        state="closed",
         created_at=AT,
-        closed_at=AT,
     )
+    BillingPeriod.objects.filter(pk=period.pk).update(state="closed", closed_at=AT)
     used = ChargeSum(
         project_id=str(project.pk),
         project=project.slug,
