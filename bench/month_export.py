@@ -119,6 +119,7 @@ def _bundle(stage: dict[str, Any]) -> Iterator[bytes]:
     return stream_month(
         month=Month.parse("2026-10"),
         scope=FocusScope(stage["organizations"], issuer="GPU Platform"),
+        annexed=(),
         with_journal=True,
         makers=BUNDLE_MAKERS,
         at=AT,

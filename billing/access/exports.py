@@ -1,11 +1,19 @@
 """Access to scheduled exports: they are of the platform, of whichever organization the data is."""
 
+from collections.abc import Collection
 from typing import Final
+from uuid import UUID
 
 from django.db.models import QuerySet
 
+from billing.access import READ_CHARGE
 from billing.models import ExportFile, ExportRun, ExportSchedule
-from tenants.access import build_access, build_read_access, scope_to_platform
+from tenants.access import (
+    build_access,
+    build_read_access,
+    organizations_visible_to,
+    scope_to_platform,
+)
 from tenants.domain.actors import Actor
 
 READ_EXPORT: Final = "billing:export:read"
@@ -28,6 +36,16 @@ def files_visible_to(actor: Actor, capability: str = READ_EXPORT) -> QuerySet[Ex
     """Return the files of all runs, likewise."""
     rows = ExportFile.objects.select_related("run")
     return scope_to_platform(rows, actor, capability)
+
+
+def annexed_organizations(
+    actor: Actor, organization_ids: Collection[UUID], *, is_on: bool
+) -> list[UUID]:
+    """Return those organizations whose usage annexes an actor may read; none where they are off."""
+    if not is_on:
+        return []
+    rows = organizations_visible_to(actor, READ_CHARGE).filter(pk__in=organization_ids)
+    return list(rows.order_by().values_list("pk", flat=True))
 
 
 access_schedule: Final = build_access(schedules_visible_to)

@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 
 from billing.adapters.e_invoices import EInvoiceTotals, read_totals
 from billing.adapters.focus_files import Sink, to_csv
-from billing.adapters.terms import render_document
+from billing.adapters.terms import render_document, render_usage_annex
 from billing.adapters.workbooks import Sheet, write_workbook
 from billing.domain.exports.blocks import BLOCK_BYTES, Blocks, lines_of
 from billing.domain.exports.bundle import (
@@ -81,7 +81,11 @@ def make_workbook(tables: Iterator[tuple[str, Blocks]], at: datetime) -> Blocks:
 
 
 BUNDLE_MAKERS: Final = BundleMakers(
-    render=render_document, encode=to_csv, workbook=make_workbook, archive=pack_zip
+    render=render_document,
+    annex=render_usage_annex,
+    encode=to_csv,
+    workbook=make_workbook,
+    archive=pack_zip,
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
-from billing.adapters.documents import drawing_problem, render_pdf
+from billing.adapters.documents import drawing_problem, render_annex, render_pdf
 from billing.domain.documents.carrying import CarryTerms
 from billing.domain.documents.document import InvoiceTerms, Party, clean_text
 from billing.domain.documents.errors import IssuerLogoError
@@ -36,6 +36,15 @@ def render_document(document: Mapping[str, Any], e_invoice: bytes = b"") -> byte
         IssuerLogoError: The file of the logo cannot be read or drawn.
     """
     return render_pdf(document, e_invoice, logo=logo_on(document))
+
+
+def render_usage_annex(document: Mapping[str, Any]) -> bytes:
+    """Return a usage annex as PDF, with the logo of its issuer.
+
+    Raises:
+        IssuerLogoError: The file of the logo cannot be read or drawn.
+    """
+    return render_annex(document, logo=logo_on(document))
 
 
 def logo_on(document: Mapping[str, Any]) -> str:

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.http import HttpResponse
 
 from billing.access import READ_CHARGE, access_payer
-from billing.adapters.documents import render_annex, render_csv
-from billing.adapters.terms import logo_on, render_document
+from billing.adapters.documents import render_csv
+from billing.adapters.terms import render_document, render_usage_annex
 from billing.domain.documents.document import file_name_of
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.e_invoices.invoice import EInvoiceSyntax
@@ -73,8 +73,7 @@ def _csv(invoice: Invoice, _actor: Actor, _at: datetime) -> bytes:
 
 def _annex(invoice: Invoice, actor: Actor, _at: datetime) -> bytes:
     access_payer(actor, invoice.organization_id, READ_CHARGE)
-    document = usage_annex(invoice, is_on=settings.USAGE_ANNEX)
-    return render_annex(document, logo=logo_on(document))
+    return render_usage_annex(usage_annex(invoice, is_on=settings.USAGE_ANNEX))
 
 
 def _e_invoice(syntax: EInvoiceSyntax) -> Content:

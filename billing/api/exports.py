@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
+from django.conf import settings
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -11,6 +12,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 
 from billing.access import READ_INVOICE, READ_JOURNAL, access_billed, access_payer
+from billing.access.exports import annexed_organizations
 from billing.adapters.focus_files import ENCODERS
 from billing.adapters.month_bundle import BUNDLE_MAKERS
 from billing.adapters.terms import invoice_terms
@@ -106,7 +108,8 @@ class ExportViewSet(LedgerViewSet):
     def month(self, request: Request) -> StreamingHttpResponse:
         """Return a month as one zip: documents, charges, FOCUS, and a manifest.
 
-        Documents are PDF, CSV, XLSX and JSON lines. The journal is for callers who read it. All
+        Documents are PDF, CSV, XLSX and JSON lines, with the usage annex of an invoice where it is
+        on and the caller reads the charges. The journal is for callers who read it. All
         tables are of one state of the database; the manifest has the SHA-256, rows and totals of
         each file.
         """
@@ -114,9 +117,11 @@ class ExportViewSet(LedgerViewSet):
         query.is_valid(raise_exception=True)
         month = Month.parse(query.validated_data["month"], field="month")
         slug = self._slug(query.validated_data["organization"])
+        ids = access_billed(self.actor, slug)
         blocks = stream_month(
             month=month,
-            scope=FocusScope(access_billed(self.actor, slug), issuer=invoice_terms().issuer.name),
+            scope=FocusScope(ids, issuer=invoice_terms().issuer.name),
+            annexed=annexed_organizations(self.actor, ids, is_on=settings.USAGE_ANNEX),
             with_journal=is_platform_wide(self.actor, READ_JOURNAL),
             makers=BUNDLE_MAKERS,
             at=self.at,

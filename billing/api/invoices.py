@@ -25,8 +25,8 @@ from billing.access import (
     access_period,
     invoices_visible_to,
 )
-from billing.adapters.documents import render_annex, render_csv
-from billing.adapters.terms import invoice_terms, logo_on, render_document
+from billing.adapters.documents import render_csv
+from billing.adapters.terms import invoice_terms, render_document, render_usage_annex
 from billing.api.attachments import CSV, PDF, attachment
 from billing.api.invoice_lines import InvoiceLineSerializer
 from billing.api.money import MoneyField, MoneyTextField
@@ -375,8 +375,7 @@ class InvoiceViewSet(ReadingViewSet):
         invoice = access_invoice(self.actor, pk, READ_INVOICE)
         access_payer(self.actor, invoice.organization_id, READ_CHARGE)
         document = usage_annex(invoice, is_on=settings.USAGE_ANNEX)
-        content = render_annex(document, logo=logo_on(document))
-        return _attachment(content, document, kind=PDF, suffix="annex.pdf")
+        return _attachment(render_usage_annex(document), document, kind=PDF, suffix="annex.pdf")
 
     @extend_schema(responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)})
     @action(detail=True, methods=["get"])

@@ -1,10 +1,12 @@
 """The button "Export month": a month of one or of all organizations as one file."""
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
 from billing.access import READ_JOURNAL, access_billed
+from billing.access.exports import annexed_organizations
 from billing.adapters.month_bundle import BUNDLE_MAKERS
 from billing.adapters.terms import invoice_terms
 from billing.domain.exports.bundle import bundle_name
@@ -30,6 +32,7 @@ def export_month(
     blocks = stream_month(
         month=month,
         scope=FocusScope(organization_ids, issuer=invoice_terms().issuer.name),
+        annexed=annexed_organizations(actor, organization_ids, is_on=settings.USAGE_ANNEX),
         with_journal=is_platform_wide(actor, READ_JOURNAL),
         makers=BUNDLE_MAKERS,
         at=timezone.now(),

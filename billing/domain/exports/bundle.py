@@ -24,6 +24,7 @@ CHARGES: Final = "charges.jsonl"
 WORKBOOK: Final = "month.xlsx"
 COSTS: Final = "focus/CostAndUsage.csv"
 PDF_FOLDER: Final = "pdf/"
+ANNEX_FOLDER: Final = "annex/"
 E_INVOICE_FOLDER: Final = "e-invoice/"
 """With a folder for each syntax."""
 NUMBERS: Final = frozenset(
@@ -68,12 +69,14 @@ class BundleMakers:
 
     Attributes:
         render: The PDF of a document that has no stored one, with its e-invoice.
+        annex: The PDF of a usage annex.
         encode: FOCUS as CSV.
         workbook: The tables as XLSX.
         archive: All of it as one file.
     """
 
     render: Callable[[Mapping[str, Any], bytes], bytes]
+    annex: Callable[[Mapping[str, Any]], bytes]
     encode: FocusEncoder
     workbook: WorkbookMaker
     archive: Archiver

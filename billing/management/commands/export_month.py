@@ -7,10 +7,12 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any, Final
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from billing.access import access_billed
+from billing.access.exports import annexed_organizations
 from billing.adapters.month_bundle import BUNDLE_MAKERS
 from billing.adapters.terms import invoice_terms
 from billing.domain.period import Month
@@ -40,12 +42,11 @@ class Command(BaseCommand):
             CommandError: There is no such month or organization, or it cannot be written.
         """
         try:
+            ids = access_billed(ACTOR, options["organization"])
             blocks = stream_month(
                 month=Month.parse(options["month"], field="month"),
-                scope=FocusScope(
-                    access_billed(ACTOR, options["organization"]),
-                    issuer=invoice_terms().issuer.name,
-                ),
+                scope=FocusScope(ids, issuer=invoice_terms().issuer.name),
+                annexed=annexed_organizations(ACTOR, ids, is_on=settings.USAGE_ANNEX),
                 with_journal=True,
                 makers=BUNDLE_MAKERS,
                 at=timezone.now(),

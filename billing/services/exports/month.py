@@ -1,7 +1,7 @@
 """A month of documents as one bundle, whose tables are of one snapshot of the database."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -9,6 +9,7 @@ from uuid import UUID
 from billing.domain.documents.document import utc_text
 from billing.domain.exports.blocks import Blocks
 from billing.domain.exports.bundle import (
+    ANNEX_FOLDER,
     CHARGES,
     DOCUMENT_TEXTS,
     DOCUMENTS,
@@ -27,6 +28,7 @@ from billing.domain.exports.focus import NEWEST, FocusDataset, FocusFile, FocusF
 from billing.domain.period import Month
 from billing.models import Invoice
 from billing.models.invoice import FileKind
+from billing.selectors.documents.line_charges import usage_annex
 from billing.selectors.exports.focus import FocusScope, stream_focus
 from billing.selectors.exports.months import snapshot
 from billing.selectors.exports.tables import (
@@ -43,16 +45,23 @@ _TABLES: Final = (DOCUMENTS, LINES)
 
 
 def stream_month(
-    *, month: Month, scope: FocusScope, with_journal: bool, makers: BundleMakers, at: datetime
+    *,
+    month: Month,
+    scope: FocusScope,
+    annexed: Collection[UUID],
+    with_journal: bool,
+    makers: BundleMakers,
+    at: datetime,
 ) -> Blocks:
     """Yield the bundle of a month in blocks; memory does not grow with it.
 
-    Its tables are of one snapshot. PDFs follow after it: a final document never changes, and one
-    without a PDF gets it as by a look at the document.
+    Its tables are of one snapshot. PDFs follow after it: a final document and its charges never
+    change, and a document without a PDF gets it as by a look at the document.
 
     Args:
         month: The billing month.
         scope: Of which organizations.
+        annexed: Those of them whose invoices come with their usage annex.
         with_journal: Whether the caller may read the journal.
         makers: What makes the files.
         at: When.
@@ -63,7 +72,7 @@ def stream_month(
         "organizations": slugs_of(list(scope.organization_ids)),
     }
     tables = (*_TABLES, JOURNAL) if with_journal else _TABLES
-    files = _files(month, scope, tables=tables, makers=makers, at=at)
+    files = _files(month, scope, tables=tables, annexed=annexed, makers=makers, at=at)
     return makers.archive(_with_manifest(files, facts), at)
 
 
@@ -84,6 +93,7 @@ def _files(
     scope: FocusScope,
     *,
     tables: Sequence[str],
+    annexed: Collection[UUID],
     makers: BundleMakers,
     at: datetime,
 ) -> Iterator[tuple[str, Blocks]]:
@@ -101,6 +111,7 @@ def _files(
             file = FocusFile(dataset, NEWEST, month, FocusFormat.CSV)
             yield f"focus/{dataset}.csv", stream_focus(file, scope, encode=makers.encode)
     yield from _document_files(documents, makers=makers, at=at)
+    yield from _annexes(documents, annexed, makers=makers)
 
 
 def _document_files(
@@ -116,6 +127,20 @@ def _document_files(
             for key, reference in part:
                 if key in frozen:
                     yield f"{E_INVOICE_FOLDER}{kind}/{reference}.xml", iter([frozen[key]])
+
+
+def _annexes(
+    documents: Sequence[tuple[UUID, str]], annexed: Collection[UUID], *, makers: BundleMakers
+) -> Iterator[tuple[str, Blocks]]:
+    for part in in_parts(documents if annexed else ()):
+        rows = Invoice.objects.filter(
+            pk__in=[key for key, _ in part], organization__in=annexed, corrects=None
+        )
+        invoices = rows.in_bulk()
+        for key, reference in part:
+            if key in invoices:
+                content = makers.annex(usage_annex(invoices[key], is_on=True))
+                yield f"{ANNEX_FOLDER}{reference}.pdf", iter([content])
 
 
 def _made(document_id: UUID, makers: BundleMakers, at: datetime) -> bytes:

@@ -1,5 +1,8 @@
 """Files of documents over REST: e-invoice, usage annex, statement."""
 
+import io
+import json
+import zipfile
 from dataclasses import replace
 from datetime import timedelta
 
@@ -147,3 +150,27 @@ def test_a_statement_is_printed_in_the_language_of_its_organization(
         404,
         "not_found",
     )
+
+
+def annexes(client: APIClient) -> list[str]:
+    """Return the usage annexes in October's bundle, all of which the manifest lists."""
+    answer = client.get("/api/v1/exports/month/?month=2026-10")
+    content = b"".join(answer)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        listed = {file["path"] for file in json.loads(archive.read("manifest.json"))["files"]}
+        found = [path for path in archive.namelist() if path.startswith("annex/")]
+        assert all("carol" in text_of(archive.read(path)) for path in found)
+    assert set(found) <= listed
+    return found
+
+
+def test_a_months_bundle_has_the_annexes_that_its_reader_may_read(
+    office: Office, final: Invoice
+) -> None:
+    client, of_invoices = api_client(office.cast.dora), ("billing:invoice:read",)
+    assert annexes(client) == []
+
+    with override_settings(USAGE_ANNEX=True):
+        assert annexes(client) == [f"annex/{final.reference}.pdf"]
+        assert annexes(api_client(office.cast.ann)) == [f"annex/{final.reference}.pdf"]
+        assert annexes(api_client(office.cast.dora, scopes=of_invoices)) == []

@@ -45,6 +45,7 @@ def exported(path: Path, *, month: str = "2026-10", with_journal: bool = True) -
     blocks = stream_month(
         month=Month.parse(month),
         scope=FocusScope(organizations, issuer="GPU Platform"),
+        annexed=(),
         with_journal=with_journal,
         makers=BUNDLE_MAKERS,
         at=AT,
