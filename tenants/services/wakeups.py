@@ -223,6 +223,21 @@ def _enter(kind: str, *, slot: int, owner: str) -> bool:
         return True
 
 
+def keep_slot(kind: str, *, slot: int = 0) -> None:
+    """Lease a slot for longer, for a row that takes more time than most tasks may.
+
+    Args:
+        kind: Name of the task, which has the slot.
+        slot: Which worker slot.
+    """
+    try:
+        with current_app.producer_or_acquire() as publisher:
+            client = publisher.channel.client
+            client.expire(_busy_key(kind, slot), int(current_app.conf.task_time_limit))
+    except (OperationalError, RedisError) as error:
+        log.warning("wakeup.renew_failed", kind=kind, reason=type(error).__name__)
+
+
 def _leave(kind: str, *, slot: int, owner: str) -> bool:
     """Release a slot unless another worker has it now; return whether a wake-up met this one."""
     keys = (_busy_key(kind, slot), _again_key(kind, slot))

@@ -5,8 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from billing.domain.exports.schedules import LEASE
 from billing.models import ExportRun, ExportSchedule
+from billing.services.exports.running import LeasedRun, lease_run, open_due_runs, renew_lease
 from billing.tasks import export_due, tick_exports
+from billing.tasks.exports import TIME_LIMIT_SECONDS
 from simulator.adapters.export_destination import SimulatedDestination
 from tenants.selectors.clock import database_now
 from tests.support.billing.late import draft, finalize
@@ -100,3 +103,25 @@ def test_the_task_does_run_after_run() -> None:
     runs = ExportRun.objects.all()
     assert runs.count() == 24
     assert {run.state for run in runs} == {"done"}
+
+
+def test_a_long_step_has_hours_and_no_message_that_is_given_out_again() -> None:
+    assert tick_exports.acks_late is False
+    assert tick_exports.soft_time_limit == TIME_LIMIT_SECONDS < tick_exports.time_limit
+
+
+def test_a_lease_that_another_worker_has_is_not_renewed(schedules: list[ExportSchedule]) -> None:
+    export_due(at=DUE_AT - timedelta(days=1), actor=TICK)
+    open_due_runs(actor=TICK, at=DUE_AT)
+    first = lease_run(actor=TICK, at=DUE_AT)
+    assert first is not None
+    ExportRun.objects.filter(pk=first.run_id).update(next_at=DUE_AT - timedelta(days=1))
+    second = lease_run(actor=TICK, at=DUE_AT)
+    assert second == LeasedRun(first.run_id, first.fence + 1)
+
+    assert renew_lease(first, at=DUE_AT) is False
+    assert renew_lease(second, at=DUE_AT + timedelta(hours=1)) is True
+
+    run = ExportRun.objects.get(pk=first.run_id)
+    assert (run.fence, run.next_at) == (2, DUE_AT + timedelta(hours=1) + LEASE)
+    assert len(schedules) == 2

@@ -32,6 +32,12 @@ def test_a_task_is_over_before_its_message_is_given_out_again() -> None:
     assert app.conf.task_time_limit == TASK_TIME_LIMIT_SECONDS
     assert app.conf.visibility_timeout == VISIBILITY_TIMEOUT_SECONDS
     assert app.conf.broker_transport_options["visibility_timeout"] == VISIBILITY_TIMEOUT_SECONDS
+    longer = {
+        name: task.acks_late
+        for name, task in own_tasks().items()
+        if (task.time_limit or 0) > TASK_TIME_LIMIT_SECONDS
+    }
+    assert longer == {"billing.tick_exports": False}, "Its message is gone before it begins."
 
 
 def test_a_killed_worker_gives_its_task_back_soon() -> None:

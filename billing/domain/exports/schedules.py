@@ -33,7 +33,7 @@ WAITS: Final = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 18
 CLOSE_WAIT: Final = timedelta(hours=1)
 """Until it is looked again whether the months are closed."""
 LEASE: Final = timedelta(minutes=5)
-"""How long a run is left alone: longer than any task may run (240 s)."""
+"""How long a run is left alone; its worker renews it every minute."""
 MONTHS_BACK_MAX: Final = 12
 """Missed while the service was away; an older month is exported by hand."""
 _SECRET: Final = re.compile(rf"env:{SECRET_PREFIX}[A-Z0-9_]{{1,100}}", re.ASCII)

@@ -15,6 +15,7 @@ from uuid import UUID
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import OperationalError, transaction
+from django.db.models import QuerySet
 
 from billing.access import access_billed
 from billing.domain.exports.schedules import (
@@ -71,11 +72,13 @@ class ExportWorker:
     Attributes:
         destinations: By target.
         has_time: Whether another step may begin.
+        clock: The time, UTC: a step may take hours.
     """
 
     tools: StagingTools
     destinations: Mapping[str, ExportDestination]
     has_time: Callable[[], bool]
+    clock: Callable[[], datetime]
     actor: Actor
 
 
@@ -139,7 +142,23 @@ def lease_run(*, actor: Actor, at: datetime) -> LeasedRun | None:
     return LeasedRun(row.pk, row.fence)
 
 
-def advance_run(leased: LeasedRun, *, worker: ExportWorker, at: datetime) -> bool:
+def renew_lease(lease: LeasedRun, *, at: datetime) -> bool:
+    """Lease a run for longer while a step takes its time; return whether the lease is still ours.
+
+    A run whose files are being made is locked, which keeps other workers away too.
+
+    Args:
+        lease: By `lease_run`.
+        at: When, UTC.
+    """
+    with transaction.atomic():
+        ours = _ours(lease)
+        if not ours.select_for_update(of=("self",), skip_locked=True, no_key=True).first():
+            return False
+        return ours.update(next_at=at + LEASE) > 0
+
+
+def advance_run(leased: LeasedRun, *, worker: ExportWorker) -> bool:
     """Make and deliver the files of a leased run, as far as time allows; whether it is done.
 
     A failure waits for its next attempt; the last one is reported to finance.
@@ -147,37 +166,39 @@ def advance_run(leased: LeasedRun, *, worker: ExportWorker, at: datetime) -> boo
     Args:
         leased: By `lease_run`, after its transaction.
         worker: What it works with.
-        at: When it was leased, UTC.
     """
     run = ExportRun.objects.select_related("schedule__organization").get(pk=leased.run_id)
     try:
-        return _advance(run, leased, worker=worker, at=at)
+        return _advance(run, leased, worker=worker)
     except SourceUnavailableError as error:
-        _fail(leased, str(error), reason=error.reason, actor=worker.actor, at=at)
+        _fail(leased, str(error), reason=error.reason, worker=worker)
     except OperationalError as error:
         text = f"The database was busy: {type(error).__name__}."
-        _fail(leased, text, reason="busy", actor=worker.actor, at=at)
+        _fail(leased, text, reason="busy", worker=worker)
     except SoftTimeLimitExceeded:
         text = "It took longer than a task may."
-        _fail(leased, text, reason="time_exceeded", actor=worker.actor, at=at)
+        _fail(leased, text, reason="time_exceeded", worker=worker)
         raise
     except Exception as error:  # noqa: BLE001 - A mistake in one run must stop no other.
-        report_crash(error, event="billing.export.crashed", key=leased.run_id, at=at)
-        _fail(leased, type(error).__name__, reason="unexpected", actor=worker.actor, at=at)
+        report_crash(error, event="billing.export.crashed", key=leased.run_id, at=worker.clock())
+        _fail(leased, type(error).__name__, reason="unexpected", worker=worker)
     return False
 
 
-def _advance(run: ExportRun, leased: LeasedRun, *, worker: ExportWorker, at: datetime) -> bool:
+def _advance(run: ExportRun, leased: LeasedRun, *, worker: ExportWorker) -> bool:
     if run.state == ExportRunState.PENDING.value:
-        if not _is_ready(run, leased, worker=worker, at=at):
+        if not _is_ready(run, leased, worker=worker, at=worker.clock()):
             return False
-        stage_run(run, fence=leased.fence, tools=worker.tools, actor=worker.actor, at=at)
+        stage_run(
+            run, fence=leased.fence, tools=worker.tools, actor=worker.actor, at=worker.clock()
+        )
+        _mark(leased, next_at=worker.clock() + LEASE)
     for file in undelivered_files(run.pk):
         if not worker.has_time():
-            _mark(leased, next_at=at)
+            _mark(leased, next_at=worker.clock())
             return False
-        _deliver(file, run.schedule, leased, worker=worker, at=at)
-    return _finish(run, leased, actor=worker.actor, at=at)
+        _deliver(file, run.schedule, leased, worker=worker)
+    return _finish(run, leased, actor=worker.actor, at=worker.clock())
 
 
 def _is_ready(run: ExportRun, leased: LeasedRun, *, worker: ExportWorker, at: datetime) -> bool:
@@ -206,7 +227,6 @@ def _deliver(
     leased: LeasedRun,
     *,
     worker: ExportWorker,
-    at: datetime,
 ) -> None:
     destination = worker.destinations.get(schedule.target)
     if destination is None:
@@ -233,6 +253,7 @@ def _deliver(
                 occurred_at=file.run.created_at,
             )
         )
+    at = worker.clock()
     with transaction.atomic():
         if _mark(leased, attempts=0, note="", reason="", next_at=at + LEASE):
             ExportFile.objects.filter(pk=file.pk).update(delivered_at=at)
@@ -257,7 +278,8 @@ def _finish(run: ExportRun, leased: LeasedRun, *, actor: Actor, at: datetime) ->
     return is_ours
 
 
-def _fail(leased: LeasedRun, text: str, *, reason: str, actor: Actor, at: datetime) -> None:
+def _fail(leased: LeasedRun, text: str, *, reason: str, worker: ExportWorker) -> None:
+    at = worker.clock()
     run = ExportRun.objects.select_related("schedule").get(pk=leased.run_id)
     attempts = run.attempts + 1
     wait = wait_after(attempts)
@@ -277,7 +299,7 @@ def _fail(leased: LeasedRun, text: str, *, reason: str, actor: Actor, at: dateti
         ):
             return
         run.note, run.reason = note, code
-        _record(run, "fail", {"reason": code}, actor=actor, at=at)
+        _record(run, "fail", {"reason": code}, actor=worker.actor, at=at)
         _report(run, at=at)
     log.error("billing.export.failed", run=str(run.pk), reason=code, attempts=attempts)
 
@@ -308,8 +330,11 @@ def _report(run: ExportRun, *, at: datetime) -> None:
 
 def _mark(leased: LeasedRun, **fields: object) -> bool:
     """Write to a run if the lease is still ours; return whether it is."""
-    ours = ExportRun.objects.filter(pk=leased.run_id, fence=leased.fence, state__in=OPEN_STATES)
-    return ours.update(**fields) > 0
+    return _ours(leased).update(**fields) > 0
+
+
+def _ours(leased: LeasedRun) -> QuerySet[ExportRun]:
+    return ExportRun.objects.filter(pk=leased.run_id, fence=leased.fence, state__in=OPEN_STATES)
 
 
 def _record(

@@ -46,11 +46,13 @@ class StagingTools:
     Attributes:
         encoders: Of FOCUS, by format.
         issuer: The name of the site's issuer.
+        with_annexes: Whether a month comes with the usage annexes of its invoices.
     """
 
     makers: BundleMakers
     encoders: Mapping[FocusFormat, FocusEncoder]
     issuer: str
+    with_annexes: bool = False
 
 
 def stage_run(
@@ -167,6 +169,7 @@ def _blocks(content: ExportContent, staged: _StagedMonth) -> Blocks:
     return stream_month(
         month=staged.month,
         scope=scope,
+        annexed=scope.organization_ids if tools.with_annexes else (),
         with_journal=not staged.organization,
         makers=tools.makers,
         at=staged.at,

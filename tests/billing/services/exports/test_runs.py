@@ -66,19 +66,20 @@ def make_schedule(**fields: object) -> ExportSchedule:
     return ExportSchedule.objects.create(**given | fields)
 
 
-def worker(*, steps: int = 100, destination: object = None) -> ExportWorker:
+def worker(at: datetime = DUE_AT, *, steps: int = 100, destination: object = None) -> ExportWorker:
     left = iter(range(steps))
     return ExportWorker(
         tools=StagingTools(makers=BUNDLE_MAKERS, encoders=ENCODERS, issuer="GPU Platform"),
         destinations={"bucket": destination or SimulatedDestination()},  # type: ignore[dict-item]
         has_time=lambda: next(left, None) is not None,
+        clock=lambda: at,
         actor=TICK,
     )
 
 
 def advance(at: datetime = DUE_AT, **how: Any) -> bool | None:  # noqa: ANN401 - As `worker`.
     leased = lease_run(actor=TICK, at=at)
-    return None if leased is None else advance_run(leased, worker=worker(**how), at=at)
+    return None if leased is None else advance_run(leased, worker=worker(at, **how))
 
 
 @pytest.mark.usefixtures("acme")
@@ -153,7 +154,7 @@ def test_a_run_that_dies_goes_on_with_the_same_bytes_and_names() -> None:
     open_due_runs(actor=TICK, at=DUE_AT)
     first = lease_run(actor=TICK, at=DUE_AT)
     assert first is not None
-    advance_run(first, worker=worker(steps=2), at=DUE_AT)
+    advance_run(first, worker=worker(steps=2))
     before = dict(SimulatedDestination.delivered)
     digests = dict(ExportFile.objects.values_list("name", "sha256"))
     finalize(draft(month_of_use([("llm", 1800)], "late").organization, "2026-10"))
@@ -177,7 +178,7 @@ def test_a_worker_that_lost_its_lease_marks_nothing() -> None:
     assert late is not None
     second = lease_run(actor=TICK, at=DUE_AT + timedelta(minutes=6))
 
-    is_done = advance_run(late, worker=worker(), at=DUE_AT)
+    is_done = advance_run(late, worker=worker())
 
     run = ExportRun.objects.get()
     assert second == LeasedRun(run.pk, late.fence + 1)

@@ -32,6 +32,7 @@ def worker_with(encode: object) -> ExportWorker:
         tools=StagingTools(makers=BUNDLE_MAKERS, encoders=encoders, issuer="GPU Platform"),  # type: ignore[arg-type]
         destinations={"bucket": SimulatedDestination()},
         has_time=lambda: True,
+        clock=lambda: DUE_AT,
         actor=TICK,
     )
 
@@ -49,7 +50,7 @@ def test_what_changes_while_files_are_made_is_in_none_of_them() -> None:
         in_thread(lambda: Organization.objects.update(name="Renamed"))
         return to_csv(blocks, columns)
 
-    done = advance_run(leased, worker=worker_with(rename_meanwhile), at=DUE_AT)
+    done = advance_run(leased, worker=worker_with(rename_meanwhile))
 
     made = {file.content: b"".join(chunks_of(file)) for file in ExportFile.objects.all()}
     SimulatedDestination.purge()
@@ -70,7 +71,7 @@ def test_a_worker_that_dies_while_files_are_made_leaves_none() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        advance_run(leased, worker=worker_with(die), at=DUE_AT)
+        advance_run(leased, worker=worker_with(die))
 
     assert (ExportFile.objects.count(), ExportChunk.objects.count()) == (0, 0)
     assert ExportRun.objects.get().state == "pending"
