@@ -294,6 +294,13 @@ access_audit_entry: Final = build_read_access(audit_entries_visible_to)
 access_delivery: Final = build_read_access(deliveries_visible_to)
 
 
+def access_organization_if_named(actor: Actor, organization_id: UUID | None) -> Organization | None:
+    """Return an organization that an actor reads; None where none is named, for the platform."""
+    if organization_id is None:
+        return None
+    return access_organization(actor, organization_id, READ_ORGANIZATION)
+
+
 def access_person(actor: Actor, username: str, *, organization_id: UUID | None) -> User:
     """Return a person that an actor may name as holder of a role.
 

@@ -36,7 +36,7 @@ from billing.services.exports.schedules import (
     retry_run,
 )
 from billing.services.exports.staging import CONTENT_TYPES
-from tenants.access import READ_ORGANIZATION, access_organization
+from tenants.access import access_organization_if_named
 from tenants.api.conditional import if_match, may_conflict
 from tenants.api.filters import StrictFilterSet
 from tenants.api.idempotency import idempotent
@@ -190,12 +190,7 @@ class ExportScheduleViewSet(ReadingViewSet):
     def create(self, request: Request) -> Response:
         """Deliver each month from now on, on a day of the month after it."""
         fields = self.read(ScheduleInputSerializer, request)
-        organization_id = fields.pop("organization")
-        organization = (
-            None
-            if organization_id is None
-            else access_organization(self.actor, organization_id, READ_ORGANIZATION)
-        )
+        organization = access_organization_if_named(self.actor, fields.pop("organization"))
         made = create_schedule(
             organization=organization,
             **fields,

@@ -16,10 +16,9 @@ from rest_framework.response import Response
 
 from tenants.access import (
     READ_NOTIFICATION,
-    READ_ORGANIZATION,
     access_delivery,
     access_endpoint,
-    access_organization,
+    access_organization_if_named,
     deliveries_visible_to,
     endpoints_visible_to,
 )
@@ -219,12 +218,7 @@ class NotificationEndpointViewSet(ReadingViewSet):
     def create(self, request: Request) -> Response:
         """Send events to an address from now on."""
         fields = self.read(EndpointInputSerializer, request)
-        organization_id = fields.pop("organization")
-        organization = (
-            None
-            if organization_id is None
-            else access_organization(self.actor, organization_id, READ_ORGANIZATION)
-        )
+        organization = access_organization_if_named(self.actor, fields.pop("organization"))
         made = register_endpoint(
             organization=organization,
             **fields,

@@ -13,8 +13,7 @@ from quotas.access import WRITE_LIMIT, request_policies_visible_to
 from quotas.models import RequestPolicy
 from quotas.services.requests.policies import change_policy, make_policy
 from tenants.access import (
-    READ_ORGANIZATION,
-    access_organization,
+    access_organization_if_named,
     access_seen,
     require_capability,
 )
@@ -92,12 +91,7 @@ class RequestPolicyViewSet(ReadingViewSet):
     def create(self, request: Request) -> Response:
         """Set who decides the requests of an organization, or of all others."""
         fields = self.read(PolicyInputSerializer, request)
-        organization_id = fields.pop("organization")
-        organization = (
-            None
-            if organization_id is None
-            else access_organization(self.actor, organization_id, READ_ORGANIZATION)
-        )
+        organization = access_organization_if_named(self.actor, fields.pop("organization"))
         require_capability(self.actor, WRITE_LIMIT)
         made = make_policy(organization=organization, fields=fields, actor=self.actor, at=self.at)
         return self.answer(made, status_code=status.HTTP_201_CREATED)
