@@ -164,7 +164,9 @@ class Environment(BaseSettings):
     ISSUER_COUNTRY: str = Field(default="", pattern=r"^([A-Z]{2})?$", title="two capital letters")
     """ISO 3166-1 alpha-2."""
     ISSUER_LOGO: FilePath | None = None
-    """SVG or PNG, printed at the head of documents; other issuers have none."""
+    """SVG or PNG, printed at the head of documents of the site's own issuer."""
+    ISSUER_LOGOS: Annotated[dict[str, FilePath], NoDecode] = Field(default_factory=dict)
+    """Those of other issuers, by the name that is printed."""
     USAGE_ANNEX: bool = False
     """Whether an annex of an invoice may name persons and what each of them used."""
     E_INVOICES: Literal["off", "zugferd"] = "off"
@@ -221,7 +223,11 @@ class Environment(BaseSettings):
         return value
 
     @field_validator(
-        "USAGE_SOURCE_OPTIONS", "CLUSTER_WATCH_OPTIONS", "WASTE_THRESHOLDS", mode="before"
+        "USAGE_SOURCE_OPTIONS",
+        "CLUSTER_WATCH_OPTIONS",
+        "WASTE_THRESHOLDS",
+        "ISSUER_LOGOS",
+        mode="before",
     )
     @classmethod
     def _read_json(cls, value: object) -> object:
@@ -276,6 +282,13 @@ class Environment(BaseSettings):
                 logo_of(value.read_bytes())
             except OSError as error:
                 raise ValueError(f"{value} cannot be read: {error.strerror}.") from error
+        return value
+
+    @field_validator("ISSUER_LOGOS")
+    @classmethod
+    def _require_pictures(cls, value: dict[str, Path]) -> dict[str, Path]:
+        for path in value.values():
+            cls._require_picture(path)
         return value
 
     @field_validator("RECHECK_SECONDS")

@@ -76,7 +76,7 @@ def render_annex(document: Mapping[str, Any], *, logo: str = "") -> bytes:
     return _render("annex.typ", document, {}, logo=logo, at=document["issued_at"])[0]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def drawing_problem(logo: str) -> str:
     """Return why Typst cannot draw a logo; "" where it can."""
     try:

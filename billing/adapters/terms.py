@@ -17,7 +17,7 @@ def invoice_terms() -> InvoiceTerms:
     """Return what the site has settled about its invoices."""
     return InvoiceTerms(
         issuer=Party(**settings.ISSUER),
-        logo_problem=_logo_problem(),
+        logo_problems=_logo_problems(),
         series=settings.INVOICE_SERIES,
         credit_series=settings.CREDIT_NOTE_SERIES,
         debit_series=settings.DEBIT_NOTE_SERIES,
@@ -48,31 +48,40 @@ def render_usage_annex(document: Mapping[str, Any]) -> bytes:
 
 
 def logo_on(document: Mapping[str, Any]) -> str:
-    """Return the logo that a document shows: of the site's own issuer only; "" without one.
+    """Return the logo that a document shows: that of the name it is issued in; "" without one.
 
     Raises:
         IssuerLogoError: Its file cannot be read or drawn.
     """
-    is_own = document["issuer"]["name"] == clean_text(settings.ISSUER["name"])
-    return _site_logo() if is_own else ""
+    found = _logo_files().get(document["issuer"]["name"])
+    return "" if found is None else _read_logo(*found)
 
 
-def _site_logo() -> str:
-    path = settings.ISSUER_LOGO
-    if not path:
-        return ""
+def _logo_files() -> dict[str, tuple[str, str]]:
+    """Return variable and path of each logo, by the name of its issuer."""
+    files = {
+        clean_text(name): ("ISSUER_LOGOS", path) for name, path in settings.ISSUER_LOGOS.items()
+    }
+    if settings.ISSUER_LOGO:
+        files[clean_text(settings.ISSUER["name"])] = ("ISSUER_LOGO", settings.ISSUER_LOGO)
+    return files
+
+
+def _read_logo(variable: str, path: str) -> str:
     try:
         logo = logo_of(Path(path).read_bytes())
     except (OSError, ValueError) as error:
-        raise IssuerLogoError(f"ISSUER_LOGO: {path} cannot be used. {error}") from error
+        raise IssuerLogoError(f"{variable}: {path} cannot be used. {error}") from error
     if problem := drawing_problem(logo):
-        raise IssuerLogoError(f"ISSUER_LOGO: {path} cannot be drawn: {problem}.")
+        raise IssuerLogoError(f"{variable}: {path} cannot be drawn: {problem}.")
     return logo
 
 
-def _logo_problem() -> str:
-    try:
-        _site_logo()
-    except IssuerLogoError as error:
-        return error.message
-    return ""
+def _logo_problems() -> dict[str, str]:
+    problems = {}
+    for name, (variable, path) in _logo_files().items():
+        try:
+            _read_logo(variable, path)
+        except IssuerLogoError as error:
+            problems[name] = error.message
+    return problems

@@ -1,4 +1,4 @@
-"""The logo of the site's issuer: one SVG, whatever picture the site has."""
+"""The logo of an issuer: one SVG, whatever picture the site has."""
 
 import base64
 import re

@@ -80,7 +80,7 @@ def finalize_invoice(
         DraftStaleError: The period's charges, or issuer, customer or tax, are no longer those of
             the draft.
         IssuerIncompleteError: The issuer lacks what has to be printed of it.
-        IssuerLogoError: The site's logo cannot be printed.
+        IssuerLogoError: The logo of its issuer cannot be printed.
         TaxRateMissingError: The organization's tax treatment has no rate at the tax point.
         Invoice.DoesNotExist: There is none.
     """
@@ -317,8 +317,8 @@ def _require_issuer(invoice: Invoice, *, terms: InvoiceTerms) -> None:
 
     A note shows the issuer as it stands on the final document that it corrects.
     """
-    if invoice.issuer_id is None and terms.logo_problem:
-        raise IssuerLogoError(terms.logo_problem)
+    if problem := terms.logo_problems.get(invoice.document["issuer"]["name"]):
+        raise IssuerLogoError(problem)
     if invoice.corrects_id is not None:
         return
     missing = missing_of_issuer(invoice.document)

@@ -60,6 +60,7 @@ POST_LATE_USAGE: bool
 FOUR_EYES: bool
 ISSUER: dict[str, str]
 ISSUER_LOGO: str
+ISSUER_LOGOS: dict[str, str]
 USAGE_ANNEX: bool
 E_INVOICES: str
 INVOICE_SERIES: str

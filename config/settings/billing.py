@@ -16,6 +16,7 @@ def billing_settings(env: Environment) -> dict[str, Any]:
             "country": env.ISSUER_COUNTRY,
         },
         "ISSUER_LOGO": str(env.ISSUER_LOGO or ""),
+        "ISSUER_LOGOS": {name: str(path) for name, path in env.ISSUER_LOGOS.items()},
         "USAGE_ANNEX": env.USAGE_ANNEX,
         "E_INVOICES": env.E_INVOICES,
         "INVOICE_SERIES": env.INVOICE_SERIES,

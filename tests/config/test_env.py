@@ -1,5 +1,6 @@
 """The environment: every wrong variable is named at once, before anything starts."""
 
+import json
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -157,7 +158,13 @@ def test_the_logo_of_the_issuer_is_a_picture_that_can_be_read(
     monkeypatch.setenv("ISSUER_LOGO", str(logo))
     assert logo == Environment.read().ISSUER_LOGO
 
+    monkeypatch.setenv("ISSUER_LOGOS", json.dumps({"Labs": str(logo)}))
+    assert {"Labs": logo} == Environment.read().ISSUER_LOGOS
+
     logo.write_bytes(b"GIF89a")
+    with pytest.raises(EnvironmentInvalidError, match=r"ISSUER_LOGOS: .*neither SVG nor PNG"):
+        Environment.read()
+    monkeypatch.delenv("ISSUER_LOGOS")
     with pytest.raises(EnvironmentInvalidError, match=r"ISSUER_LOGO: .*neither SVG nor PNG"):
         Environment.read()
 

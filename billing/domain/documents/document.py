@@ -72,7 +72,7 @@ class InvoiceTerms:
         payment_days: From the date of an invoice to its due date.
         carry: When a balance is carried to the next month.
         with_e_invoices: Whether final documents get an e-invoice, where they can have one.
-        logo_problem: Why the issuer's logo cannot be printed; "" where it can, or there is none.
+        logo_problems: Why a logo cannot be printed, by the name of its issuer.
     """
 
     issuer: Party = field(default_factory=lambda: Party(name="GPU Platform"))
@@ -84,7 +84,7 @@ class InvoiceTerms:
     payment_days: int = 30
     carry: CarryTerms = field(default_factory=CarryTerms)
     with_e_invoices: bool = False
-    logo_problem: str = ""
+    logo_problems: Mapping[str, str] = field(default_factory=dict)
 
     def series_of(self, kind: str) -> str:
         """Return the prefix of the numbers of a kind of document."""

@@ -24,7 +24,7 @@ class IssuerLogoError(ConflictError):
     """The file of the issuer's logo cannot be read or drawn."""
 
     code = "issuer_logo_unusable"
-    remedy = "Name an SVG or PNG file in ISSUER_LOGO that the service can read, or none."
+    remedy = "Name an SVG or PNG file in that variable that the service can read, or none."
 
 
 class UsageAnnexMissingError(ConflictError):

@@ -188,13 +188,31 @@ def test_the_logo_of_the_issuer_is_drawn_on_its_own_documents(
 
     with override_settings(ISSUER_LOGO=str(path)):
         drawn = render_document(document)
-        assert invoice_terms().logo_problem == ""
+        assert invoice_terms().logo_problems == {}
         assert render_document(foreign) == plain_foreign
         assert drawn == render_document(document)
 
     assert drawn != plain
     assert b"<pdfaid:part>3</pdfaid:part>" in drawn
     assert render_document(document) == plain
+
+
+def test_each_issuer_has_its_own_logo_or_none(tmp_path: Path) -> None:
+    path = tmp_path / "labs.svg"
+    path.write_text(SVG)
+    site = issued(make_document())
+    labs, other = ({**site, "issuer": {**site["issuer"], "name": name}} for name in ("Labs", "X"))
+    plain = render_pdf(labs)
+
+    with override_settings(ISSUER_LOGOS={"Labs": str(path)}):
+        assert (logo_on(labs), logo_on(other), logo_on(site)) == (SVG, "", "")
+        assert render_document(labs) != plain
+
+        path.write_text("<svg ")
+        assert set(invoice_terms().logo_problems) == {"Labs"}
+        with pytest.raises(IssuerLogoError, match=r"ISSUER_LOGOS: .* cannot be drawn"):
+            logo_on(labs)
+        assert logo_on(other) == ""
 
 
 @pytest.mark.parametrize(
@@ -214,6 +232,7 @@ def test_a_logo_that_cannot_be_drawn_is_named_with_its_setting(
         path.write_bytes(content)
 
     with override_settings(ISSUER_LOGO=str(path)):
-        assert invoice_terms().logo_problem.startswith(f"ISSUER_LOGO: {path} {problem}")
+        (named,) = invoice_terms().logo_problems.values()
+        assert named.startswith(f"ISSUER_LOGO: {path} {problem}")
         with pytest.raises(IssuerLogoError, match="ISSUER_LOGO"):
             logo_on(make_document())

@@ -94,7 +94,9 @@ def test_an_incomplete_issuer_is_refused_with_the_settings_that_complete_it(
 def test_a_logo_that_cannot_be_printed_keeps_documents_of_the_site_from_being_final(
     ledger: Ledger,
 ) -> None:
-    terms = replace(SITE_TERMS, logo_problem="ISSUER_LOGO: /logo.svg cannot be used.")
+    terms = replace(
+        SITE_TERMS, logo_problems={SITE_TERMS.issuer.name: "ISSUER_LOGO: /logo.svg cannot be used."}
+    )
     draft, before = drafted(ledger, terms), ledger_digest()
 
     with pytest.raises(IssuerLogoError, match="ISSUER_LOGO") as refused:
