@@ -98,19 +98,7 @@ def waiting_table(
     )
     gaps = sum(one.waiting for one in progress)
     rows.append(_waiting("Hours that stayed blind", "accept or waive each", gaps, link=hours))
-    rows += [
-        _waiting(
-            f"No price: {fact.organization}",
-            sizes_text(fact.unit_seconds),
-            fact.exceptions,
-            link=page_of(
-                "billing_accrualexception",
-                organization__id__exact=fact.organization_id,
-                resolved_at__isempty=1,
-            ),
-        )
-        for fact in unpriced
-    ]
+    rows += _unpriced_rows(tuple(unpriced))
     invoices = page_of("billing_invoice", state__exact="draft", period__label=f"{begin_at:%Y-%m}")
     asked = page_of("quotas_quotarequest", state__exact="submitted")
     rows += [
@@ -123,6 +111,27 @@ def waiting_table(
         "headers": [cell("What"), cell("About"), number("Count")],
         "rows": [row for row in rows if row],
     }
+
+
+def _unpriced_rows(unpriced: Sequence[UnpricedFact]) -> list[list[dict[str, Any]]]:
+    """Return a row for each organization with use without a price; of many, one of all."""
+    if len(unpriced) > ORGANIZATIONS_NAMED:
+        link = page_of("billing_accrualexception", resolved_at__isempty=1)
+        found = sum(fact.exceptions for fact in unpriced)
+        return [_waiting("No price", f"{len(unpriced)} organizations", found, link=link)]
+    return [
+        _waiting(
+            f"No price: {fact.organization}",
+            sizes_text(fact.unit_seconds),
+            fact.exceptions,
+            link=page_of(
+                "billing_accrualexception",
+                organization__id__exact=fact.organization_id,
+                resolved_at__isempty=1,
+            ),
+        )
+        for fact in unpriced
+    ]
 
 
 def with_calendars(table: dict[str, Any], ending: int) -> dict[str, Any]:
@@ -147,6 +156,8 @@ def _held_text(total: ExceptionTotal) -> str:
 
 
 MONTHS_SHOWN = 3
+ORGANIZATIONS_NAMED = 5
+"""Of those whose use has no price: each has a row of its own."""
 YEARS = range(2000, 3000)
 NEEDED = ("billing:charge:read", "metering:usage:read")
 

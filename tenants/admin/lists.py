@@ -9,12 +9,14 @@ from django.contrib.admin import (
     FieldListFilter,
     ListFilter,
     RelatedFieldListFilter,
+    ShowFacets,
     SimpleListFilter,
 )
 from django.contrib.admin.utils import get_fields_from_path
 from django.core.paginator import Paginator
 from django.db.models import CharField, DateTimeField, QuerySet
 from django.http import HttpRequest
+from django.utils.formats import number_format
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
 
@@ -82,6 +84,11 @@ class CountedPaginator(RowPaginator):
     def is_more(self) -> bool:
         """Whether there are rows behind the last page."""
         return self._counted > COUNTED_MAX
+
+    @property
+    def count_text(self) -> str:
+        """The number of rows as people write it."""
+        return number_format(self.count, force_grouping=True)
 
     @cached_property
     def _counted(self) -> int:
@@ -273,6 +280,7 @@ class DatedAdmin(ModelAdmin):
     day_title: ClassVar[str] = ""
     filter_values: ClassVar[Mapping[str, Iterable[str]]] = {}
     paginator = CountedPaginator
+    show_facets = ShowFacets.NEVER  # Each would count the whole table.
 
     def get_list_filter(self, request: HttpRequest) -> list[Any]:
         """Return the filters of the list, and that of its days."""
@@ -291,8 +299,11 @@ class DatedAdmin(ModelAdmin):
         return named
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's list.
-        """Return the list with filters whose titles are words."""
+        """Return the list, with filters whose titles are words."""
         found = super().get_changelist_instance(request)
+        if not (found.query or found.has_active_filters):
+            # All rows are shown: the theme offers to show all where these two differ.
+            found.full_result_count = found.result_count
         for spec in found.filter_specs:
             if isinstance(spec, MarkFilter):
                 spec.title = MARKS[spec.field_path][0]

@@ -35,6 +35,21 @@ def test_hours_that_wait_are_added_over_clusters_and_usage_without_price_is_name
     assert f"organization__id__exact={ACME}" in table["rows"][1][0]["link"]
 
 
+def test_many_organizations_without_a_price_are_one_row() -> None:
+    table = waiting_table(
+        [],
+        begin_at=FEBRUARY,
+        progress=[],
+        unpriced=[UnpricedFact(ACME, f"tenant-{n}", 3, {"large": 60}) for n in range(6)],
+        drafts=[],
+        requests=0,
+    )
+
+    (row,) = table["rows"]
+    assert [one["text"] for one in row] == ["No price", "6 organizations", "18"]
+    assert row[0]["link"] == "/admin/billing/accrualexception/?resolved_at__isempty=1"
+
+
 @pytest.mark.parametrize(
     ("kind", "held", "words"),
     [
