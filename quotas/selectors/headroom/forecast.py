@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -131,7 +131,7 @@ def hoarded_quotas(
     hours = thresholds.hoarding_hours
     before = at.replace(minute=0, second=0, microsecond=0)
     peaks = peak_units(before=before, hours=hours, percent=PERCENTILE)
-    rows = with_units_in_force(
+    limits_now: QuerySet[Any] = with_units_in_force(
         limits.filter(
             scope=LimitScope.PROJECT,
             model_group="",
@@ -140,7 +140,8 @@ def hoarded_quotas(
             changed_at__lte=at - timedelta(hours=hours),
         ),
         at=at,
-    ).values_list(
+    )
+    rows = limits_now.values_list(
         "organization__slug", "project__slug", "project_id", "size", "limit_units", "granted"
     )
     found = [
