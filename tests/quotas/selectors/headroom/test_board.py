@@ -226,7 +226,7 @@ def test_the_statements_stay_the_same_however_much_is_shown(
     make_limit(cast.acme, cast.llm)
     QuotaLimit.objects.update(changed_at=MONTH_START)
 
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(11):
         board(cast)
     with django_assert_num_queries(13):
         board(cast, has_forecast=True)
