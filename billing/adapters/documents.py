@@ -22,7 +22,7 @@ import structlog
 import typst
 
 from billing.adapters.e_invoices import ATTACHED_AS, check_schema, mark_as_factur_x
-from billing.domain.documents.document import digest_of
+from billing.domain.documents.document import as_printed, digest_of
 
 logger = structlog.get_logger(__name__)
 
@@ -62,7 +62,8 @@ def render_pdf(document: Mapping[str, Any], e_invoice: bytes = b"", *, logo: str
     if attached:
         further |= {"e-invoice": attached, "e-invoice-name": ATTACHED_AS}
     at = document["issued_at"] or document["drafted_at"]
-    rendered, is_archived = _render("invoice.typ", document, further, logo=logo, at=at)
+    printed = as_printed(document)
+    rendered, is_archived = _render("invoice.typ", printed, further, logo=logo, at=at)
     return mark_as_factur_x(rendered) if attached and is_archived else rendered
 
 

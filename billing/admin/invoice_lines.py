@@ -17,7 +17,7 @@ from billing.access import (
     lines_visible_to,
 )
 from billing.admin.ledger.invoice_steps import reach
-from billing.domain.documents.document import price_text
+from billing.domain.documents.document import as_printed, price_text
 from billing.domain.documents.document_text import LineText, hours_text, money_text, number_text
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceState, LineKind
 from billing.domain.documents.line_text import line_steps
@@ -149,8 +149,9 @@ def _origin_rule(charge: Charge, found: UseRecords | None) -> str:
 
 def linked_lines(invoice: Invoice, texts: Sequence[LineText]) -> list[tuple[LineText, str]]:
     """Return the lines of a document as displayed, each with its page; one statement."""
-    keys = invoice.lines.order_by("position").values_list("pk", flat=True)
-    links = [reverse(LINE_PAGE, args=[key]) for key in keys]
+    keys = dict(invoice.lines.order_by().values_list("position", "pk"))
+    printed = as_printed(invoice.document)["lines"]
+    links = [reverse(LINE_PAGE, args=[keys[line["position"]]]) for line in printed]
     return list(zip(texts, links, strict=True))
 
 

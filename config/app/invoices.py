@@ -135,14 +135,15 @@ def _part_page(request: HttpRequest, invoice_id: UUID, actor: Actor) -> HttpResp
 
 
 def _lines_of_parts(actor: Actor) -> QuerySet[InvoiceLine]:
-    """Return the lines that a person reads of documents that it does not read as a whole."""
+    """Return the printed lines that a person reads of documents not read as a whole."""
     lines = lines_visible_to(actor)
     if is_platform_wide(actor, READ_INVOICE):
         return lines.none()
     whole = invoices_visible_to(actor).order_by().values("pk")
     # The rule says it too, beside an alternative that keeps the database from the index.
     projects = projects_visible_to(actor, READ_CHARGE).order_by().values("pk")
-    return lines.filter(project__in=projects).exclude(invoice__in=whole)
+    parts = lines.filter(project__in=projects).exclude(invoice__in=whole)
+    return parts.exclude(unit_seconds=0, amount=0)
 
 
 def _document(row: Any) -> dict[str, Any]:  # noqa: ANN401 - A document with its settlement.

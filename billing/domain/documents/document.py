@@ -266,6 +266,19 @@ def utc_text(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def as_printed(document: Mapping[str, Any]) -> Document:
+    """Return a document without lines of no use and no amount, unless there are no others.
+
+    A repricing takes back what its own month was charged wrongly: that adds up to nothing. The line
+    keeps its charges, but people would read a price that is not theirs.
+    """
+    lines = [one for one in document["lines"] if one["unit_seconds"] or Decimal(one["amount"])]
+    lines = lines or document["lines"]
+    projects = {line["project"] for line in lines}
+    subtotals = [one for one in document["subtotals"] if one["project"] in projects]
+    return {**document, "lines": lines, "subtotals": subtotals}
+
+
 def file_name_of(document: Mapping[str, Any]) -> str:
     """Return a file's name without its suffix, from the number or else the month."""
     return document["reference"] or f"draft-{document['period']['label']}"

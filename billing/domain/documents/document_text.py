@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from billing.domain.documents.document import amount_text
+from billing.domain.documents.document import amount_text, as_printed
 from billing.domain.money import SECONDS_PER_HOUR, Money, decimal_of, round_half_up
 
 HOUR_DECIMALS_SHOWN: Final = 4
@@ -74,9 +74,10 @@ class InvoiceText:
 
 def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
     """Return a document of `billing.domain.documents.document` as the page shows it."""
+    lines = as_printed(document)["lines"]
     return InvoiceText(
-        lines=tuple(_line_text(line) for line in document["lines"]),
-        sizes=_sizes(document["lines"]),
+        lines=tuple(_line_text(line) for line in lines),
+        sizes=_sizes(lines),
         total=number_text(document["total"]["amount"]),
         taxes=tuple(
             TaxText(
@@ -88,9 +89,9 @@ def invoice_text(document: Mapping[str, Any]) -> InvoiceText:
             for tax in document.get("taxes", ())
         ),
         payable=number_text(document.get("payable", document["total"]["amount"])),
-        discount=_sum_of("tier", document["lines"]),
-        minimum=_sum_of("minimum", document["lines"]),
-        credit=_sum_of("credit", document["lines"]),
+        discount=_sum_of("tier", lines),
+        minimum=_sum_of("minimum", lines),
+        credit=_sum_of("credit", lines),
         carried=_carried(document.get("carried")),
     )
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Final
 
 from billing.domain.documents.carrying import due_of, gross_of
-from billing.domain.documents.document import STANDARD_LANGUAGE
+from billing.domain.documents.document import STANDARD_LANGUAGE, as_printed
 from billing.domain.documents.invoicing import InvoiceKind, LineKind
 from billing.domain.documents.taxes import TaxCategory, tax_point_of
 from billing.domain.e_invoices.codes import COUNTRIES, is_iban, is_vat_id
@@ -214,7 +214,9 @@ def e_invoice_of(document: Mapping[str, Any]) -> EInvoice:
         paid=gross - due,
         due=due,
         difference_reason=texts.difference,
-        lines=tuple(_line(line, texts, currency, sign=sign) for line in document["lines"]),
+        lines=tuple(
+            _line(line, texts, currency, sign=sign) for line in as_printed(document)["lines"]
+        ),
     )
     _require_sums(made)
     return made

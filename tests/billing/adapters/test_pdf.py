@@ -35,6 +35,20 @@ def test_the_same_document_gives_the_same_bytes() -> None:
     assert render_pdf(document) == render_pdf(issued(make_document()))
 
 
+def test_a_line_of_no_use_and_no_amount_is_not_printed() -> None:
+    lines = (
+        ("llm", "small", "H100/1g.10gb", "0.40", 3600),
+        ("llm", "small", "H100/1g.10gb", "9.99", 0),
+        ("vision", "large", "H100/whole", "2.75", 0),
+    )
+
+    text = "".join(pages(render_pdf(issued(make_document(lines=lines)))))
+
+    assert "0.40" in text
+    assert "9.99" not in text
+    assert "VISION" not in text
+
+
 def test_another_process_in_another_zone_gives_the_same_bytes(tmp_path: Path) -> None:
     program = (
         "import sys; from tests.billing.adapters.test_pdf import issued, make_document, render_pdf;"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from billing.domain.documents.document import as_printed
 from billing.domain.documents.document_text import (
     InvoiceText,
     LineText,
@@ -74,3 +75,26 @@ def test_grouping_never_changes_a_number(units: int) -> None:
     text = f"{Decimal(units) / 100:f}"
 
     assert number_text(text).replace(",", "") == text
+
+
+def test_a_line_of_no_use_and_no_amount_is_not_printed() -> None:
+    document = make_document(
+        lines=(
+            ("llm", "small", "H100/1g.10gb", "0.50", 0),
+            ("llm", "small", "H100/1g.10gb", "0.40", 3600),
+            ("vision", "large", "H100/whole", "2.75", 0),
+        )
+    )
+
+    words = invoice_text(document)
+
+    assert [(line.project, line.unit_price) for line in words.lines] == [("LLM", "0.40")]
+    assert words.sizes == (SizeText("Small", "1.0000", "0.40"),)
+    assert [line["unit_price"] for line in document["lines"]] == ["0.40", "0.50", "2.75"]
+    assert [part["project"] for part in as_printed(document)["subtotals"]] == ["llm"]
+
+
+def test_a_document_of_nothing_else_prints_its_lines_of_nothing() -> None:
+    document = make_document(lines=(("llm", "small", "H100/1g.10gb", "0.50", 0),))
+
+    assert as_printed(document) == document
