@@ -140,9 +140,9 @@ def _lines(findings: QuerySet[Any], *, at: datetime) -> list[WasteLine]:
 
 def _total(total: SavingTotal) -> dict[str, Any]:
     return {
+        "title": f"Findings, {total.currency}" if total.currency else "Findings without a price",
         "findings": total.findings,
         "unknown": total.unknown,
-        "is_all_unknown": total.unknown == total.findings,
         "monthly": money_text(total.monthly),
         "lost": money_text(total.lost),
     }
@@ -290,7 +290,8 @@ class AccrualExceptionAdmin(LedgerAdmin):
         """Return the list; above it one row for each remedy, unless some of it is asked for."""
         is_whole = not request.GET and self.has_view_permission(request)
         above = unpriced_context(actor_of_request(request)) if is_whole else {"overview": None}
-        return super().changelist_view(request, {**above, **(extra_context or {})})
+        titled = {"title": "Unpriced usage", **above, **(extra_context or {})}
+        return super().changelist_view(request, titled)
 
     @admin.display(description="unit-hours")
     def unit_hours(self, exception: AccrualException) -> str:

@@ -53,9 +53,11 @@ class SavingTotal:
     """Total cost of findings; None where no finding has amounts.
 
     Attributes:
+        currency: Of their prices; "" where there is no price.
         unknown: Number of findings without a known saving; they are in no sum.
     """
 
+    currency: str
     findings: int
     unknown: int
     lost: Money | None
@@ -125,6 +127,7 @@ def saving_totals(findings: QuerySet[Any], *, at: datetime) -> tuple[SavingTotal
     )
     return tuple(
         SavingTotal(
+            currency=row["currency"] or "",
             findings=row["findings"],
             unknown=row["unknown"],
             lost=_rounded(row["lost"], row["currency"]),

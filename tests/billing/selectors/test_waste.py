@@ -139,8 +139,8 @@ def test_totals_are_reported_by_currency(world: WasteWorld) -> None:
     find(world, "unpriced", size="medium")
 
     assert saving_totals(WasteFinding.objects.all(), at=AT) == (
-        SavingTotal(findings=2, unknown=0, lost=eur("14.40"), monthly=eur("5256.00")),
-        SavingTotal(findings=1, unknown=0, lost=None, monthly=None),
+        SavingTotal("EUR", findings=2, unknown=0, lost=eur("14.40"), monthly=eur("5256.00")),
+        SavingTotal("", findings=1, unknown=0, lost=None, monthly=None),
     )
 
 
@@ -182,10 +182,10 @@ def test_what_nobody_can_say_is_counted_and_in_no_sum(world: WasteWorld) -> None
     find(world, "unknown-0", **UNKNOWN)
 
     assert saving_totals(WasteFinding.objects.all(), at=AT) == (
-        SavingTotal(findings=1, unknown=1, lost=None, monthly=None),
+        SavingTotal("EUR", findings=1, unknown=1, lost=None, monthly=None),
     )
     find(world, "idle-0")
 
     assert saving_totals(WasteFinding.objects.all(), at=AT) == (
-        SavingTotal(findings=2, unknown=1, lost=eur("7.20"), monthly=eur("2628.00")),
+        SavingTotal("EUR", findings=2, unknown=1, lost=eur("7.20"), monthly=eur("2628.00")),
     )
