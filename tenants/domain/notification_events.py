@@ -90,13 +90,13 @@ NOTIFICATION_EVENTS: Final[Mapping[str, NotificationEvent]] = {
     ),
     "quotas:preemption:proposed": NotificationEvent(
         "Preemption proposed",
-        "a tenant is over its limits for `PREEMPTION_AFTER_SECONDS`; once for each such period",
+        "a tenant is over its limits for the set time; once for each such period",
         "administrators of the organization and of the platform",
         _PLATFORM | _ORGANIZATION,
     ),
     "quotas:preemption:announced": NotificationEvent(
         "Pods will be ended",
-        "a plan is executed: after `PREEMPTION_GRACE_SECONDS` pods will be ended",
+        "a plan is executed: pods will be ended after the time of grace",
         "administrators of the organization and of the platform; owners of the pods, for their own "
         "pods only",
     ),

@@ -213,7 +213,7 @@ def notify_deciders(request: QuotaRequest, step: RequestStep, *, at: datetime) -
         f"Why: {request.justification}",
         *_cost_lines(request),
         "",
-        "It waits for you: approve or reject it in the admin under Quotas, Requests, or over REST:",
+        "It waits for you: approve or reject it on its page, or over REST:",
         f"POST /api/v1/quota-requests/{request.pk}/approve/",
     ]
     if request.expires_at is not None:
@@ -270,7 +270,7 @@ def notify_ending(grant: QuotaGrant, request: QuotaRequest, *, at: datetime) -> 
         f"{text.holder} holds {grant.units} more {text.what} than its limit until {end}.",
         _what_follows(request),
         "",
-        "To keep the units, ask to renew them:",
+        'To keep the units, press "Renew it" on the page of the request, or ask over REST:',
         f'POST /api/v1/quota-requests/renew/ with {{"renews": "{request.pk}"}}',
     ]
     event_id = notify(

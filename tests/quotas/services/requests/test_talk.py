@@ -174,7 +174,7 @@ def test_a_mail_to_a_decider_says_everything_that_is_needed_to_decide(cast: Cast
         "Why: A bigger model.",
         "Cost a month: 800.00 EUR at full use, 400.00 EUR at the use of the last 30 days.",
         "",
-        "It waits for you: approve or reject it in the admin under Quotas, Requests, or over REST:",
+        "It waits for you: approve or reject it on its page, or over REST:",
         f"POST /api/v1/quota-requests/{request.pk}/approve/",
         "Undecided, it expires on 6 November 2026, 09:00 UTC.",
     ]
