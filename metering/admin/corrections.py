@@ -1,9 +1,15 @@
 """Admin pages of rechecks and corrections: what was learned of sealed hours, and its decisions."""
 
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
 from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.http.response import HttpResponse
+from django.urls import reverse
 from unfold.decorators import display
 
 from metering.access import READ_USAGE, READ_WINDOW, WRITE_CORRECTION
@@ -50,6 +56,9 @@ class UsageCorrectionAdmin(LedgerAdmin):
         "reject it."
     )
     action_form = NoteActionForm
+    change_form_before_template = "admin/metering/usagecorrection/records.html"
+    exclude = ("lines", "evidence", "digest", "record_count", "unit_seconds", "window", "version")
+    readonly_fields = ("unit_hours",)
     list_display = (
         "window_start",
         "project",
@@ -67,6 +76,20 @@ class UsageCorrectionAdmin(LedgerAdmin):
     day_column = "window_start"
     ordering = ("-requested_at",)
     actions = ("approve_corrections", "reject_corrections")
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return the page of a correction, with what it changes of each record."""
+        found = self.get_object(request, object_id)
+        context = _records_context(found) if found else {}
+        return super().change_view(
+            request, object_id, form_url, {**context, **(extra_context or {})}
+        )
 
     @display(description="state", ordering="state", label=CORRECTION_COLORS)
     def state_label(self, row: UsageCorrection) -> str:
@@ -107,6 +130,35 @@ class UsageCorrectionAdmin(LedgerAdmin):
             ),
             done="is rejected",
         )
+
+
+def _records_context(correction: UsageCorrection) -> dict[str, Any]:
+    """Return the template's values: a row for each record, and the queries behind them."""
+    return {
+        "records": [_record(line) for line in correction.lines],
+        "evidence": [
+            {
+                "Query": one["query"],
+                "Answered at": one["at"],
+                "SHA-256 of the answer": one["sha256"],
+                "Samples": one["samples"],
+            }
+            for one in correction.evidence
+        ],
+    }
+
+
+def _record(line: Mapping[str, Any]) -> dict[str, str]:
+    records = reverse("admin:metering_usagerecord_changelist")
+    return {
+        "pod": f"{line['namespace']}/{line['pod_name']}",
+        "link": f"{records}?{urlencode({'q': line['pod_uid']})}",
+        "owner": line["owner"] or "unattributed",
+        "what": f"{line['units']} {line['size'].capitalize()}, {line['price_group']}",
+        "before": unit_hours_text(line["basis"]),
+        "difference": unit_hours_text(line["unit_seconds"]),
+        "after": unit_hours_text(line["basis"] + line["unit_seconds"]),
+    }
 
 
 @admin.register(WindowRecheck)

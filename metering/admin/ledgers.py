@@ -12,6 +12,7 @@ from metering.access import READ_USAGE, WRITE_CORRECTION
 from metering.admin.record_correction import correction_context, press_correction
 from metering.domain.allocations.timeline import EndKind
 from metering.domain.catalogue.units import GPUSize, SharingMode
+from metering.domain.explain import Step
 from metering.domain.figures import percent_text, unit_hours_text
 from metering.models import CapacityRecord, PodAllocation, UsageRecord
 from metering.selectors.explain import explain_record
@@ -82,12 +83,26 @@ class UsageRecordAdmin(LedgerAdmin):
             return press_correction(self, request, record)
         if record is not None and self.has_view_permission(request):
             extra_context = {
-                "steps": explain_record(record),
+                "steps": [_shown(step) for step in explain_record(record)],
                 **correction_context(request, record, may_write=may_write),
                 **(extra_context or {}),
             }
         answer: HttpResponse = super().changeform_view(request, object_id, form_url, extra_context)
         return answer
+
+
+def _shown(step: Step) -> dict[str, Any]:
+    """Return a step with its facts named in words; a query is long and folded."""
+    return {
+        "heading": step.heading,
+        "sentence": step.sentence,
+        "is_folded": "query" in step.facts,
+        "facts": [
+            (name if "." in name else name.replace("_", " ").capitalize(), text)
+            for name, text in step.facts.items()
+            if text not in (None, "")
+        ],
+    }
 
 
 @admin.register(PodAllocation)

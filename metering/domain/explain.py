@@ -87,6 +87,7 @@ class ChargeVerdict(StrEnum):
     NOT_SEALED = "not_sealed"
     WAIVED = "waived"
     HELD_BACK = "held_back"
+    SETTLED = "settled"
     OUTSIDE = "outside"
     NOT_RECORDED = "not_recorded"
 
@@ -106,6 +107,10 @@ VERDICT_SENTENCES: Final[Mapping[ChargeVerdict, str]] = {
     ChargeVerdict.NOT_SEALED: "The hour is not sealed yet: it is metered or needs a decision.",
     ChargeVerdict.WAIVED: "The hour was waived by a person: nothing in it is charged.",
     ChargeVerdict.HELD_BACK: "It was seen, but what it used is held back by an open exception.",
+    ChargeVerdict.SETTLED: (
+        "It was seen, and a person settled the exception that held it back; the reason says why it "
+        "is not charged."
+    ),
     ChargeVerdict.OUTSIDE: "It held its devices before or after this hour, not in it.",
     ChargeVerdict.NOT_RECORDED: (
         "It held devices in this hour, but the sealed hour has no record of it: ask for the hour "
@@ -127,6 +132,7 @@ class PodHour:
         is_waived: Whether the window was sealed without any source.
         records: Usage records of it in the hour.
         open_exceptions: Open causes that hold some of its use back.
+        is_settled: Whether a person resolved such a cause.
     """
 
     is_known: bool
@@ -137,6 +143,7 @@ class PodHour:
     is_waived: bool
     records: int
     open_exceptions: int
+    is_settled: bool = False
 
 
 def verdict_of(hour: PodHour) -> ChargeVerdict:
@@ -145,7 +152,8 @@ def verdict_of(hour: PodHour) -> ChargeVerdict:
         return ChargeVerdict.CHARGED
     if hour.open_exceptions:
         return ChargeVerdict.HELD_BACK
-    return _absent(hour) or _unmetered(hour) or ChargeVerdict.NOT_RECORDED
+    unrecorded = ChargeVerdict.SETTLED if hour.is_settled else ChargeVerdict.NOT_RECORDED
+    return _absent(hour) or _unmetered(hour) or unrecorded
 
 
 def _absent(hour: PodHour) -> ChargeVerdict | None:

@@ -120,13 +120,15 @@ def pod_rows(pod: PodName, *, begin_at: datetime, end_at: datetime) -> PodRows:
 
 
 def _exceptions(pod: PodName, hours: Q, *, uids: set[str]) -> list[MeteringException]:
-    """Return open causes about the pod: their subject begins with its uid."""
+    """Return causes about the pod that are open or that a person resolved.
+
+    Their subject begins with its uid.
+    """
     about = Q(details__pod=pod.name, namespace=pod.namespace) if pod.name else Q(pk__in=[])
     for uid in sorted(uids):
         about |= Q(subject__startswith=f"{uid} ")
-    rows = MeteringException.objects.filter(
-        hours, about, cluster_id=pod.cluster_id, state=ExceptionState.OPEN
-    )
+    known = Q(state=ExceptionState.OPEN) | Q(resolved_by__isnull=False)
+    rows = MeteringException.objects.filter(hours, about, known, cluster_id=pod.cluster_id)
     return list(rows.order_by("window_start", "kind", "subject"))
 
 
@@ -307,6 +309,7 @@ def _hour(rows: PodRows, *, start_at: datetime) -> HourVerdict:
     window = next((one for one in rows.windows if one.start_at == start_at), None)
     records = [row for row in rows.records if row.window_start == start_at]
     exceptions = [row for row in rows.exceptions if row.window_start == start_at]
+    still_open = [row for row in exceptions if row.state == ExceptionState.OPEN]
     verdict = verdict_of(
         PodHour(
             is_known=bool(rows.queued or rows.allocations),
@@ -316,13 +319,14 @@ def _hour(rows: PodRows, *, start_at: datetime) -> HourVerdict:
             window_state=None if window is None else WindowState(window.state),
             is_waived=_is_waived(window),
             records=len(records),
-            open_exceptions=len(exceptions),
+            open_exceptions=len(still_open),
+            is_settled=len(exceptions) > len(still_open),
         )
     )
     causes = (
         Step(
             row.get_kind_display(),
-            f"{row.summary} {row.remedy}",
+            f"{row.summary} {row.resolution or row.remedy}",
             {"exception": row.pk, "held_unit_seconds": row.held_unit_seconds},
         )
         for row in exceptions
@@ -332,7 +336,7 @@ def _hour(rows: PodRows, *, start_at: datetime) -> HourVerdict:
         verdict=verdict,
         sentence=VERDICT_SENTENCES[verdict],
         unit_seconds=sum(row.unit_seconds for row in records),
-        held_unit_seconds=sum(row.held_unit_seconds for row in exceptions),
+        held_unit_seconds=sum(row.held_unit_seconds for row in still_open),
         steps=(*(_measure(row) for row in records), *causes),
     )
 

@@ -14,7 +14,7 @@ from django.contrib.admin import (
 )
 from django.contrib.admin.utils import get_fields_from_path
 from django.core.paginator import Paginator
-from django.db.models import CharField, DateTimeField, QuerySet
+from django.db.models import CharField, DateTimeField, Model, QuerySet
 from django.http import HttpRequest
 from django.utils.formats import number_format
 from django.utils.functional import cached_property
@@ -281,6 +281,12 @@ class DatedAdmin(ModelAdmin):
     filter_values: ClassVar[Mapping[str, Iterable[str]]] = {}
     paginator = CountedPaginator
     show_facets = ShowFacets.NEVER  # Each would count the whole table.
+
+    def get_exclude(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        """Return what a row's page leaves out: numbers of accounts beside their names."""
+        names = [field.name for field in self.model._meta.fields]  # noqa: SLF001 - Model meta.
+        numbers = (name for name in names if name.endswith("_by_id"))
+        return (*(super().get_exclude(request, obj) or ()), *numbers)
 
     def get_list_filter(self, request: HttpRequest) -> list[Any]:
         """Return the filters of the list, and that of its days."""

@@ -76,6 +76,9 @@ def held(**changes: object) -> HeldFact:
         ({"window_state": None}, ChargeVerdict.NOT_METERED),
         ({"window_state": WindowState.GAP}, ChargeVerdict.NOT_SEALED),
         ({"is_waived": True}, ChargeVerdict.WAIVED),
+        ({"is_settled": True}, ChargeVerdict.SETTLED),
+        ({"is_settled": True, "open_exceptions": 1}, ChargeVerdict.HELD_BACK),
+        ({"is_settled": True, "records": 1}, ChargeVerdict.CHARGED),
         ({}, ChargeVerdict.NOT_RECORDED),
     ],
 )
