@@ -1,9 +1,10 @@
 """What each command asks the service, and how it shows the answer."""
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import MappingProxyType
 from uuid import UUID, uuid4
 
 from gpu_ledger_client.api.charges_and_invoices import (
@@ -12,7 +13,7 @@ from gpu_ledger_client.api.charges_and_invoices import (
     get_usage_summary,
     list_invoices,
 )
-from gpu_ledger_client.api.organizations_and_clusters import list_projects
+from gpu_ledger_client.api.organizations_and_clusters import list_organizations, list_projects
 from gpu_ledger_client.api.people_and_access import get_me
 from gpu_ledger_client.api.quota_requests import (
     approve_quota_request,
@@ -46,6 +47,7 @@ from gl.tables import hours_text, money_text, show_json, show_rows
 
 _DECISIONS = {"approve": approve_quota_request, "reject": reject_quota_request}
 _MONTHS_OF_A_YEAR = 12
+NO_SLUGS: Mapping[str, str] = MappingProxyType({})
 
 
 def show_me(client: AuthenticatedClient, arguments: Namespace) -> None:
@@ -54,7 +56,15 @@ def show_me(client: AuthenticatedClient, arguments: Namespace) -> None:
     if arguments.json:
         show_json(me)
         return
-    rows = [(grant.role.value, grant.organization, grant.project) for grant in me.grants]
+    slugs = {
+        str(one.id): one.slug
+        for list_all in (list_organizations, list_projects)
+        for one in rows_of(list_all.sync_detailed, client=client)
+    }
+    rows = [
+        (grant.role.value, slugs.get(str(grant.organization)), slugs.get(str(grant.project)))
+        for grant in me.grants
+    ]
     show_rows(("Role", "Organization", "Project"), rows, empty=f"{me.name} has no role.")
 
 
@@ -115,7 +125,7 @@ def request_quota(client: AuthenticatedClient, arguments: Namespace) -> None:
         body=body,
         idempotency_key=str(uuid4()),
     )
-    _show_requests([asked], as_json=arguments.json)
+    _show_requests(client, [asked], as_json=arguments.json)
 
 
 def show_requests(client: AuthenticatedClient, arguments: Namespace) -> None:
@@ -123,7 +133,7 @@ def show_requests(client: AuthenticatedClient, arguments: Namespace) -> None:
     state = ListQuotaRequestsState(arguments.state) if arguments.state else None
     expand = [ListQuotaRequestsExpandItem.PROJECT]
     asked = rows_of(list_quota_requests.sync_detailed, client=client, state=state, expand=expand)
-    _show_requests(list(asked), as_json=arguments.json)
+    _show_requests(client, list(asked), as_json=arguments.json)
 
 
 def show_request(client: AuthenticatedClient, arguments: Namespace) -> None:
@@ -132,7 +142,7 @@ def show_request(client: AuthenticatedClient, arguments: Namespace) -> None:
     if arguments.json:
         show_json(asked)
         return
-    _show_requests([asked], as_json=False)
+    _show_requests(client, [asked], as_json=False)
     show_rows(
         ("Note of the decision", "By"), [(asked.decision_note or None, asked.decided_by)], empty=""
     )
@@ -147,7 +157,7 @@ def decide_request(client: AuthenticatedClient, arguments: Namespace) -> None:
         body=QuotaDecisionRequest(note=arguments.note),
         idempotency_key=str(uuid4()),
     )
-    _show_requests([decided], as_json=arguments.json)
+    _show_requests(client, [decided], as_json=arguments.json)
 
 
 def withdraw_request(client: AuthenticatedClient, arguments: Namespace) -> None:
@@ -158,7 +168,7 @@ def withdraw_request(client: AuthenticatedClient, arguments: Namespace) -> None:
         client=client,
         idempotency_key=str(uuid4()),
     )
-    _show_requests([withdrawn], as_json=arguments.json)
+    _show_requests(client, [withdrawn], as_json=arguments.json)
 
 
 def show_headroom(client: AuthenticatedClient, arguments: Namespace) -> None:
@@ -289,16 +299,22 @@ def _invoices(
     return list(rows)
 
 
-def _show_requests(asked: Sequence[QuotaRequest], *, as_json: bool) -> None:
+def _show_requests(
+    client: AuthenticatedClient, asked: Sequence[QuotaRequest], *, as_json: bool
+) -> None:
     if as_json:
         show_json(list(asked))
         return
+    # What answers a change has no names.
+    is_named = all(row.expanded for row in asked)
+    projects = () if is_named else rows_of(list_projects.sync_detailed, client=client)
+    slugs = {str(project.id): project.slug for project in projects}
     show_rows(
         ("Request", "Project", "Size", "#Units", "Until", "State", "Cost of a month"),
         (
             (
                 row.id,
-                _name(row, "project"),
+                _name(row, "project", slugs),
                 row.size.value,
                 row.requested_units,
                 row.end_at.date() if row.end_at else None,
@@ -322,11 +338,14 @@ def _costs(row: CostRow | CostTotal) -> tuple[object, ...]:
     return money_text(row.cost), money_text(row.previous_cost), money_text(row.run_rate)
 
 
-def _name(row: QuotaLimit | QuotaRequest | UsageTotal, key: str) -> object:
-    """Return the slug of what a row points at, or else the value itself."""
+def _name(
+    row: QuotaLimit | QuotaRequest | UsageTotal, key: str, slugs: Mapping[str, str] = NO_SLUGS
+) -> object:
+    """Return the slug of what a row points at, or else its value; None for an id without a name."""
     named = getattr(row.expanded, key, None) if row.expanded else None
-    attribute = "bucket_at" if key in {"day", "hour"} else key
-    return getattr(named, "slug", None) or getattr(row, attribute)
+    value = getattr(row, "bucket_at" if key in {"day", "hour"} else key)
+    other = slugs.get(str(value)) if isinstance(value, UUID) else value
+    return getattr(named, "slug", None) or other
 
 
 def _project_id(client: AuthenticatedClient, slug: str) -> UUID:

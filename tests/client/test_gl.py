@@ -126,6 +126,23 @@ def test_quota_is_asked_for_approved_by_another_person_and_shown(
     assert dated["end_at"] == f"{until}T00:00:00+00:00"
 
 
+def test_projects_are_shown_by_their_short_names_and_never_by_ids(
+    terminal: Terminal, cast: Cast
+) -> None:
+    words = ("quota", "request", "llm", "medium", "8", "--because", REASON)
+
+    tables = [
+        terminal.run(cast.bob, *words)[1],
+        terminal.run(cast.bob, "me")[1],
+        terminal.run(cast.alice, "me")[1],
+    ]
+
+    assert ["llm" in table for table in tables] == [True, True, False]
+    assert "acme" in tables[2]
+    ids = {str(one.pk) for one in (cast.acme, cast.llm)}
+    assert [name for name in ids for table in tables if name in table] == []
+
+
 def test_a_refusal_is_shown_with_its_remedy_and_changes_nothing(
     terminal: Terminal, cast: Cast
 ) -> None:
