@@ -7,7 +7,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from itertools import groupby, pairwise
 from typing import Final
 
+from metering.domain.devices.error_tables import ROW_REMAP_FAILURE
 from metering.protocols import DeviceObservation, EnergyObservation, Figure
+from metering.protocols.health import HealthObservation, HealthRun, HealthSignal
 from simulator.adapters.observations import Window
 from simulator.cluster.exporters.device_series import DeviceTimeline
 from simulator.cluster.exporters.exposition import ClusterExposition
@@ -41,6 +43,23 @@ def models_seen(exposition: ClusterExposition) -> dict[str, frozenset[str]]:
 
 MISSING_FIGURES: Final = tuple(sorted(set(Figure) - {Figure.ENERGY}))
 """A simulated history holds busy ratios and energy only; see `openmetrics`."""
+
+
+def health_seen(exposition: ClusterExposition, ticks: Sequence[datetime]) -> HealthObservation:
+    """Return which devices were broken at the scrapes."""
+    nodes = {one.gpu.uuid: one.node.name for one in exposition.timelines}
+    signals = []
+    for failure in exposition.cluster.failures:
+        seen = [at for at in ticks if failure.begin_at <= at < failure.end_at]
+        if seen:
+            run = HealthRun(Decimal(1), seen[0], seen[-1])
+            node = nodes[failure.gpu_uuid]
+            signals.append(
+                HealthSignal(failure.gpu_uuid, node, "", "", ROW_REMAP_FAILURE, "", (run,))
+            )
+    return HealthObservation(
+        signals=tuple(signals), step_seconds=exposition.cluster.scrape_interval_seconds
+    )
 
 
 def energies_seen(

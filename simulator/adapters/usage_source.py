@@ -13,6 +13,7 @@ from simulator.adapters.device_observations import (
     MISSING_FIGURES,
     devices_seen,
     energies_seen,
+    health_seen,
     models_seen,
 )
 from simulator.adapters.observations import (
@@ -132,6 +133,7 @@ class SimulatedUsageSource:
             source=SOURCE,
             devices=devices,
             energies=energies_seen(exposition, devices),
+            health=health_seen(exposition, ticks),
             missing_figures=MISSING_FIGURES if devices else (),
             evidence=(_evidence(target.slug, end_at + reach, repr(devices), len(ticks)),),
         )

@@ -37,6 +37,8 @@ AMPERE_NODES: Final = (
 )
 INCIDENT_SLOT: Final = 7
 """The GPU of hopper-whole-1 that no lane owns; the scripted incidents run there."""
+FAILING_SLOT: Final = 4
+"""The GPU of hopper-whole-2 whose memory fails for a day."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Final
 from simulator.cluster import hardware, incidents
 from simulator.cluster.demo_lanes import (
     AMPERE_NODES,
+    FAILING_SLOT,
     HOPPER_NODES,
     INCIDENT_SLOT,
     ampere_lanes,
@@ -22,6 +23,7 @@ from simulator.cluster.demo_tenancy import (
 from simulator.cluster.hardware import slots_of
 from simulator.cluster.lanes import Lane, pods_of
 from simulator.cluster.scenario import (
+    DeviceFailure,
     Outage,
     Pod,
     Scenario,
@@ -36,6 +38,13 @@ def standard_outage(month_start: datetime) -> Outage:
     """Return the demo's outage: 25 minutes in which Prometheus saw nothing of hopper."""
     begin_at = month_start + timedelta(days=10, hours=14, minutes=10)
     return Outage(begin_at, begin_at + timedelta(minutes=25))
+
+
+def standard_failure(month_start: datetime) -> DeviceFailure:
+    """Return the demo's broken GPU, which jobs of robotics and genomics run on."""
+    begin_at = month_start + timedelta(days=20, hours=9, minutes=40)
+    slot = slots_of(HOPPER_NODES[1])[FAILING_SLOT]
+    return DeviceFailure(slot.gpu_uuid, begin_at, begin_at + timedelta(days=1))
 
 
 def demo_scenario(
@@ -71,6 +80,7 @@ def demo_scenario(
         _HOPPER,
         pods=lived(hopper_lanes(), _hopper_incidents(seed, month_start, holes)),
         outages=holes,
+        failures=(standard_failure(month_start),),
         scrape_interval_seconds=scrape_interval_seconds,
     )
     refused = incidents.refused_pod(seed, month_start, AMPERE_NODES[0].name)
@@ -89,10 +99,11 @@ def demo_scenario(
 
 
 def _hopper_incidents(seed: int, month_start: datetime, holes: tuple[Outage, ...]) -> Iterator[Pod]:
+    node = HOPPER_NODES[0]
+    slot = slots_of(node)[INCIDENT_SLOT]
     yield incidents.pending_pod(seed, month_start)
+    yield incidents.unpriced_pod(seed, month_start, node.name, slot)
     if holes:
-        node = HOPPER_NODES[0]
-        slot = slots_of(node)[INCIDENT_SLOT]
         yield from incidents.outage_pods(seed, holes[0], node.name, slot)
 
 

@@ -25,6 +25,7 @@ ORGANIZATIONS: Final = (
         billing_contact="Nora Berg",
         billing_email="billing@northwind.example",
         billing_address="Northwind Research GmbH\nHafenstrasse 12\n20457 Hamburg\nGermany",
+        country="DE",
         people=(
             PersonPlan("nora", "Nora Berg", "organization_admin"),
             PersonPlan("lukas", "Lukas Weber", "project_lead", project="llm"),
@@ -60,6 +61,7 @@ ORGANIZATIONS: Final = (
         billing_contact="Carla Conti",
         billing_email="accounts@contoso.example",
         billing_address="Contoso Vision S.r.l.\nVia Torino 5\n10123 Torino\nItaly",
+        country="IT",
         people=(
             PersonPlan("carla", "Carla Conti", "organization_admin"),
             PersonPlan("piotr", "Piotr Nowak", "project_lead", project="perception"),
@@ -95,6 +97,7 @@ ORGANIZATIONS: Final = (
         billing_contact="Faye Brooks",
         billing_email="ap@fabrikam.example",
         billing_address="Fabrikam Labs Inc.\n400 Pine Street\nSeattle, WA 98101\nUSA",
+        country="US",
         people=(
             PersonPlan("faye", "Faye Brooks", "organization_admin"),
             PersonPlan("dev", "Dev Patel", "project_lead", project="agents"),

@@ -1,12 +1,13 @@
-"""What goes wrong in the demo, scripted to the second: each pod is a trap for a meter.
+"""What goes wrong in the demo, scripted to the second.
 
 A pod pending for ever, one the kubelet refused, and, around a Prometheus outage, one that ends
-inside it, one that finishes inside it but is kept, and one that lives wholly inside it.
+inside it, one that finishes inside it but is kept, and one that lives wholly inside it. After the
+month a preemptible pod, for which no book has a price.
 """
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -25,6 +26,8 @@ REFUSED_NAME: Final = "asks-two-slices"
 ENDS_INSIDE_NAME: Final = "ends-in-the-gap"
 FINISHES_INSIDE_NAME: Final = "finishes-in-the-gap"
 LIVES_INSIDE_NAME: Final = "lives-in-the-gap"
+UNPRICED_NAME: Final = "explores-on-spare-gpus"
+_PREEMPTIBLE_H100: Final = replace(WHOLE_H100, price_group="H100/whole/burst")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class _Script:
     rejected: timedelta | None = None
     deleted: timedelta | None = None
     end_phase: PodPhase = PodPhase.SUCCEEDED
+    priority_class: str = "gpu-standard"
 
 
 def pending_pod(seed: int, month_start: datetime) -> Pod:
@@ -126,6 +130,25 @@ def outage_pods(seed: int, outage: Outage, node: str, slot: DeviceSlot) -> Itera
         yield _pod(seed, _Script(**{**vars(script), "node": node, "slots": (slot,)}))
 
 
+def unpriced_pod(seed: int, month_start: datetime, node: str, slot: DeviceSlot) -> Pod:
+    """Return a preemptible pod of the days after the longest month; it blocks no invoice of it."""
+    script = _Script(
+        name=UNPRICED_NAME,
+        namespace="robotics",
+        owner="yuki",
+        share=_PREEMPTIBLE_H100,
+        node=node,
+        slots=(slot,),
+        created_at=month_start + timedelta(days=32, hours=9, minutes=13),
+        scheduled=timedelta(seconds=3),
+        started=timedelta(seconds=21),
+        finished=timedelta(hours=3, minutes=30),
+        deleted=timedelta(hours=4),
+        priority_class="gpu-ledger-burst",
+    )
+    return _pod(seed, script)
+
+
 def _pod(seed: int, script: _Script) -> Pod:
     stream = random_stream(seed, f"{script.name}/{script.created_at.isoformat()}")
 
@@ -153,7 +176,7 @@ def _pod(seed: int, script: _Script) -> Pod:
         owner=script.owner,
         owner_kind="Job",
         owner_name=script.name,
-        priority_class="gpu-standard",
+        priority_class=script.priority_class,
         slots=script.slots,
         true_units=script.units,
         true_size=share.size,

@@ -50,6 +50,15 @@ class Outage:
 
 
 @dataclass(frozen=True)
+class DeviceFailure:
+    """A whole GPU that is broken in [begin_at, end_at): its memory has no spare rows left."""
+
+    gpu_uuid: str
+    begin_at: datetime
+    end_at: datetime
+
+
+@dataclass(frozen=True)
 class MIGInstance:
     """One GPU instance of a partitioned GPU.
 
@@ -242,6 +251,7 @@ class SimulatedCluster:
     scrape_interval_seconds: int
     scrape_offset_seconds: int = 0
     outages: tuple[Outage, ...] = ()
+    failures: tuple[DeviceFailure, ...] = ()
 
     def scheduled_scrapes(self, begin_at: datetime, end_at: datetime) -> Iterator[datetime]:
         """Yield the times in [begin_at, end_at) at which a scrape was due, oldest first."""

@@ -35,7 +35,7 @@ class ProjectPlan:
 
 @dataclass(frozen=True)
 class OrganizationPlan:
-    """An organization, its people and its projects."""
+    """An organization, its people and its projects; `country` is a code of ISO 3166-1."""
 
     slug: str
     name: str
@@ -47,6 +47,7 @@ class OrganizationPlan:
     billing_address: str
     people: tuple[PersonPlan, ...]
     projects: tuple[ProjectPlan, ...]
+    country: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,16 @@ do, so that an interrupted demo resumes and ends with the same invoices.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import QuerySet
@@ -21,14 +22,18 @@ from rich.progress import Progress
 
 from billing.adapters.documents import render_csv
 from billing.adapters.terms import invoice_terms, render_document
+from billing.domain.documents.carrying import due_of
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.errors import UnusualCostError
-from billing.models import BillingPeriod, Invoice
+from billing.domain.ledger.bank_rows import BankRow
+from billing.models import BillingPeriod, Invoice, OpeningBalance, Payment
 from billing.models.invoice import FileKind
 from billing.selectors.pending import pending_window_ids
 from billing.services.closing import review_period
 from billing.services.finalizing import file_of, finalize_invoice
 from billing.services.invoicing import draft_invoice
+from billing.services.ledger.opening_balances import record_opening_balance
+from billing.services.ledger.payments import record_payment
 from billing.services.periods import open_period
 from billing.tasks import accrue_pending
 from metering.domain.collection.windows import GapPolicy
@@ -36,7 +41,13 @@ from metering.models import MeteringWindow, WindowState
 from metering.services.collection.hour_decisions import decide_window
 from metering.tasks import tick_windows
 from simulator.cluster.demo_tenancy import ORGANIZATIONS
-from simulator.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, PLATFORM_ADMIN
+from simulator.demo.plan import (
+    FINANCE_ADMIN,
+    FINANCE_REVIEWER,
+    OLD_DEBT,
+    PAYER,
+    PLATFORM_ADMIN,
+)
 from simulator.demo.stage import LINE_SECONDS
 from simulator.demo.world import CLUSTERS, World
 from tenants.domain.actors import Actor, system_actor
@@ -240,6 +251,40 @@ def _finalized(period: BillingPeriod) -> Invoice:
         )
         _patiently(review)
         return _patiently(lambda: finalize(invoice_id=Invoice.objects.get(period=period).pk))
+
+
+def settle_month(invoices: Iterable[Invoice]) -> None:
+    """Record the payment of one invoice, and what another organization owed before; each once."""
+    at, actor = now(), actor_named(FINANCE_ADMIN)
+    for invoice in invoices:
+        if invoice.organization.slug == PAYER:
+            _pay(invoice, actor=actor, at=at)
+    debtor = Organization.objects.get(slug=OLD_DEBT.organization)
+    if not OpeningBalance.objects.filter(reference=OLD_DEBT.reference).exists():
+        record_opening_balance(
+            organization=debtor,
+            reference=OLD_DEBT.reference,
+            amount=OLD_DEBT.amount,
+            currency=debtor.billing_currency,
+            dated_on=at.date(),
+            due_on=at.date() - timedelta(days=OLD_DEBT.overdue_days),
+            actor=actor,
+            at=at,
+        )
+
+
+def _pay(invoice: Invoice, *, actor: Actor, at: datetime) -> None:
+    row = BankRow(
+        bank_account=settings.ISSUER["bank_account"],
+        bank_reference=f"SEPA-{invoice.reference}",
+        amount=due_of(invoice.document).amount,
+        currency=invoice.currency,
+        booked_on=at.date(),
+        payer=invoice.organization.name,
+        remittance=f"Invoice {invoice.reference}",
+    )
+    if not Payment.objects.filter(bank_reference=row.bank_reference).exists():
+        record_payment(row=row, organization_id=invoice.organization_id, actor=actor, at=at)
 
 
 def _patiently(step: Callable[[], Result]) -> Result:

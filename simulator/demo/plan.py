@@ -30,6 +30,16 @@ class PlannedRequest:
     approved_by: str
 
 
+@dataclass(frozen=True)
+class PlannedDebt:
+    """What an organization still owed in the system before."""
+
+    organization: str
+    reference: str
+    amount: Decimal
+    overdue_days: int
+
+
 PRICE_BOOKS: Final = (
     PlannedBook(
         slug="standard-eur",
@@ -95,6 +105,10 @@ QUOTA_REQUEST: Final = PlannedRequest(
     requested_by="lukas",
     approved_by="nora",
 )
+
+PAYER: Final = "fabrikam"
+"""The organization that pays its invoice of the month."""
+OLD_DEBT: Final = PlannedDebt("contoso", "CV-2026-0815", Decimal("1250.00"), overdue_days=45)
 
 PLATFORM_ADMIN: Final = "frank"
 PLATFORM_REVIEWER: Final = "gwen"

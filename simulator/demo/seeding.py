@@ -152,6 +152,7 @@ def seed_organization(plan: OrganizationPlan, password: str, *, actor: Actor, at
             billing_contact=plan.billing_contact,
             billing_email=plan.billing_email,
             billing_address=plan.billing_address,
+            country=plan.country,
             actor=actor,
             at=at,
         )

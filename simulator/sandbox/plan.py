@@ -40,6 +40,7 @@ TAILSPIN: Final = OrganizationPlan(
     billing_contact="Tara Novak",
     billing_email="billing@tailspin.example",
     billing_address="Tailspin Robotics B.V.\nKade 7\n1011 AB Amsterdam\nNetherlands",
+    country="NL",
     people=(
         PersonPlan(ORGANIZATION_ADMIN, "Tara Novak", "organization_admin"),
         PersonPlan(LEAD, "Theo Brandt", "project_lead", project="arm"),

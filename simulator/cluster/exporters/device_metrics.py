@@ -112,6 +112,13 @@ ENERGY: Final = DeviceMetric(
     ),
     lambda reading: str(reading.millijoules),
 )
+REMAP_FAILURE: Final = _gauge(
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE",
+    "Whether remapping of rows has failed",
+    lambda _: "0",
+    is_on_instances=False,
+)
+"""A live exporter has only healthy devices: those that failed did so in the history."""
 DEVICE_METRICS: Final = (
     _gauge(
         "DCGM_FI_DEV_SM_CLOCK",
@@ -172,12 +179,7 @@ DEVICE_METRICS: Final = (
         "Number of remapped rows for correctable errors",
         lambda _: "0",
     ),
-    _gauge(
-        "DCGM_FI_DEV_ROW_REMAP_FAILURE",
-        "Whether remapping of rows has failed",
-        lambda _: "0",
-        is_on_instances=False,
-    ),
+    REMAP_FAILURE,
     BUSY,
     _gauge(
         "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",

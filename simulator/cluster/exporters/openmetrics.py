@@ -10,13 +10,18 @@ as it is while its series lives has a sample at the first, the last and every se
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, pairwise
 from typing import BinaryIO, Final
 
-from simulator.cluster.exporters.device_metrics import BUSY, ENERGY, device_labels
+from simulator.cluster.exporters.device_metrics import (
+    BUSY,
+    ENERGY,
+    REMAP_FAILURE,
+    device_labels,
+)
 from simulator.cluster.exporters.device_series import (
     DeviceTimeline,
     PowerTimeline,
@@ -136,12 +141,26 @@ class HistoryWriter:
                         for timeline in exposition.timelines
                     )
                 )
+        failing = [*self._failure_lines(grids)]
+        if failing:
+            figures.add(_head(REMAP_FAILURE.family.name, REMAP_FAILURE.family.kind))
+            figures.add_all(failing)
         figures.add(_head("up", "gauge"))
         for slug, grid in grids.items():
             for target in (object_target(slug), device_target(slug)):
                 figures.add_all(grid.up_lines(target))
         figures.add(b"# EOF\n")
         return SliceFigures(figures.samples, figures.size_bytes)
+
+    def _failure_lines(self, grids: Mapping[str, "_Grid"]) -> Iterator[tuple[bytes, int]]:
+        """Yield the samples of devices while they are broken; health has none."""
+        for exposition in self._expositions:
+            grid = grids[exposition.cluster.slug]
+            for failure in exposition.cluster.failures:
+                begin, end = int(failure.begin_at.timestamp()), int(failure.end_at.timestamp())
+                for timeline in exposition.timelines:
+                    if (timeline.gpu.uuid, timeline.instance_id) == (failure.gpu_uuid, ""):
+                        yield from _broken_lines(timeline, grid, begin=begin, end=end)
 
 
 class _Grid:
@@ -233,6 +252,17 @@ def _device_lines(
         )
         lines = zip(values, grid.tails[first:last], strict=True)
         yield b"".join([head + value + tail for value, tail in lines]), last - first
+
+
+def _broken_lines(
+    timeline: DeviceTimeline, grid: _Grid, *, begin: int, end: int
+) -> Iterator[tuple[bytes, int]]:
+    for segment in timeline.segments:
+        first, last = grid.reach(max(segment.begin, begin), min(segment.end, end))
+        if first < last:
+            labels = scraped_device(grid.cluster.slug, device_labels(timeline, segment))
+            head = f"{REMAP_FAILURE.family.name}{{{render_labels(labels)}}} 1".encode()
+            yield head + head.join(grid.tails[first:last]), last - first
 
 
 def _busy_values(level: int, seconds: list[int]) -> list[bytes]:

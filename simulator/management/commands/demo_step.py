@@ -29,6 +29,7 @@ from simulator.demo.month import (
     invoice_month,
     meter_month,
     now,
+    settle_month,
     write_documents,
 )
 from simulator.demo.oracle import judge
@@ -156,6 +157,7 @@ def _play(world: World, *, is_json: bool, notes: list[str]) -> telling.Summary:
             accrue_month(progress)
         with clock.step("invoicing"):
             invoices = invoice_month(world, progress)
+            settle_month(invoices)
         with clock.step("documents"):
             written = write_documents(invoices, FOLDER)
     tokens = demo_tokens(FOLDER)

@@ -9,14 +9,23 @@ import time_machine
 from rich.console import Console
 from rich.progress import Progress
 
+from billing.domain.documents.carrying import due_of
+from billing.models import OpeningBalance, Payment
 from metering.models import MeteringWindow
-from simulator.demo.month import WHOLE_MONTH, DemoClock, invoice_month, meter_month
-from simulator.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER
+from simulator.demo.month import (
+    WHOLE_MONTH,
+    DemoClock,
+    invoice_month,
+    meter_month,
+    settle_month,
+)
+from simulator.demo.plan import FINANCE_ADMIN, FINANCE_REVIEWER, OLD_DEBT, PAYER
 from simulator.demo.world import CLUSTERS
 from tests.billing.services.test_closing import NOVEMBER_END, costly_november
 from tests.simulator.demo.test_restarts import WORLD, make_hour
+from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import month_of_use
-from tests.support.builders import make_user
+from tests.support.builders import make_organization, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -96,3 +105,22 @@ def test_a_month_that_costs_much_more_than_the_one_before_is_invoiced_all_the_sa
     november.refresh_from_db()
     assert (november.state, november.acknowledgement) == ("closed", WHOLE_MONTH)
     assert (invoice.state, invoice.drafted_by) == ("final", FINANCE_ADMIN)
+
+
+def test_one_invoice_is_paid_and_one_old_debt_taken_over_however_often_it_starts() -> None:
+    month = month_of_use([("llm", 3600)], slug=PAYER, billing_currency="USD")
+    invoice = finalize(draft(month.organization, "2026-10"))
+    make_organization(OLD_DEBT.organization, billing_currency="EUR")
+    make_user(FINANCE_ADMIN)
+
+    for _ in range(2):
+        settle_month([invoice])
+
+    payment = Payment.objects.get(kind="receipt")
+    assert (payment.organization, payment.amount) == (
+        month.organization,
+        due_of(invoice.document).amount,
+    )
+    assert payment.allocations.get().document_id == invoice.pk
+    debt = OpeningBalance.objects.get()
+    assert (debt.organization.slug, f"{debt.amount:.2f}") == ("contoso", "1250.00")
