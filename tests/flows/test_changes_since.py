@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from billing.models import AccrualException, Invoice
 from billing.services.ledger.settling import allocate_payment
 from metering.models import MeteringException, MeteringWindow, UsageCorrection
-from quotas.models import QuotaLimit, QuotaRequest
+from quotas.models import QuotaLimit, QuotaRequest, QuotaSuspension
 from tenants.domain.identity.roles import Role
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, month_of_use
@@ -75,6 +75,8 @@ def test_everything_changed_since_long_ago_and_nothing_will_have(frank: APIClien
         "quota-requests",
         "reminder-stops",
         "reminders",
+        "repricings",
+        "suspensions",
         "usage-corrections",
         "usage-records",
         "write-offs",
@@ -92,6 +94,7 @@ def test_a_row_is_listed_by_its_latest_change(estate: Estate, frank: APIClient) 
         "quota-requests": (QuotaRequest, {"state": "cancelled", "decided_at": LATER}),
         "invoices": (Invoice, {"drafted_at": LATER}),
         "accrual-exceptions": (AccrualException, {"resolved_at": LATER}),
+        "suspensions": (QuotaSuspension, {"end_at": LATER}),
     }
     for noun, (model, fields) in changed.items():
         assert ids(frank, noun, LATER - timedelta(days=1)) == set(), noun

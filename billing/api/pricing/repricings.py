@@ -21,7 +21,7 @@ from billing.access import (
 from billing.api.money import MoneyField
 from billing.models import Repricing, RepricingState
 from billing.services.repricing import approve_repricing, reject_repricing, reprice_period
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -101,6 +101,11 @@ class RepricingFilter(StrictFilterSet):
     organization = filters.UUIDFilter(field_name="organization_id")
     period = filters.UUIDFilter(field_name="period_id")
     state = filters.ChoiceFilter(choices=RepricingState.choices)
+    updated_from = UpdatedFromFilter(
+        "requested_at",
+        "decided_at",
+        help_text="Only repricings requested or decided at this time or since.",
+    )
 
 
 class RepricingViewSet(ReadingViewSet):

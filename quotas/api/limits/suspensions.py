@@ -21,7 +21,7 @@ from quotas.models import QuotaSuspension
 from quotas.services.limits.suspensions import resume_suspension, suspend_tenant
 from tenants.access import access_organization, access_project
 from tenants.api.conditional import expected_version, if_match
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import EmptySerializer, StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -66,6 +66,9 @@ class SuspensionFilter(StrictFilterSet):
     project = filters.UUIDFilter(field_name="project_id")
     source = filters.CharFilter()
     is_ended = filters.BooleanFilter(field_name="end_at", lookup_expr="isnull", exclude=True)
+    updated_from = UpdatedFromFilter(
+        "begin_at", "end_at", help_text="Only suspensions begun or ended at this time or since."
+    )
 
 
 class SuspensionViewSet(ReadingViewSet):
