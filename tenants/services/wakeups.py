@@ -223,15 +223,16 @@ def _enter(kind: str, *, slot: int, owner: str) -> bool:
         return True
 
 
-def keep_slot(kind: str, *, slot: int = 0) -> None:
+def keep_slot(kind: str, *, slot: int = 0, producer: Producer | None = None) -> None:
     """Lease a slot for longer, for a row that takes more time than most tasks may.
 
     Args:
         kind: Name of the task, which has the slot.
         slot: Which worker slot.
+        producer: The connection to use; None for one of the process's pool.
     """
     try:
-        with current_app.producer_or_acquire() as publisher:
+        with current_app.producer_or_acquire(producer) as publisher:
             client = publisher.channel.client
             client.expire(_busy_key(kind, slot), int(current_app.conf.task_time_limit))
     except (OperationalError, RedisError) as error:

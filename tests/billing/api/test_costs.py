@@ -143,6 +143,13 @@ def test_a_tenant_waits_for_the_clusters_of_its_own_namespaces_only(costs: Offic
     assert report(costs.cast.alice, **october)["metered_until"] == "2026-10-01T00:00:00Z"
     one = report(costs.cast.alice, **october, project=str(costs.cast.llm.pk))
     assert one["metered_until"] == "2026-10-03T03:00:00Z"
+    for cluster, until in ((hopper, "2026-10-03T03:00:00Z"), (lagging, "2026-10-01T00:00:00Z")):
+        of_cluster = report(costs.cast.alice, **october, cluster=str(cluster.pk))
+        assert of_cluster["metered_until"] == until
+    foreign = report(costs.cast.alice, **october, organization=str(costs.cast.umbrella.pk))
+    assert (foreign["metered_until"], foreign["open_hours"], foreign["results"]) == (None, 0, [])
+    member = report(costs.cast.carol, **october, project=str(costs.cast.llm.pk))
+    assert member["metered_until"] == "2026-10-03T03:00:00Z"
 
 
 def test_the_answer_says_what_the_costs_lack(costs: Office) -> None:

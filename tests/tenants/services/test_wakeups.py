@@ -16,7 +16,7 @@ from config.celery import app
 from metering.tasks import meter_windows, tick_windows
 from quotas.tasks import tick_live_use
 from tenants.services import wakeups
-from tenants.services.wakeups import WakeUp, queue_of, wake, wake_ages
+from tenants.services.wakeups import WakeUp, keep_slot, queue_of, wake, wake_ages
 
 KIND = "metering.meter_windows"
 
@@ -154,6 +154,29 @@ def test_a_valkey_that_takes_nothing_is_logged_and_no_error(
         client.config_set("maxmemory", 0)
 
     assert [line["event"] for line in lines] == ["wakeup.publish_failed"]
+
+
+def test_a_slot_is_kept_while_a_row_takes_its_time_and_none_is_taken_by_that(
+    client: redis.Redis, producer: Producer
+) -> None:
+    client.set(f"busy:{KIND}:1", "owner", ex=1)
+
+    for slot in (0, 1):
+        keep_slot(KIND, slot=slot, producer=producer)
+
+    assert client.get(f"busy:{KIND}:1") == b"owner"
+    assert 230 < client.ttl(f"busy:{KIND}:1") <= app.conf.task_time_limit
+    assert client.exists(f"busy:{KIND}:0", f"taken:{queue_of(KIND)}") == 0
+
+
+def test_a_slot_that_cannot_be_kept_for_a_broker_that_is_away_is_logged() -> None:
+    with (
+        app.connection_for_write("redis://127.0.0.1:1/0", connect_timeout=1) as connection,
+        capture_logs() as logs,
+    ):
+        keep_slot(KIND, producer=Producer(connection))
+
+    assert [(log["event"], log["kind"]) for log in logs] == [("wakeup.renew_failed", KIND)]
 
 
 def test_each_kind_has_its_queue() -> None:
