@@ -23,6 +23,11 @@ TIMES: Final = 1 if is_smoke() else 20
 P95_MAX_MS: Final = 300
 STATEMENTS_MAX: Final = 20
 HTML_MAX_KIB: Final = 300
+REPORT_P95_MAX_MS: Final = 10_000
+REPORTS: Final = frozenset(
+    f"frank: api/v1/{name}/" for name in ("costs", "reports/unbilled-devices", "usage-summary")
+)
+"""Sums of a month over every tenant. No page shows them; a tenant's own are held to P95_MAX_MS."""
 SLOWEST: Final = 10
 NOT_PAGES: Final = re.compile(
     r"(csv|xlsx|pdf|jsonl|zip|parquet|e-invoice|exports?|login|logout|jsi18n|autocomplete"
@@ -67,8 +72,8 @@ class Page:
 
     def figures(self) -> Iterator[Figure]:
         """Yield its three figures."""
-        limit = Decimal(P95_MAX_MS)
-        yield Figure(f"pages.{self.name} p95", self.p95.quantize(limit), "ms", limit=limit)
+        limit = Decimal(REPORT_P95_MAX_MS if self.name in REPORTS else P95_MAX_MS)
+        yield Figure(f"pages.{self.name} p95", self.p95.quantize(Decimal(1)), "ms", limit=limit)
         yield invariant(
             f"pages.{self.name}", self.statements, "statements", STATEMENTS_MAX, Bound.AT_MOST
         )
