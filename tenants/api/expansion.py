@@ -68,8 +68,9 @@ def wanted_names(request: Request, known: Collection[str]) -> tuple[str, ...]:
     Raises:
         InvalidInputError: The answer has no such ids.
     """
-    text = request.query_params.get(PARAMETER)
-    wanted = () if text is None else tuple(dict.fromkeys(text.split(",")))
+    # Clients made of the description repeat the parameter, whatever it says of commas.
+    texts = request.query_params.getlist(PARAMETER)
+    wanted = tuple(dict.fromkeys(name for text in texts for name in text.split(",")))
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise InvalidInputError(

@@ -20,6 +20,7 @@ from tenants.domain.actors import system_actor
 from tenants.services.identity.tokens import issue_token
 from tests.support.cast import Cast, make_cast
 from tests.support.flows.ledger_estate import make_final
+from tests.support.quotas.builders import make_limit
 from tests.support.tenants.clients import api_client
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,6 +130,7 @@ def test_quota_is_asked_for_approved_by_another_person_and_shown(
 def test_projects_are_shown_by_their_short_names_and_never_by_ids(
     terminal: Terminal, cast: Cast
 ) -> None:
+    make_limit(cast.acme, cast.llm, size="medium", units=8)
     words = ("quota", "request", "llm", "medium", "8", "--because", REASON)
 
     tables = [
@@ -139,6 +141,8 @@ def test_projects_are_shown_by_their_short_names_and_never_by_ids(
 
     assert ["llm" in table for table in tables] == [True, True, False]
     assert "acme" in tables[2]
+    tables.append(terminal.run(cast.alice, "quota")[1])
+    assert "acme          llm" in tables[-1]
     ids = {str(one.pk) for one in (cast.acme, cast.llm)}
     assert [name for name in ids for table in tables if name in table] == []
 

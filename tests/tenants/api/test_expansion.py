@@ -71,3 +71,15 @@ def test_a_name_is_shown_only_to_those_who_see_the_object(cast: Cast, name: str)
         if named is not None
     }
     assert seen == ({"llm"} if name == "carol" else {"umbrella"})
+
+
+def test_the_parameter_may_be_repeated_as_clients_of_the_description_do(cast: Cast) -> None:
+    client = api_client(cast.alice)
+
+    answers = [
+        client.get(f"/api/v1/memberships/?{query}").json()["results"]
+        for query in ("expand=organization,project", "expand=organization&expand=project")
+    ]
+
+    assert answers[0] == answers[1]
+    assert {"organization", "project"} <= set(answers[0][0]["expanded"])
