@@ -73,6 +73,21 @@ def test_lists_tell_corrections_and_rechecks(correction: UsageCorrection, frank:
     assert "scheduled" in client.get("/admin/metering/windowrecheck/").content.decode().lower()
 
 
+def test_a_correction_shows_what_it_changes_of_each_pod_and_no_raw_row(
+    correction: UsageCorrection, frank: User
+) -> None:
+    client = Client()
+    client.force_login(frank)
+
+    page = client.get(f"{CORRECTIONS}{correction.pk}/change/").content.decode()
+
+    cells = [" ".join(cell.split()) for cell in re.findall(r"<td[^>]*>([^<]*)</td>", page)]
+    assert cells[-3:] == ["1.00", "-0.17", "0.83"]
+    assert "team-nlp/" in page
+    assert correction.digest not in page
+    assert "Requested by id" not in page
+
+
 def test_who_asked_needs_a_second_person(correction: UsageCorrection, frank: User) -> None:
     page = press(frank, CORRECTIONS, "approve_corrections", correction.pk)
 
