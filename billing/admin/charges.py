@@ -274,7 +274,6 @@ class AccrualExceptionAdmin(LedgerAdmin):
         "size",
         "price_group",
         "unit_hours",
-        "summary",
         "remedy",
         "resolved_at",
     )

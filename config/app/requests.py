@@ -101,7 +101,7 @@ def ask(request: HttpRequest) -> HttpResponse:
         if made is not None:
             messages.success(request, gettext("The request is sent."))
             return redirect("app_request", request_id=made)
-    elif step == "preview" or (form.typed["requested_units"] and request.method == "POST"):
+    elif step == "preview" or (form.typed["requested_units"] and (form.renewed or request.POST)):
         show_preview(form, actor=actor, at=at)
     show_headroom(form, actor=actor, at=at)
     return _form_page(request, form, actor, is_part=is_part)

@@ -171,6 +171,7 @@ def test_quota_that_was_approved_until_a_time_is_renewed(tenancy: Tenancy, bob: 
 
     assert "It continues 5 large for LLM, approved until 1 Dec 2026" in text_of(shown)
     assert 'value="5"' in html_of(shown)
+    assert "Give the units to see" not in text_of(shown)
     assert first["Location"] == second["Location"]
     made = QuotaRequest.objects.get(renews=asked)
     assert (made.project, made.size, made.requested_units) == (tenancy.cast.llm, "large", 6)
