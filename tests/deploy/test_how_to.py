@@ -153,6 +153,15 @@ def test_no_page_calls_the_api_in_another_way_than_by_gl() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_a_page_with_names_of_an_installation_has_those_of_the_demo_too(page: str) -> None:
+    names = [block for block in blocks(page) if "https://ledger.example.com" in block]
+    demo = [block for block in blocks(page) if ". var/demo/sandbox.env" in block]
+
+    assert len(demo) >= len(names)
+    assert "slug=acme" not in PAGES[page]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_no_command_leaves_a_gap_to_fill_in(page: str) -> None:
     pasted_text = "".join(blocks(page))
 
