@@ -129,14 +129,15 @@ def test_ten_minutes_of_two_beats_without_a_worker_leave_one_message_a_kind(
     assert waiting["short"] == 4
 
 
+class Away:
+    """A producer without a broker."""
+
+    @property
+    def channel(self) -> object:
+        raise OperationalError("no broker")
+
+
 def test_a_broker_that_is_away_is_logged_and_no_error() -> None:
-    class Away:
-        """A producer without a broker."""
-
-        @property
-        def channel(self) -> object:
-            raise OperationalError("no broker")
-
     with capture_logs() as lines:
         assert wake(KIND, producer=Away()) is False  # type: ignore[arg-type]
 
@@ -170,13 +171,10 @@ def test_a_slot_is_kept_while_a_row_takes_its_time_and_none_is_taken_by_that(
 
 
 def test_a_slot_that_cannot_be_kept_for_a_broker_that_is_away_is_logged() -> None:
-    with (
-        app.connection_for_write("redis://127.0.0.1:1/0", connect_timeout=1) as connection,
-        capture_logs() as logs,
-    ):
-        keep_slot(KIND, producer=Producer(connection))
+    with capture_logs() as lines:
+        keep_slot(KIND, producer=Away())  # type: ignore[arg-type]
 
-    assert [(log["event"], log["kind"]) for log in logs] == [("wakeup.renew_failed", KIND)]
+    assert [(line["event"], line["kind"]) for line in lines] == [("wakeup.renew_failed", KIND)]
 
 
 def test_each_kind_has_its_queue() -> None:
