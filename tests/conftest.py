@@ -32,6 +32,7 @@ from embedded.migrated import TEMPLATE, start_migrated
 from embedded.migrated import superuser_url as superuser_url_of
 from embedded.postgres import APP, OWNER, EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
+from tests.support.sampling import spread
 
 EXAMPLES = 50
 """Of a property by default: after some 20 they differ little, and there are 175 properties."""
@@ -90,6 +91,20 @@ def list_test_files(config: pytest.Config) -> set[Path]:
         for file in ([folder] if folder.is_file() else folder.rglob("test_*.py"))
         if file.is_relative_to(ROOT) and not any(file.is_relative_to(path) for path in ignored)
     }
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let each process begin with some of the longest tests."""
+    processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    order = spread([seconds_of(item) for item in items], processes=processes)
+    items[:] = [items[index] for index in order]
+
+
+def seconds_of(item: pytest.Item) -> int:
+    """Return how long a test says that it takes; 0 if it does not."""
+    mark = item.get_closest_marker("seconds")
+    return 0 if mark is None else int(mark.args[0])
 
 
 def pytest_collection_finish() -> None:

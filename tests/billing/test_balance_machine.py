@@ -348,6 +348,7 @@ def test_a_few_orders_of_events_balance() -> None:
 
 @pytest.mark.soak
 @pytest.mark.django_db
+@pytest.mark.seconds(60)
 @pytest.mark.parametrize("part", range(3))
 def test_many_orders_of_events_balance(part: int) -> None:  # noqa: ARG001 - For as many processes.
     run(examples=12, steps=50)

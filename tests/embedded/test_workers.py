@@ -32,7 +32,11 @@ from tests.support.cast import make_cast
 from tests.support.quotas.builders import hold, make_limit, write_kubeconfig
 from tests.support.references import reference_to
 
-pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("committed_db")]
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.seconds(60),
+    pytest.mark.usefixtures("committed_db"),
+]
 WORKING = "tests.support.embedded.working"
 CLUSTER = "hopper"
 PATIENCE_SECONDS = 300
