@@ -153,7 +153,7 @@ RECORDS = "/admin/metering/usagerecord/"
 @pytest.fixture
 def record() -> UsageRecord:
     """An hour of a pod, sealed."""
-    bind(make_cluster(), "team-nlp", make_project(make_organization()))
+    bind(make_cluster(metered_from=HOUR), "team-nlp", make_project(make_organization()))
     seal_hour(pod("a"))
     return UsageRecord.objects.get()
 

@@ -117,7 +117,7 @@ def test_waiving_drops_what_an_earlier_attempt_recorded(frank: Actor) -> None:
 
 def test_a_quarantined_window_that_was_never_asked_about_can_be_waived(frank: Actor) -> None:
     made = MeteringWindow.objects.create(
-        cluster=make_cluster(), start_at=HOUR, not_before=OLD, state="quarantined"
+        cluster=make_cluster(metered_from=HOUR), start_at=HOUR, not_before=OLD, state="quarantined"
     )
 
     decide_window(window_id=made.id, decision=GapPolicy.WAIVE, note="Broken.", actor=frank, at=OLD)
@@ -199,7 +199,7 @@ def test_an_hour_is_decided_on_only_once_it_is_over_its_patience(
     state: str, at: datetime, refused: type[DomainError], frank: Actor
 ) -> None:
     made = MeteringWindow.objects.create(
-        cluster=make_cluster(), start_at=HOUR, not_before=OLD, state=state
+        cluster=make_cluster(metered_from=HOUR), start_at=HOUR, not_before=OLD, state=state
     )
 
     with pytest.raises(refused) as refusal:
@@ -218,7 +218,7 @@ def test_an_hour_over_its_patience_is_decided_on_in_any_state_before_it_adds_up(
     state: str, decision: str, frank: Actor
 ) -> None:
     made = MeteringWindow.objects.create(
-        cluster=make_cluster(),
+        cluster=make_cluster(metered_from=HOUR),
         start_at=HOUR,
         not_before=OLD,
         state=state,
@@ -238,7 +238,7 @@ def test_an_hour_over_its_patience_is_decided_on_in_any_state_before_it_adds_up(
 @pytest.mark.parametrize("state", ["open", "collected", "reconciled", "gap", "quarantined"])
 def test_any_window_that_is_not_sealed_can_be_metered_again(state: str, frank: Actor) -> None:
     made = MeteringWindow.objects.create(
-        cluster=make_cluster(), start_at=HOUR, not_before=OLD, state=state, attempt=9, failures=4
+        cluster=make_cluster(metered_from=HOUR), start_at=HOUR, not_before=OLD, state=state, attempt=9, failures=4
     )
 
     retry_window(window_id=made.id, note="Bound now.", actor=frank, at=OLD - timedelta(hours=1))
@@ -251,7 +251,7 @@ def test_any_window_that_is_not_sealed_can_be_metered_again(state: str, frank: A
 
 def test_a_window_that_is_being_collected_is_left_alone(frank: Actor) -> None:
     made = MeteringWindow.objects.create(
-        cluster=make_cluster(),
+        cluster=make_cluster(metered_from=HOUR),
         start_at=HOUR,
         not_before=OLD,
         state="collecting",
