@@ -24,7 +24,7 @@ ORGANIZATIONS: Final = (
         cost_center="NR-4100",
         billing_contact="Nora Berg",
         billing_email="billing@northwind.example",
-        billing_address="Northwind Research GmbH\nHafenstrasse 12\n20457 Hamburg\nGermany",
+        billing_address="Northwind Research GmbH\nHafenstrasse 12\n20457 Hamburg",
         country="DE",
         people=(
             PersonPlan("nora", "Nora Berg", "organization_admin"),
@@ -60,7 +60,7 @@ ORGANIZATIONS: Final = (
         cost_center="CV-700",
         billing_contact="Carla Conti",
         billing_email="accounts@contoso.example",
-        billing_address="Contoso Vision S.r.l.\nVia Torino 5\n10123 Torino\nItaly",
+        billing_address="Contoso Vision S.r.l.\nVia Torino 5\n10123 Torino",
         country="IT",
         people=(
             PersonPlan("carla", "Carla Conti", "organization_admin"),
@@ -96,7 +96,7 @@ ORGANIZATIONS: Final = (
         cost_center="FL-9",
         billing_contact="Faye Brooks",
         billing_email="ap@fabrikam.example",
-        billing_address="Fabrikam Labs Inc.\n400 Pine Street\nSeattle, WA 98101\nUSA",
+        billing_address="Fabrikam Labs Inc.\n400 Pine Street\nSeattle, WA 98101",
         country="US",
         people=(
             PersonPlan("faye", "Faye Brooks", "organization_admin"),

@@ -39,7 +39,7 @@ TAILSPIN: Final = OrganizationPlan(
     cost_center="TR-1",
     billing_contact="Tara Novak",
     billing_email="billing@tailspin.example",
-    billing_address="Tailspin Robotics B.V.\nKade 7\n1011 AB Amsterdam\nNetherlands",
+    billing_address="Tailspin Robotics B.V.\nKade 7\n1011 AB Amsterdam",
     country="NL",
     people=(
         PersonPlan(ORGANIZATION_ADMIN, "Tara Novak", "organization_admin"),
