@@ -343,7 +343,7 @@ def run(*, examples: int, steps: int) -> None:
 
 @pytest.mark.django_db
 def test_a_few_orders_of_events_balance() -> None:
-    run(examples=6, steps=40)
+    run(examples=3, steps=40)
 
 
 @pytest.mark.soak

@@ -25,7 +25,7 @@ from tests.support.tenants.clients import api_client
 
 EXAMPLES: Final = 6
 """Of each operation; half of them break its schema."""
-SAMPLED: Final = 12
+SAMPLED: Final = 24
 """One of so many operations is enough for a change of what all of them share."""
 
 
