@@ -1,11 +1,11 @@
-"""The repository's own source, parsed once for the tests that hold its shape."""
+"""The repository's own source, read and parsed once for the tests that hold its shape."""
 
 import ast
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -22,12 +22,15 @@ class Module:
     Attributes:
         path: Below the repository, with slashes.
         text: Its source.
-        tree: Its source, parsed.
     """
 
     path: str
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Return its source, parsed: that of all files takes seconds, and some need the text."""
+        return ast.parse(self.text, filename=self.path)
 
     @property
     def app(self) -> str:
@@ -87,11 +90,6 @@ class Module:
                 yield node
 
 
-def parse(path: str, text: str) -> Module:
-    """Return a file's module."""
-    return Module(path, text, ast.parse(text, filename=path))
-
-
 @cache
 def tracked_files() -> tuple[str, ...]:
     """Return what is in the repository or would be after `git add`, by path."""
@@ -113,7 +111,7 @@ def modules() -> tuple[Module, ...]:
     for name in tracked_files():
         if name.endswith(".py"):
             text = (ROOT / name).read_text(encoding="utf-8")
-            found.append(parse(name, text))
+            found.append(Module(name, text))
     return tuple(found)
 
 

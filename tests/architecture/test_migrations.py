@@ -138,7 +138,7 @@ def test_planted_offences_are_found() -> None:
         "key = tenants.domain.identifiers.old_id\n"
         'operations = [*install("a/sql/f.v1.sql", "a/sql/g.v1.sql"), *install("a/sql/g.v1.sql")]\n'
     )
-    planted = Module("a/migrations/0001_x.py", text, ast.parse(text))
+    planted = Module("a/migrations/0001_x.py", text)
 
     assert differences(recorded, found) == [
         "a/sql/h.v1.sql was landed and has been removed: write a migration that undoes it.",

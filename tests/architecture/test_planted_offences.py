@@ -6,7 +6,7 @@ import pytest
 from django.db.migrations import RunSQL
 
 from tenants.domain.errors import DomainError
-from tests.architecture.source import Module, parse
+from tests.architecture.source import Module
 from tests.architecture.test_queries import without_figure
 from tests.architecture.test_rules import (
     clocks,
@@ -56,8 +56,8 @@ Check = Callable[[list[Module]], list[str]]
     ],
 )
 def test_a_planted_offence_is_found(check: Check, path: str, sound: str, planted: str) -> None:
-    assert check([parse(path, sound)]) == []
-    assert len(check([parse(path, planted)])) == 1
+    assert check([Module(path, sound)]) == []
+    assert len(check([Module(path, planted)])) == 1
 
 
 def test_a_folder_of_sixteen_modules_is_found() -> None:
@@ -68,15 +68,15 @@ def test_a_folder_of_sixteen_modules_is_found() -> None:
 
 
 def test_two_files_that_import_each_other_are_found() -> None:
-    one = parse("a/b.py", "from a import c")
-    other = parse("a/c.py", "from a.b import x")
+    one = Module("a/b.py", "from a import c")
+    other = Module("a/c.py", "from a.b import x")
 
-    assert circles({"a/b.py": one.tree, "a/c.py": parse("a/c.py", "import json").tree}) == []
+    assert circles({"a/b.py": one.tree, "a/c.py": Module("a/c.py", "import json").tree}) == []
     assert circles({"a/b.py": one.tree, "a/c.py": other.tree}) == [["a/b.py", "a/c.py"]]
 
 
 def test_a_class_name_of_two_classes_is_found() -> None:
-    line, total = parse("a/b.py", "class Line: ..."), parse("a/c.py", "class Total: ...")
+    line, total = Module("a/b.py", "class Line: ..."), Module("a/c.py", "class Total: ...")
 
     assert repeated({"a/b.py": line.tree, "a/c.py": total.tree}) == {}
     assert repeated({"a/b.py": line.tree, "a/d.py": line.tree}) == {"Line": ["a/b.py", "a/d.py"]}
@@ -92,16 +92,16 @@ def test_a_hard_word_is_found_as_a_part_of_a_name() -> None:
 
 
 def test_a_softer_word_is_counted_in_prose_and_not_in_code() -> None:
-    planted = parse("a/b.py", '"""Nobody looks for it."""\n\nclaim = "who"  # See the rooms.\n')
+    planted = Module("a/b.py", '"""Nobody looks for it."""\n\nclaim = "who"  # See the rooms.\n')
 
     found = {word: rate for word, rate in softer_words([planted]).items() if rate}
     assert found.keys() == {"nobody", "look", "room"}
 
 
 def test_a_protocol_with_one_implementation_is_found() -> None:
-    protocol = parse("billing/protocols.py", "class Store(Protocol):\n    def keep(self): ...")
+    protocol = Module("billing/protocols.py", "class Store(Protocol):\n    def keep(self): ...")
     classes = [
-        parse("billing/adapters/x.py", f"class {name}:\n    def keep(self): ...")
+        Module("billing/adapters/x.py", f"class {name}:\n    def keep(self): ...")
         for name in ("Bucket", "Folder")
     ]
 
