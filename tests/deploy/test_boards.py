@@ -16,6 +16,7 @@ from tests.deploy.files import ROOT
 
 BOARDS = {path.stem: path for path in sorted((ROOT / "deploy" / "grafana").glob("*.json"))}
 RULES = sorted((ROOT / "deploy" / "prometheus" / "rules").glob("*.yml"))
+VALUES = ROOT / "deploy" / "helm" / "gpu-ledger" / "values.yaml"
 NAME = re.compile(r"\bgpu_ledger_\w+")
 PARTS = ("_bucket", "_sum", "_count")
 WIDTH = 24
@@ -78,6 +79,17 @@ def test_every_rule_reads_metrics_that_there_are() -> None:
     recorded = {rule["record"] for rule in rules if "record" in rule}
     used = {name for rule in rules for name in re.findall(r"\bgpu_ledger:[\w:]+", rule["expr"])}
     assert used - recorded == set()
+
+
+def test_workers_scale_by_a_metric_that_there_is() -> None:
+    workers = yaml.safe_load(VALUES.read_text("utf-8"))["workers"]
+    scaled = {
+        name: one["scaling"]["query"] for name, one in workers.items() if len(one["scaling"]) > 1
+    }
+
+    assert list(scaled) == ["worker"]
+    assert unknown(scaled["worker"]) == set()
+    assert NAME.findall(scaled["worker"]) == ["gpu_ledger_windows"]
 
 
 def test_a_metric_that_there_is_not_is_reported() -> None:
