@@ -54,9 +54,9 @@ def helm(*arguments: str) -> str:
     return done.stdout
 
 
-def render(*arguments: str) -> str:
+def render(*arguments: str, release: str = NAME, namespace: str = NAME) -> str:
     """Return the chart's objects with values of `arguments`, in Helm's order."""
-    return helm("template", NAME, str(CHART), "--namespace", NAME, *arguments)
+    return helm("template", release, str(CHART), "--namespace", namespace, *arguments)
 
 
 def lint(*arguments: str) -> str:
