@@ -110,7 +110,7 @@ connection.execute(f"LISTEN {channel}x")
 connection.execute("SELECT 1", prepare=True)
 connection.cursor("named")
 """
-    module = Module("metering/x.py", source, ast.parse(source))
+    module = Module("metering/x.py", source)
     found = [*found_in(module, SQL), *found_in(module, SET), *calls_of(module)]
 
     lines = sorted(int(line.split(":")[1].split(" ")[0]) for line in found)
