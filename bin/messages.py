@@ -5,9 +5,13 @@ bin/messages.py check   say what is not translated, and whether both files are a
 """
 
 import io
+import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from gettext import translation
+from importlib import import_module
 from pathlib import Path
 
 from babel.messages import Catalog, Message
@@ -15,28 +19,45 @@ from babel.messages.extract import extract_python
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 from django.template.base import Lexer, Token, TokenType
+from django.utils.translation import trim_whitespace
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGE = "de"
 FOLDER = ROOT / "config" / "locale" / LANGUAGE / "LC_MESSAGES"
 PYTHON = (
+    "config/*.py",
     "config/app/*.py",
-    "config/responses.py",
-    "tenants/admin/accounts.py",
-    "tenants/admin/own_access.py",
-    "quotas/admin/board.py",
+    "config/dashboard/*.py",
+    "config/settings/unfold.py",
+    "*/admin/**/*.py",
+    "tenants/templatetags/*.py",
     "quotas/services/requests/news.py",
-    "billing/admin/cost_form.py",
-    "billing/admin/costs.py",
 )
 TEMPLATES = (
-    "config/templates/app/*.html",
-    "config/templates/error.html",
-    "tenants/templates/accounts/*.html",
+    "config/templates/**/*.html",
+    "*/templates/a*/**/*.html",
     "config/pages/theme.py",
 )
-THEME = ("Light", "Dark", "System", "English", "German")
-"""What translated pages say from elsewhere: templates of the theme, choices of a model."""
+CONSTANTS = (
+    "billing.domain.documents.line_text.LINE_TEXTS",
+    "billing.domain.ledger.status.PaymentStatus",
+    "billing.domain.month_board.MonthStep",
+    "metering.domain.catalogue.sizing.UnsizedCause",
+    "metering.domain.corrections.exceptions.REMEDIES",
+    "metering.domain.corrections.exceptions.UNKNOWN_RESOURCE_REMEDY",
+    "metering.domain.corrections.exceptions.NOTHING_HELD",
+    "metering.domain.corrections.exceptions.UNSIZED_SENTENCES",
+    "metering.domain.collection.hour_decisions.EFFECTS",
+    "metering.domain.devices.attribution.EVIDENCE_WORDS",
+    "metering.domain.devices.attribution.NOTES",
+    "metering.domain.devices.unbilled.CAUSE_WORDS",
+    "metering.domain.devices.unbilled.NOTES",
+    "quotas.domain.limits.input.GrantState",
+    "quotas.domain.preemption.states.ProtectionState",
+    "quotas.domain.requests.labels.DEEDS",
+    "quotas.domain.requests.labels.GENERAL_PRICES",
+)
+"""Texts of the domain, which knows no Django; pages translate them as they show them."""
 CALLS = ("gettext", "gettext_lazy", "gettext_noop", "ngettext")
 TEXT = r"(?:\"([^\"]*)\"|'([^']*)')"
 TRANSLATE = re.compile(rf"(?:translate|trans)\s+{TEXT}")
@@ -75,8 +96,13 @@ def main(arguments: list[str]) -> int:
 
 def texts() -> dict[Text, str]:
     """Return each text of the translated pages, and the first file that has it."""
-    found: dict[Text, str] = dict.fromkeys(THEME, "theme")
+    set_up()
+    found: dict[Text, str] = dict.fromkeys(theme_texts(), "theme")
     found |= dict.fromkeys(texts_of_events(), "notification events")
+    found |= dict.fromkeys(texts_of_sidebar(), "sidebar")
+    found |= dict(labels_of_admin())
+    for name in CONSTANTS:
+        found |= dict.fromkeys(texts_of_constant(name), name.rpartition(".")[0])
     for patterns, texts_of in ((PYTHON, texts_of_python), (TEMPLATES, texts_of_template)):
         for path in (path for pattern in patterns for path in sorted(ROOT.glob(pattern))):
             for text in texts_of(path):
@@ -84,12 +110,56 @@ def texts() -> dict[Text, str]:
     return found
 
 
+def set_up() -> None:
+    """Load Django with the admin, whose labels come from names of tables and columns."""
+    sys.path.insert(0, str(ROOT))
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.test")
+    import_module("django").setup()
+
+
+def theme_texts() -> Iterator[str]:
+    """Yield what the theme's templates say, without what Django has German for."""
+    folder = Path(str(import_module("unfold").__file__)).parent / "templates"
+    known = [
+        translation("django", Path(str(import_module(name).__file__)).parent / "locale", [LANGUAGE])
+        for name in ("django.conf", "django.contrib.admin", "django.contrib.auth")
+    ]
+    for path in sorted(folder.rglob("*.html")):
+        for text in texts_of_template(path):
+            if isinstance(text, str) and all(one.gettext(text) == text for one in known):
+                yield text
+
+
+def texts_of_sidebar() -> Iterator[str]:
+    """Yield the titles of the sidebar."""
+    for group in import_module("config.settings.unfold").UNFOLD["SIDEBAR"]["navigation"]:
+        yield from (group["title"], *(entry["title"] for entry in group["items"]))
+
+
+def labels_of_admin() -> dict[str, str]:
+    """Return the labels that the admin marked as it registered its tables."""
+    marked: dict[str, str] = import_module("config.pages.labels").MARKED
+    return marked
+
+
+def texts_of_constant(name: str) -> Iterator[str]:
+    """Yield the texts of a constant: of a text, a mapping's values, a sequence, or an enum."""
+    module, _, attribute = name.rpartition(".")
+    value = getattr(import_module(module), attribute)
+    found = value.values() if isinstance(value, Mapping) else value
+    yield from (
+        [value]
+        if isinstance(value, str)
+        else (
+            str(text).replace("_", " ") if isinstance(text, Enum) else str(text) for text in found
+        )
+    )
+
+
 def texts_of_events() -> Iterator[str]:
     """Yield what the page of notifications says of each event."""
-    sys.path.insert(0, str(ROOT))
-    from tenants.domain.notification_events import NOTIFICATION_EVENTS  # noqa: PLC0415 - It needs the path above.
-
-    for event in NOTIFICATION_EVENTS.values():
+    events = import_module("tenants.domain.notification_events").NOTIFICATION_EVENTS
+    for event in events.values():
         yield from (event.label, event.when.replace("`", ""))
 
 
@@ -115,12 +185,12 @@ def texts_of_template(path: Path) -> Iterator[Text]:
             continue
         yield from (first or second for first, second in FILTERED.findall(token.contents))
         if found := TRANSLATE.match(token.contents):
-            yield found[1] or found[2]
+            yield (found[1] or found[2]).replace("%", "%%")
         elif token.contents.startswith(("blocktranslate", "blocktrans ")):
-            yield block_text(tokens)
+            yield block_text(tokens, is_trimmed=" trimmed" in token.contents)
 
 
-def block_text(tokens: Iterator[Token]) -> Text:
+def block_text(tokens: Iterator[Token], *, is_trimmed: bool) -> Text:
     """Return the text up to the end of a block, with its plural where it has one."""
     parts = [""]
     for token in tokens:
@@ -132,6 +202,7 @@ def block_text(tokens: Iterator[Token]) -> Text:
             parts[-1] += f"%({token.contents})s"
         else:
             parts[-1] += token.contents.replace("%", "%%")
+    parts = [trim_whitespace(part) for part in parts] if is_trimmed else parts
     return (parts[0], parts[1]) if len(parts) > 1 else parts[0]
 
 

@@ -10,16 +10,19 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext, gettext_noop
 from unfold.apps import BasicAppConfig
 from unfold.dataclasses import SearchResult
 from unfold.sites import UnfoldAdminSite
 
+from config.pages.labels import mark_labels
+
 SEARCHED: Final[Mapping[str, str]] = {
-    "tenants.Organization": "organization",
-    "tenants.Project": "project",
-    "auth.User": "person",
-    "billing.Invoice": "invoice",
-    "metering.PodAllocation": "pod",
+    "tenants.Organization": gettext_noop("organization"),
+    "tenants.Project": gettext_noop("project"),
+    "auth.User": gettext_noop("person"),
+    "billing.Invoice": gettext_noop("invoice"),
+    "metering.PodAllocation": gettext_noop("pod"),
 }
 """What the sidebar's search finds rows of, each by the search of its own list."""
 ROWS_MAX: Final = 5
@@ -30,6 +33,13 @@ TEXT_LENGTH_MAX: Final = 200
 
 class LedgerAdminSite(UnfoldAdminSite):  # type: ignore[misc] # It has no types.
     """unfold's site with a sidebar of our own, so that few pages show every table."""
+
+    def register(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - Django's signature.
+        """Register tables, and mark their labels to be translated."""
+        known = set(self._registry)
+        super().register(*arguments, **named)
+        for model in self._registry.keys() - known:
+            mark_labels(self._registry[model])
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:  # noqa: ANN401 - A list, once it is looked at.
         """Return the apps with their tables, made when a page looks at them.
@@ -75,7 +85,9 @@ class LedgerAdminSite(UnfoldAdminSite):  # type: ignore[misc] # It has no types.
             related = page.list_select_related or ()
             for row in rows.select_related(*related)[:ROWS_MAX]:
                 link = reverse(f"admin:{table}_change", args=[row.pk])
-                found.append(SearchResult(title=str(row), description=noun, link=link, icon=None))
+                found.append(
+                    SearchResult(title=str(row), description=gettext(noun), link=link, icon=None)
+                )
         return found
 
 

@@ -362,7 +362,7 @@ def require_capability(
 
 
 def _missing(rows: QuerySet[Any], *, field: str = "") -> NotFoundError:
-    noun = rows.model._meta.verbose_name  # noqa: SLF001 - Documented model meta.
+    noun = rows.model._meta.verbose_name_raw  # noqa: SLF001 - Documented model meta.
     return NotFoundError(f"There is no such {noun}.", field=field)
 
 

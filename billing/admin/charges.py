@@ -14,15 +14,16 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_safe
 from unfold.decorators import action
 
 from billing.access import charges_visible_to, savings_visible_to
+from billing.admin.amounts import hours_text, number_text
 from billing.admin.invoice_lines import charge_origin
 from billing.admin.ledger.invoice_steps import reach
 from billing.admin.pricing.unpriced import unpriced_context
 from billing.domain.documents.document import price_text
-from billing.domain.documents.document_text import hours_text, number_text
 from billing.domain.money import Money
 from billing.models import (
     AccrualException,
@@ -45,18 +46,19 @@ from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.lists import MarkFilter
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
+from tenants.templatetags.texts import figure
 
 TEMPLATE: Final = "admin/billing/charge/waste.html"
 ROWS_MAX: Final = 50
 """The largest amounts; the list of findings has the rest."""
 RULE_WORDS: Final = {
-    WasteRule.NOT_RUNNING: "Never started",
-    WasteRule.IDLE: "Idle",
-    WasteRule.MEMORY_PARKED: "Memory parked",
-    WasteRule.IMBALANCED: "Some GPUs idle",
-    WasteRule.LOW_USE: "Low use",
-    WasteRule.LOW_USE_DAY: "Low use of a day",
-    WasteRule.OVERSIZED: "Too large",
+    WasteRule.NOT_RUNNING: gettext_noop("Never started"),
+    WasteRule.IDLE: gettext_noop("Idle"),
+    WasteRule.MEMORY_PARKED: gettext_noop("Memory parked"),
+    WasteRule.IMBALANCED: gettext_noop("Some GPUs idle"),
+    WasteRule.LOW_USE: gettext_noop("Low use"),
+    WasteRule.LOW_USE_DAY: gettext_noop("Low use of a day"),
+    WasteRule.OVERSIZED: gettext_noop("Too large"),
 }
 
 
@@ -70,7 +72,7 @@ class WasteLine:
     @property
     def rule(self) -> str:
         """Return the rule as people say it."""
-        return RULE_WORDS[WasteRule(self.finding.rule)]
+        return gettext(RULE_WORDS[WasteRule(self.finding.rule)])
 
     @property
     def monthly(self) -> str:
@@ -88,7 +90,7 @@ class WasteLine:
         units, group = self.finding.suggested_units, self.finding.suggested_price_group
         if units and not self.finding.wasted_unit_seconds:
             is_known = self.finding.is_saving_known
-            return "nothing smaller" if is_known else "unknown: no memory figure"
+            return gettext("nothing smaller") if is_known else gettext("unknown: no memory figure")
         return f"{units} \N{MULTIPLICATION SIGN} {group}" if units else ""
 
     @property
@@ -100,18 +102,18 @@ class WasteLine:
     @property
     def activity(self) -> str:
         """Return how busy its devices were."""
-        return percent_text(self.finding.activity_ratio)
+        return figure(percent_text(self.finding.activity_ratio))
 
     def _text(self, money: Money | None) -> str:
         """Return an amount, or why there is none."""
         if not self.finding.is_saving_known:
-            return "unknown"
-        return money_text(money) or "no price"
+            return gettext("unknown")
+        return money_text(money) or gettext("no price")
 
 
 def money_text(money: Money | None) -> str:
     """Return an amount as "1,234.50 EUR"; "" for none."""
-    return "" if money is None else f"{money.amount:,} {money.currency}"
+    return "" if money is None else figure(f"{money.amount:,} {money.currency}")
 
 
 def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResponse:
@@ -140,7 +142,9 @@ def _lines(findings: QuerySet[Any], *, at: datetime) -> list[WasteLine]:
 
 def _total(total: SavingTotal) -> dict[str, Any]:
     return {
-        "title": f"Findings, {total.currency}" if total.currency else "Findings without a price",
+        "title": gettext("Findings, {currency}").format(currency=total.currency)
+        if total.currency
+        else gettext("Findings without a price"),
         "findings": total.findings,
         "unknown": total.unknown,
         "monthly": money_text(total.monthly),
@@ -205,7 +209,9 @@ class ChargeAdmin(LedgerAdmin):
         record = reach(lambda: access_usage_record(actor, record_id))
         charge = charge_of_use(charges_visible_to(actor), use_of_record(record))
         if charge is None:
-            text = "The record is not charged yet: its hour is not sealed, or it has no price."
+            text = gettext(
+                "The record is not charged yet: its hour is not sealed, or it has no price."
+            )
             self.message_user(request, text, messages.WARNING)
             back = reverse("admin:metering_usagerecord_change", args=[record_id])
             return HttpResponseRedirect(back)
@@ -228,7 +234,7 @@ class ChargeAdmin(LedgerAdmin):
     @action(description="Waste", url_path="waste", permissions=["view"], icon="savings")
     def waste(self, request: HttpRequest) -> TemplateResponse:
         """Show what is held and not used, by what it would save."""
-        return waste_page(request, context=self.page_context(request, title="Waste"))
+        return waste_page(request, context=self.page_context(request, title=gettext("Waste")))
 
     @admin.display(description="unit-hours")
     def unit_hours(self, charge: Charge) -> str:
@@ -289,7 +295,7 @@ class AccrualExceptionAdmin(LedgerAdmin):
         """Return the list; above it one row for each remedy, unless some of it is asked for."""
         is_whole = not request.GET and self.has_view_permission(request)
         above = unpriced_context(actor_of_request(request)) if is_whole else {"overview": None}
-        titled = {"title": "Unpriced usage", **above, **(extra_context or {})}
+        titled = {"title": gettext("Unpriced usage"), **above, **(extra_context or {})}
         return super().changelist_view(request, titled)
 
     @admin.display(description="unit-hours")

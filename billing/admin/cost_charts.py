@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from django.core.serializers.json import DjangoJSONEncoder
+from django.utils.formats import date_format
+from django.utils.translation import get_language, gettext
 
 PALETTE: Final = (
     "#0f766e",
@@ -57,11 +59,11 @@ def stacked_days(
     rest = [groups[name] for name in largest[GROUPS_MAX:]] + ([others] if others else [])
     if rest:
         added = {day: sum((one.get(day, ZERO) for one in rest), ZERO) for day in days}
-        sets.append(_bars("Others", added, days, OTHERS_COLOR))
+        sets.append(_bars(gettext("Others"), added, days, OTHERS_COLOR))
     return {
         "title": title,
         "data": json.dumps({"labels": _labels(days), "datasets": sets}, cls=DjangoJSONEncoder),
-        "options": json.dumps(BAR_OPTIONS),
+        "options": json.dumps({**BAR_OPTIONS, "locale": get_language()}),
     }
 
 
@@ -78,4 +80,4 @@ def _bars(name: str, amounts: Amounts, days: Sequence[date], color: str) -> dict
 def _labels(days: Sequence[date]) -> list[str]:
     """Return the days of one month by number, others with their month."""
     is_one_month = len({(day.year, day.month) for day in days}) == 1
-    return [str(day.day) if is_one_month else f"{day.day} {day:%b}" for day in days]
+    return [str(day.day) if is_one_month else date_format(day, gettext("j M")) for day in days]

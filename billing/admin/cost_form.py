@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from django import forms
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import (
     UnfoldAdminDateWidget,
     UnfoldAdminSelectWidget,
@@ -15,7 +15,11 @@ from unfold.widgets import (
 
 from billing.domain.costs import DAY, LAST_DAY, CostDimension, CostPreset, CostQuery
 from metering.domain.catalogue.units import GPUSize
+from tenants.admin.refusals import refusal_sentence
 from tenants.domain.errors import DomainError
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
 
 LABELS: Final = {
     CostDimension.ORGANIZATION: gettext_lazy("Organization"),
@@ -37,10 +41,10 @@ LACKING: Final = {
 }
 """What a row without a value of the dimension says."""
 PRESET_LABELS: Final = {
-    CostPreset.THIS_MONTH: "This month",
-    CostPreset.LAST_MONTH: "Last month",
-    CostPreset.LAST_7_DAYS: "Last 7 days",
-    CostPreset.LAST_30_DAYS: "Last 30 days",
+    CostPreset.THIS_MONTH: gettext_lazy("This month"),
+    CostPreset.LAST_MONTH: gettext_lazy("Last month"),
+    CostPreset.LAST_7_DAYS: gettext_lazy("Last 7 days"),
+    CostPreset.LAST_30_DAYS: gettext_lazy("Last 30 days"),
 }
 NEXT: Final = {
     CostDimension.ORGANIZATION: CostDimension.PROJECT,
@@ -66,14 +70,16 @@ class CostChoices:
     clusters: Choices
 
 
-def _select(label: str, choices: Choices, *, none: str = "") -> forms.ChoiceField:
+def _select(
+    label: "str | _StrPromise", choices: Choices, *, none: "str | _StrPromise" = ""
+) -> forms.ChoiceField:
     made = [("", none), *choices] if none else list(choices)
     return forms.ChoiceField(
         label=label, choices=made, required=not none, widget=UnfoldAdminSelectWidget()
     )
 
 
-def _text(label: str, *, example: str = "") -> forms.CharField:
+def _text(label: "str | _StrPromise", *, example: str = "") -> forms.CharField:
     widget = UnfoldAdminTextInputWidget(attrs={"placeholder": example})
     return forms.CharField(label=label, required=False, max_length=150, widget=widget)
 
@@ -81,26 +87,36 @@ def _text(label: str, *, example: str = "") -> forms.CharField:
 class CostForm(forms.Form):
     """Days, grouping and filters."""
 
-    begin = forms.DateField(label="From", widget=UnfoldAdminDateWidget())
-    last = forms.DateField(label="To", widget=UnfoldAdminDateWidget())
-    group_by = _select("Group by", _DIMENSIONS)
-    then_by = _select("Then by", _DIMENSIONS, none="nothing more")
+    begin = forms.DateField(label=gettext_lazy("From"), widget=UnfoldAdminDateWidget())
+    last = forms.DateField(label=gettext_lazy("To"), widget=UnfoldAdminDateWidget())
+    group_by = _select(gettext_lazy("Group by"), _DIMENSIONS)
+    then_by = _select(gettext_lazy("Then by"), _DIMENSIONS, none=gettext_lazy("nothing more"))
 
     def __init__(self, data: Mapping[str, Any], *, choices: CostChoices) -> None:
         """Take the choices of the selects."""
         super().__init__(data)
         self.fields |= {
             CostDimension.ORGANIZATION.value: _select(
-                "Organization", choices.organizations, none="all"
+                LABELS[CostDimension.ORGANIZATION], choices.organizations, none=gettext("all")
             ),
-            CostDimension.PROJECT.value: _select("Project", choices.projects, none="all"),
-            CostDimension.OWNER.value: _text("Person", example="user name"),
-            CostDimension.COST_CENTER.value: _text("Cost center"),
+            CostDimension.PROJECT.value: _select(
+                LABELS[CostDimension.PROJECT], choices.projects, none=gettext("all")
+            ),
+            CostDimension.OWNER.value: _text(
+                LABELS[CostDimension.OWNER], example=gettext("user name")
+            ),
+            CostDimension.COST_CENTER.value: _text(LABELS[CostDimension.COST_CENTER]),
             CostDimension.SIZE.value: _select(
-                "Size", [(one.value, one.value.capitalize()) for one in GPUSize], none="all"
+                LABELS[CostDimension.SIZE],
+                [(one.value, one.value.capitalize()) for one in GPUSize],
+                none=gettext("all"),
             ),
-            CostDimension.PRICE_GROUP.value: _text("Model and share", example="H100/1g.10gb"),
-            CostDimension.CLUSTER.value: _select("Cluster", choices.clusters, none="all"),
+            CostDimension.PRICE_GROUP.value: _text(
+                LABELS[CostDimension.PRICE_GROUP], example="H100/1g.10gb"
+            ),
+            CostDimension.CLUSTER.value: _select(
+                LABELS[CostDimension.CLUSTER], choices.clusters, none=gettext("all")
+            ),
         }
 
     def own_fields(self) -> list[forms.BoundField]:
@@ -131,7 +147,7 @@ class CostForm(forms.Form):
                 filters={one: values[one.value] for one in CostDimension if values[one.value]},
             )
         except DomainError as error:
-            self.add_error("last", f"{error.message} {error.advice}")
+            self.add_error("last", refusal_sentence(error))
         return values
 
 

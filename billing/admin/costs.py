@@ -27,6 +27,7 @@ from billing.access.costs import (
 )
 from billing.adapters.documents import render_table
 from billing.adapters.workbooks import CONTENT_TYPE, Sheet, render_workbook
+from billing.admin.amounts import hours_text, money_text, number_text
 from billing.admin.cost_charts import GROUPS_MAX, stacked_days
 from billing.admin.cost_form import (
     LABELS,
@@ -47,7 +48,6 @@ from billing.domain.costs import (
     GroupCost,
 )
 from billing.domain.documents.document import price_text
-from billing.domain.documents.document_text import hours_text, money_text, number_text
 from billing.domain.money import Money, cost_of
 from billing.models import DailyCost
 from billing.selectors.cost_report import (
@@ -63,6 +63,7 @@ from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
 from tenants.domain.errors import DomainError
+from tenants.templatetags.texts import figure
 
 TEMPLATE: Final = "admin/billing/dailycost/costs.html"
 BARS_MAX: Final = 92
@@ -83,7 +84,7 @@ def costs_page(page: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         _change_views(page, request, address=address, actor=actor, at=at)
         return HttpResponseRedirect(f"?{address}")
     context = {
-        **page.page_context(request, title="Costs"),
+        **page.page_context(request, title=gettext("Costs")),
         "form": form,
         "address": address,
         "preset": preset,
@@ -169,12 +170,14 @@ def _change_views(
             for view in cost_views_visible_to(actor):
                 if str(view.pk) == deleted:
                     delete_cost_view(view=view, actor=actor, at=at)
-                    page.message_user(request, f"The view {view} was deleted.", messages.SUCCESS)
+                    done = gettext("The view {view} was deleted.").format(view=view)
+                    page.message_user(request, done, messages.SUCCESS)
         elif address:
             view = save_cost_view(
                 name=request.POST.get("name", ""), query=address, actor=actor, at=at
             )
-            page.message_user(request, f"The view {view} was saved.", messages.SUCCESS)
+            done = gettext("The view {view} was saved.").format(view=view)
+            page.message_user(request, done, messages.SUCCESS)
     except DomainError as error:
         page.report_refusal(request, error)
 
@@ -188,12 +191,11 @@ def _file(report: CostReport, *, suffix: str, at: datetime) -> HttpResponse:
         )
     else:
         content = render_table(columns, records, numbers=FIGURES)
-    name = cost_file_name(query, suffix=suffix)
     return HttpResponse(
         content,
         content_type=CONTENT_TYPE if suffix == "xlsx" else "text/csv; charset=utf-8",
         headers={
-            "Content-Disposition": f'attachment; filename="{name}"',
+            "Content-Disposition": f'attachment; filename="{cost_file_name(query, suffix=suffix)}"',
             "Cache-Control": "private, no-store",
         },
     )
@@ -244,9 +246,9 @@ def _cells(row: GroupCost, *, address: Mapping[str, Any]) -> dict[str, Any]:
         "hours": "" if row.unit_seconds is None else hours_text(row.unit_seconds),
         "cost": _money(row.cost),
         "previous": _money(row.previous_cost),
-        "growth": growth_text(row),
+        "growth": figure(growth_text(row)),
         "is_growing": row.growth is None or row.growth > 0,
-        "share": "" if row.share is None else f"{100 * row.share:.1f} %",
+        "share": "" if row.share is None else figure(f"{100 * row.share:.1f} %"),
         "run_rate": "" if row.run_rate is None else _money(row.run_rate),
     }
 
@@ -301,11 +303,12 @@ def _charts(report: CostReport, costs: QuerySet[DailyCost]) -> list[dict[str, An
             others[currency] = amounts
         else:
             groups[currency][_unused(names[value], groups[currency])] = amounts
-    label = str(LABELS[query.group_by[0]]).lower()
-    span = "day" if bars[0] + DAY in {*bars, query.end} else "week"
+    title = gettext("{dimension}: cost a day in {currency}")
+    if bars[0] + DAY not in {*bars, query.end}:
+        title = gettext("{dimension}: cost a week in {currency}")
     return [
         stacked_days(
-            f"Cost a {span} by {label}, {currency}",
+            title.format(dimension=LABELS[query.group_by[0]], currency=currency),
             groups[currency],
             bars,
             others=others.get(currency),

@@ -11,13 +11,14 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 from unfold.decorators import display
 
 from billing.access import READ_INVOICE, WRITE_DISPUTE, WRITE_INVOICE, access_dispute
 from billing.adapters.terms import invoice_terms
+from billing.admin.amounts import money_text
 from billing.admin.ledger.invoice_steps import InvoiceStep, InvoiceStepsAdmin
 from billing.domain.documents.document import amount_text
-from billing.domain.documents.document_text import money_text
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceState
 from billing.domain.errors import CreditInvalidError
 from billing.domain.ledger.disputes import DisputeState
@@ -32,8 +33,8 @@ from billing.services.disputes import (
     write_message,
 )
 from tenants.domain.actors import Actor
-from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
+from tenants.templatetags.texts import value_text, who_may_text
 
 DIGITS_MAX: Final = 20
 """As many as an amount is stored with."""
@@ -88,15 +89,19 @@ class DisputeAdmin(InvoiceStepsAdmin):
 
     view_capability = READ_INVOICE
     write_capability = WRITE_INVOICE
-    first = InvoiceStep(WRITE_DISPUTE, _open, "It is disputed.")
+    first = InvoiceStep(WRITE_DISPUTE, _open, gettext_noop("It is disputed."))
     steps: ClassVar = {
-        "reply": InvoiceStep(WRITE_DISPUTE, _reply, "The message is written."),
-        "withdraw": InvoiceStep(WRITE_DISPUTE, _withdraw, "The dispute is withdrawn."),
-        "reject": InvoiceStep(WRITE_INVOICE, _reject, "The dispute is rejected."),
+        "reply": InvoiceStep(WRITE_DISPUTE, _reply, gettext_noop("The message is written.")),
+        "withdraw": InvoiceStep(
+            WRITE_DISPUTE, _withdraw, gettext_noop("The dispute is withdrawn.")
+        ),
+        "reject": InvoiceStep(WRITE_INVOICE, _reject, gettext_noop("The dispute is rejected.")),
         "accept": InvoiceStep(
             WRITE_INVOICE,
             _accept,
-            "The dispute is accepted and the credit note drafted; another person finalizes it.",
+            gettext_noop(
+                "The dispute is accepted and the credit note drafted; another person finalizes it."
+            ),
         ),
     }
     hint = (
@@ -124,9 +129,9 @@ class DisputeAdmin(InvoiceStepsAdmin):
         return access_dispute(actor, row_id, capability)
 
     @display(description="state", ordering="state", label=COLORS)
-    def state_label(self, row: Dispute) -> str:
+    def state_label(self, row: Dispute) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(row.state)
+        return str(row.state), value_text(row.state)
 
     @admin.display(description="disputed", ordering="amount")
     def amount_text(self, row: Dispute) -> str:
@@ -173,8 +178,10 @@ def dispute_context(invoice: Invoice, actor: Actor, *, credited: str = "") -> di
         "can_be_disputed": is_owed,
         "may_dispute": actor.may(WRITE_DISPUTE, organization_id=invoice.organization_id),
         "may_decide": actor.may(WRITE_INVOICE),
-        "disputers": who_may(WRITE_DISPUTE, reach={RoleScope.PLATFORM, RoleScope.ORGANIZATION}),
-        "deciders": who_may(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
+        "disputers": who_may_text(
+            WRITE_DISPUTE, reach={RoleScope.PLATFORM, RoleScope.ORGANIZATION}
+        ),
+        "deciders": who_may_text(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
         "credited": credited,
         "credited_amount": _credited_amount(invoice, left, credited),
         "left_lines": [(row, money_text(left[key], invoice.currency)) for key, row in rows.items()],

@@ -19,6 +19,7 @@ from billing.selectors.documents.e_invoices import e_invoice, why_no_e_invoice
 from billing.selectors.documents.line_charges import usage_annex
 from billing.services.finalizing import file_of
 from tenants.domain.actors import Actor
+from tenants.templatetags.texts import english
 
 Content = Callable[[Invoice, Actor, datetime], bytes]
 
@@ -58,7 +59,7 @@ def file_context(invoice: Invoice) -> dict[str, Any]:
     reason = why_no_e_invoice(invoice)
     return {
         "has_e_invoice": not reason,
-        "why_no_e_invoice": reason,
+        "why_no_e_invoice": english(reason),
         "has_annex": settings.USAGE_ANNEX and invoice.corrects_id is None,
     }
 

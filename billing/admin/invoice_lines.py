@@ -9,6 +9,8 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.translation import gettext, ngettext
 
 from billing.access import (
     WRITE_INVOICE,
@@ -16,11 +18,12 @@ from billing.access import (
     charges_visible_to,
     lines_visible_to,
 )
+from billing.admin.amounts import hours_text, money_text, number_text
 from billing.admin.ledger.invoice_steps import reach
 from billing.domain.documents.document import as_printed, price_text
-from billing.domain.documents.document_text import LineText, hours_text, money_text, number_text
+from billing.domain.documents.document_text import LineText
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceState, LineKind
-from billing.domain.documents.line_text import line_steps
+from billing.domain.documents.line_text import LineSteps, line_steps
 from billing.domain.money import Money, cost_of
 from billing.models import Charge, Invoice, InvoiceLine
 from billing.selectors.documents.corrections import left_of_lines
@@ -41,8 +44,8 @@ from metering.selectors.collection.records import UseRecords, largest_records
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
-from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
+from tenants.templatetags.texts import figure, who_may_text
 
 LINE_PAGE: Final = "admin:billing_invoice_line"
 DAY_PAGE: Final = "admin:billing_invoice_line_day"
@@ -57,11 +60,10 @@ def line_page(page: LedgerAdmin, request: HttpRequest, line_id: UUID) -> HttpRes
     actor = actor_of_request(request)
     line = reach(lambda: access_line(actor, line_id))
     invoice, days = line.invoice, days_of_line(charges_visible_to(actor), line)
-    printed = _printed(line)
     context = {
-        **page.page_context(request, title=f"Line {line.position} of {invoice}"),
+        **page.page_context(request, title=_line_title(line)),
         **_about(line),
-        "steps": line_steps(printed, document=invoice.document),
+        "steps": _steps(line),
         "days": [_day(day, line) for day in days],
         "sums": _sums(days, line) if days else None,
         "is_usage": line.kind == LineKind.USAGE.value,
@@ -70,7 +72,7 @@ def line_page(page: LedgerAdmin, request: HttpRequest, line_id: UUID) -> HttpRes
         "taxes": invoice.document.get("taxes", ()),
         "left": _left(line),
         "may_write": actor.may(WRITE_INVOICE),
-        "writers": who_may(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
+        "writers": who_may_text(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
     }
     return TemplateResponse(request, "admin/billing/invoice/line.html", context)
 
@@ -94,13 +96,24 @@ def line_day_page(page: LedgerAdmin, request: HttpRequest, line_id: UUID, day: s
         usage_visible_to(actor), [use_of(one) for one in shown], limit=RECORDS_SHOWN
     )
     context = {
-        **page.page_context(request, title=f"{asked:%-d %B %Y}, line {line.position}"),
+        **page.page_context(request, title=_day_title(asked, line)),
         **_about(line),
         "day": _day(whole, line),
         "charges": [charge_row(one, records.get(use_of(one))) for one in shown],
         "page": shown,
     }
     return TemplateResponse(request, "admin/billing/invoice/line_day.html", context)
+
+
+def _line_title(line: InvoiceLine) -> str:
+    return gettext("Line {position} of {document}").format(
+        position=line.position, document=line.invoice
+    )
+
+
+def _day_title(day: date, line: InvoiceLine) -> str:
+    shown = date_format(day, gettext("j F Y"))
+    return gettext("{day}, line {position}").format(day=shown, position=line.position)
 
 
 def charge_row(charge: Charge, found: UseRecords | None) -> dict[str, Any]:
@@ -135,16 +148,34 @@ def charge_origin(charge: Charge, actor: Actor) -> dict[str, Any]:
 def _origin_rule(charge: Charge, found: UseRecords | None) -> str:
     """Return how records and charge compare, in whole unit-seconds."""
     if found is None:
-        return "None of its usage records is there for you to see."
-    shown = f"The {RECORDS_MAX} largest of " if found.count > RECORDS_MAX else ""
-    records = f"{shown}{found.count:,} usage record{'s' if found.count != 1 else ''}"
-    used = f"{records}, in all {found.unit_seconds:,} unit-seconds"
-    if charge.repricing_id is not None:
-        verb = "takes back" if charge.unit_seconds < 0 else "charges again"
-        return f"{used}: a repricing {verb} {abs(charge.unit_seconds):,} of them at this price."
-    if charge.correction_id is not None:
-        return f"{used}, by which a correction changes the hour; it is charged at its price."
-    return f"{used}: the charge is of {charge.unit_seconds:,}."
+        return gettext("None of its usage records is there for you to see.")
+    records = ngettext("{count} usage record", "{count} usage records", found.count)
+    if found.count > RECORDS_MAX:
+        records = gettext("The {shown} largest of {count} usage records")
+    if charge.repricing_id is not None and charge.unit_seconds < 0:
+        rule = gettext(
+            "{records}, in all {sum} unit-seconds: a repricing takes back {charged} of them at "
+            "this price."
+        )
+    elif charge.repricing_id is not None:
+        rule = gettext(
+            "{records}, in all {sum} unit-seconds: a repricing charges again {charged} of them at "
+            "this price."
+        )
+    elif charge.correction_id is not None:
+        rule = gettext(
+            "{records}, in all {sum} unit-seconds, by which a correction changes the hour; it is "
+            "charged at its price."
+        )
+    else:
+        rule = gettext("{records}, in all {sum} unit-seconds: the charge is of {charged}.")
+    is_taken_back = charge.repricing_id is not None
+    charged = abs(charge.unit_seconds) if is_taken_back else charge.unit_seconds
+    return rule.format(
+        records=records.format(count=figure(f"{found.count:,}"), shown=RECORDS_MAX),
+        sum=figure(f"{found.unit_seconds:,}"),
+        charged=figure(f"{charged:,}"),
+    )
 
 
 def linked_lines(invoice: Invoice, texts: Sequence[LineText]) -> list[tuple[LineText, str]]:
@@ -165,6 +196,13 @@ def _about(line: InvoiceLine) -> dict[str, Any]:
         "is_draft": invoice.state == InvoiceState.DRAFT.value,
         "month": (line.service_period or invoice.period).label,
     }
+
+
+def _steps(line: InvoiceLine) -> LineSteps:
+    """Return how a line was computed, in the language of the page."""
+    made = line_steps(_printed(line), document=line.invoice.document)
+    steps = tuple((gettext(label), figure(value)) for label, value in made.steps)
+    return LineSteps(gettext(made.rule), steps)
 
 
 def _printed(line: InvoiceLine) -> dict[str, Any]:

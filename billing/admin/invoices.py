@@ -15,12 +15,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_POST, require_safe
 from unfold.decorators import display
 
 from billing.access import READ_INVOICE, WRITE_INVOICE, access_invoice
 from billing.adapters.terms import invoice_terms
+from billing.admin.amounts import money_text, number_text
 from billing.admin.disputes import dispute_context, typed_amounts
 from billing.admin.invoice_files import FILES, file_context, file_response
 from billing.admin.invoice_lines import line_day_page, line_page, linked_lines
@@ -28,7 +30,7 @@ from billing.admin.invoice_search import NumberedAdmin
 from billing.admin.ledger.invoice_steps import reach
 from billing.admin.ledger.write_offs import write_off_context
 from billing.domain.documents.document import amount_text
-from billing.domain.documents.document_text import invoice_text, money_text, number_text
+from billing.domain.documents.document_text import invoice_text
 from billing.domain.documents.invoicing import OWED_KINDS, InvoiceKind, InvoiceState
 from billing.domain.money import Money
 from billing.models import Invoice, PeriodState
@@ -43,6 +45,7 @@ from tenants.admin.base import actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
 from tenants.domain.refusals import PreconditionRequiredError
+from tenants.templatetags.texts import english, figure, value_text
 
 LIST = "admin:billing_invoice_changelist"
 PAGE = "admin:billing_invoice_change"
@@ -95,9 +98,9 @@ class InvoiceAdmin(NumberedAdmin):
         return f"{number_text(invoice.document['total']['amount'])} {invoice.currency}"
 
     @display(description="state", ordering="state", label={"draft": "warning", "final": "success"})
-    def state_label(self, invoice: Invoice) -> str:
+    def state_label(self, invoice: Invoice) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(invoice.state)
+        return str(invoice.state), value_text(invoice.state)
 
     @admin.display(description="finalized", ordering="finalized_at")
     def issued(self, invoice: Invoice) -> datetime | None:
@@ -164,14 +167,15 @@ class InvoiceAdmin(NumberedAdmin):
             "words": words,
             "lines": linked_lines(invoice, words.lines) if invoice and words else [],
             "is_draft": invoice is not None and invoice.state == InvoiceState.DRAFT.value,
-            "finalize_problem": invoice
-            and four_eyes_problem(invoice, actor=actor, terms=invoice_terms()),
+            "finalize_problem": english(
+                (invoice and four_eyes_problem(invoice, actor=actor, terms=invoice_terms())) or ""
+            ),
             "may_write": self.has_write_permission(request),
             **(file_context(invoice) if invoice else {}),
             **(_corrections(invoice) if invoice else {}),
             **(dispute_context(invoice, actor, credited=credited) if invoice else {}),
             **(_settlement(invoice, actor) if invoice else {}),
-            "title": f"Invoice {invoice}",
+            "title": gettext("Invoice {number}").format(number=value_text(str(invoice))),
             **(extra_context or {}),
         }
         answer: HttpResponse = super().change_view(request, object_id, form_url, context)
@@ -213,7 +217,7 @@ class InvoiceAdmin(NumberedAdmin):
                 terms=invoice_terms(),
                 expected_version=_version(request),
             ),
-            done="The invoice is final.",
+            done=gettext_noop("The invoice is final."),
         )
 
     @method_decorator(require_POST)
@@ -225,7 +229,7 @@ class InvoiceAdmin(NumberedAdmin):
             lambda row, actor, at: draft_invoice(
                 period_id=row.period_id, actor=actor, at=at, terms=invoice_terms()
             ),
-            done="The draft was made again.",
+            done=gettext_noop("The draft was made again."),
         )
 
     @method_decorator(require_POST)
@@ -237,7 +241,7 @@ class InvoiceAdmin(NumberedAdmin):
             lambda row, actor, at: discard_draft(
                 invoice_id=row.pk, actor=actor, at=at, expected_version=_version(request)
             ),
-            done="The draft was discarded.",
+            done=gettext_noop("The draft was discarded."),
             then=lambda _: reverse(LIST),
         )
 
@@ -255,7 +259,7 @@ class InvoiceAdmin(NumberedAdmin):
                 at=at,
                 terms=invoice_terms(),
             ),
-            done="The credit note is drafted; another person finalizes it.",
+            done=gettext_noop("The credit note is drafted; another person finalizes it."),
             then=lambda note: reverse(PAGE, args=[note.pk]),
         )
 
@@ -273,7 +277,7 @@ class InvoiceAdmin(NumberedAdmin):
                 at=at,
                 terms=invoice_terms(),
             ),
-            done="The debit note is drafted; another person finalizes it.",
+            done=gettext_noop("The debit note is drafted; another person finalizes it."),
             then=lambda note: reverse(PAGE, args=[note.pk]),
         )
 
@@ -290,7 +294,9 @@ class InvoiceAdmin(NumberedAdmin):
                 at=at,
                 terms=invoice_terms(),
             ),
-            done="Credit note and replacement are drafted; another person finalizes both.",
+            done=gettext_noop(
+                "Credit note and replacement are drafted; another person finalizes both."
+            ),
             then=lambda drafts: reverse(PAGE, args=[drafts[0].pk]),
         )
 
@@ -303,7 +309,9 @@ class InvoiceAdmin(NumberedAdmin):
             lambda row, actor, at: release_balance(
                 invoice_id=row.pk, reason=request.POST.get("reason", ""), actor=actor, at=at
             ),
-            done="The balance is released: it settles other invoices, or is paid back.",
+            done=gettext_noop(
+                "The balance is released: it settles other invoices, or is paid back."
+            ),
         )
 
     def _perform(
@@ -323,7 +331,7 @@ class InvoiceAdmin(NumberedAdmin):
         except DomainError as error:
             self.report_refusal(request, error)
             return HttpResponseRedirect(page)
-        self.message_user(request, done, messages.SUCCESS)
+        self.message_user(request, gettext(done), messages.SUCCESS)
         return HttpResponseRedirect(then(made) if then else page)
 
     def _require_view(self, request: HttpRequest) -> None:
@@ -344,7 +352,7 @@ def _settlement(invoice: Invoice, actor: Actor) -> dict[str, Any]:
         return {}
     row = settled_document(invoice.pk, on=timezone.now().date())
     shown = {
-        "status": row.payment_status.replace("_", " "),
+        "status": value_text(row.payment_status),
         "open": money_text(row.open_amount, row.currency),
         "is_open": row.open_amount > 0,
         "due": row.due_on,
@@ -374,7 +382,7 @@ def _released(invoice: Invoice) -> dict[str, str] | None:
     if balance is None:
         return None
     owed = Money(-balance.amount, invoice.currency)
-    return {"owed": amount_text(owed), "since": balance.since}
+    return {"owed": figure(amount_text(owed)), "since": balance.since}
 
 
 def _version(request: HttpRequest) -> int:

@@ -11,15 +11,16 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.translation import gettext, ngettext
 
 from billing.access import WRITE_INVOICE
+from billing.admin.amounts import hours_text, number_text
 from billing.admin.month_steps import perform_step
 from billing.domain.documents.document import amount_text
-from billing.domain.documents.document_text import hours_text, number_text
 from billing.domain.errors import PeriodLabelInvalidError
 from billing.domain.money import round_money
 from billing.domain.month_board import (
@@ -35,8 +36,8 @@ from billing.domain.period import Month
 from billing.selectors.documents.previews import costs_to_date
 from billing.selectors.months import month_board, month_labels
 from tenants.admin.base import LedgerAdmin, actor_of_request
-from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
+from tenants.templatetags.texts import english, figure, minute_text, value_text, who_may_text
 
 ROWS_SHOWN: Final = 100
 """Of a page: what has to be settled comes first."""
@@ -101,7 +102,7 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         mine = to_finalize(months, actor_id=actor.id, four_eyes=settings.FOUR_EYES)
     rows = sorted((_row(month, at=at) for month in months), key=_needed_first)
     context = {
-        **admin.page_context(request, title="Month close"),
+        **admin.page_context(request, title=gettext("Month close")),
         "label": label,
         "labels": labels,
         "rows": Paginator(rows, ROWS_SHOWN).get_page(request.GET.get("page")),
@@ -117,7 +118,7 @@ def month_close_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         "finalizable": sum(month.documents for month in mine),
         "own_reviews": sum(month.state == "review" for month in months) - _others(mine),
         "may_write": admin.has_write_permission(request),
-        "who_may": who_may(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
+        "who_may": who_may_text(WRITE_INVOICE, reach={RoleScope.PLATFORM}),
         "result": result,
         "seen": request.POST.get("seen", ""),
         "confirm": confirm,
@@ -158,7 +159,7 @@ def _sums(amounts: Iterable[tuple[str, Decimal | None]]) -> list[str]:
 
 def _counts(months: Iterable[MonthFacts], *, at: datetime) -> list[tuple[str, int]]:
     counts = Counter(step_of(month, at=at) for month in months)
-    return [(step.value, counts[step]) for step in MonthStep if counts[step]]
+    return [(value_text(step.value), counts[step]) for step in MonthStep if counts[step]]
 
 
 def _row(month: MonthFacts, *, at: datetime) -> MonthRow:
@@ -198,9 +199,13 @@ def _needed_first(row: MonthRow) -> tuple[int, str]:
 def _held(month: MonthFacts) -> ShownShortfall | None:
     if not month.held:
         return None
-    held = f"{month.held:,} exception{pluralize(month.held)}"
+    held = ngettext("{count} exception", "{count} exceptions", month.held).format(
+        count=figure(f"{month.held:,}")
+    )
     if month.held_unit_seconds:
-        held = f"{hours_text(month.held_unit_seconds)} unit-hours in {held}"
+        held = gettext("{hours} unit-hours in {exceptions}").format(
+            hours=hours_text(month.held_unit_seconds), exceptions=held
+        )
     return ShownShortfall(
         held,
         _link(
@@ -216,9 +221,9 @@ def _held(month: MonthFacts) -> ShownShortfall | None:
 def _held_cost(month: MonthFacts) -> str:
     """Return about what is held would cost; "" where nothing is."""
     if month.held_cost is None:
-        return "cost unknown: no price" if month.held_unpriced else ""
-    rest = ", and more without a price" if month.held_unpriced else ""
-    return f"about {_money(month.held_cost, month.currency)}{rest}"
+        return gettext("cost unknown: no price") if month.held_unpriced else ""
+    text = gettext("about {amount}").format(amount=_money(month.held_cost, month.currency))
+    return text + gettext(", and more without a price") if month.held_unpriced else text
 
 
 def _reasons(month: MonthFacts) -> Iterator[ShownShortfall]:
@@ -229,11 +234,40 @@ def _reasons(month: MonthFacts) -> Iterator[ShownShortfall]:
         organization__id__exact=str(month.organization_id),
     )
     pages = {Shortfall.PRICES: unpriced, Shortfall.TAXES: _link("billing_taxrate")}
-    for shortfall, text in shortfall_texts(month).items():
+    for shortfall, text in _shortfall_texts(month).items():
         yield ShownShortfall(text, pages.get(shortfall, page))
     if month.is_unusual and month.usual is not None and month.state == "open":
-        usual = _money(month.usual, month.currency)
-        yield ShownShortfall(f"more than three times the usual {usual}")
+        usual = gettext("more than three times the usual {usual}")
+        yield ShownShortfall(usual.format(usual=_money(month.usual, month.currency)))
+
+
+def _shortfall_texts(month: MonthFacts) -> dict[Shortfall, str]:
+    """Return what `shortfall_texts` says, in the language of the page."""
+    hours, corrections = month.unaccrued_hours, month.waiting_corrections
+    since = gettext(", the first at {at} UTC").format(at=minute_text(month.first_unaccrued_at))
+    texts = {
+        Shortfall.HOURS: ngettext(
+            "{count} hour not sealed or not charged",
+            "{count} hours not sealed or not charged",
+            hours,
+        )
+        + (since if month.first_unaccrued_at else ""),
+        Shortfall.CORRECTIONS: ngettext(
+            "{count} correction not charged", "{count} corrections not charged", corrections
+        ),
+        Shortfall.PRICES: gettext("{count} unit-hours without a price"),
+        Shortfall.TAXES: "{count}",
+    }
+    counts = {
+        Shortfall.HOURS: figure(f"{hours:,}"),
+        Shortfall.CORRECTIONS: figure(f"{corrections:,}"),
+        Shortfall.PRICES: hours_text(month.unpriced_unit_seconds),
+        Shortfall.TAXES: english(month.untaxed),
+    }
+    return {
+        shortfall: format_html(texts[shortfall], count=counts[shortfall])
+        for shortfall in shortfall_texts(month)
+    }
 
 
 def _hours(month: MonthFacts, name: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 
 from billing.adapters.terms import invoice_terms
 from billing.domain.errors import UnusualCostError
@@ -78,15 +79,15 @@ def perform_step(
             for month in mine
             if month.invoice_id and month.invoice_id in seen
         }
-        return each(confirmed, read_finals, finalize, name="finalized")
+        return each(confirmed, read_finals, finalize, name=gettext_noop("finalized"))
     if step == "review":
         waiting = {month.period_id: month for month in to_review(months, at=at)}
-        return each(waiting, read_months, review, name="sent to review")
+        return each(waiting, read_months, review, name=gettext_noop("sent to review"))
     asked = request.POST.get("period")
     chosen = {month.period_id: month for month in months if str(month.period_id) == asked}
     note = request.POST.get("acknowledgement", "")
     review = partial(review, acknowledgement=note)
-    return each(chosen, read_months, review, name="sent to review")
+    return each(chosen, read_months, review, name=gettext_noop("sent to review"))
 
 
 def _review(

@@ -12,6 +12,7 @@ from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import action, display
 
 from billing.adapters.terms import invoice_terms
@@ -27,7 +28,7 @@ from tenants.admin.base import ServiceAdmin
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
 from tenants.domain.errors import FieldProblem
-from tenants.domain.hours import hours_text
+from tenants.templatetags.texts import hours_text, value_text
 
 
 @dataclass(frozen=True)
@@ -55,32 +56,32 @@ _HOURS = {"cluster__in": "{clusters}", "start_at__gte": "{begin}", "start_at__lt
 _OF_ORGANIZATION = {"organization__id__exact": "{organization}"}
 PAGES: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
     "windows_not_sealed": (
-        "Windows that are not sealed",
+        gettext_noop("Windows that are not sealed"),
         "admin:metering_meteringwindow_changelist",
         {"state__in": UNSEALED, **_HOURS},
     ),
     "windows_not_accrued": (
-        "Sealed windows",
+        gettext_noop("Sealed windows"),
         "admin:metering_meteringwindow_changelist",
         {"state__in": "sealed", **_HOURS},
     ),
     "corrections_not_accrued": (
-        "Corrections of usage",
+        gettext_noop("Corrections of usage"),
         "admin:metering_usagecorrection_changelist",
         {"state__exact": "posted", **_OF_ORGANIZATION},
     ),
     "accrual_exceptions_open": (
-        "Usage without a price",
+        gettext_noop("Usage without a price"),
         "admin:billing_accrualexception_changelist",
         {"resolved_at__isempty": "1", **_OF_ORGANIZATION},
     ),
     "usage_not_charged": (
-        "Charges",
+        gettext_noop("Charges"),
         "admin:billing_charge_changelist",
         {"period__label": "{label}", **_OF_ORGANIZATION},
     ),
     "charges_in_other_currency": (
-        "Charges",
+        gettext_noop("Charges"),
         "admin:billing_charge_changelist",
         {"period__label": "{label}", **_OF_ORGANIZATION},
     ),
@@ -108,7 +109,7 @@ def _reason(problem: FieldProblem, *, facts: Mapping[str, str]) -> Reason:
         return Reason(problem.message)
     page, view, chosen = PAGES[problem.code]
     query = urlencode({name: value.format(**facts) for name, value in chosen.items()})
-    return Reason(problem.message, page=page, url=f"{reverse(view)}?{query}")
+    return Reason(problem.message, page=gettext(page), url=f"{reverse(view)}?{query}")
 
 
 @admin.register(BillingPeriod)
@@ -192,9 +193,9 @@ class BillingPeriodAdmin(ServiceAdmin):
         return hours_text(period.hours.lower, period.hours.upper)
 
     @display(description="state", ordering="state", label=STATE_LABELS)
-    def state_label(self, period: BillingPeriod) -> str:
+    def state_label(self, period: BillingPeriod) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(period.state)
+        return str(period.state), value_text(period.state)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> BillingPeriod:
         """Open a month."""
@@ -208,7 +209,7 @@ class BillingPeriodAdmin(ServiceAdmin):
             request,
             rows,
             lambda row, actor, at: draft_invoice(period_id=row.pk, actor=actor, at=at, terms=terms),
-            done="is drafted",
+            done=gettext_noop("is drafted"),
         )
 
     @admin.action(description="Reprice", permissions=["write"])
@@ -225,7 +226,7 @@ class BillingPeriodAdmin(ServiceAdmin):
                 actor=actor,
                 at=at,
             ),
-            done="has a repricing, which another person approves under Repricings",
+            done=gettext_noop("has a repricing, which another person approves under Repricings"),
         )
 
     @admin.action(description="Send to review", permissions=["write"])
@@ -238,7 +239,7 @@ class BillingPeriodAdmin(ServiceAdmin):
             lambda row, actor, at: review_period(
                 period_id=row.pk, actor=actor, at=at, terms=terms, acknowledgement=note
             ),
-            done="is in review",
+            done=gettext_noop("is in review"),
         )
 
     @admin.action(description="Approve", permissions=["write"])
@@ -251,7 +252,7 @@ class BillingPeriodAdmin(ServiceAdmin):
             lambda row, actor, at: approve_period(
                 period_id=row.pk, actor=actor, at=at, terms=terms
             ),
-            done="is approved",
+            done=gettext_noop("is approved"),
         )
 
     @admin.action(description="Open again", permissions=["write"])
@@ -264,5 +265,5 @@ class BillingPeriodAdmin(ServiceAdmin):
             lambda row, actor, at: reopen_period(
                 period_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is open again",
+            done=gettext_noop("is open again"),
         )

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 
 from billing.domain.documents.taxes import TaxTerms
 from billing.models import TaxRate, TaxTreatment
@@ -56,7 +57,7 @@ class TaxRateAdmin(ServiceAdmin):
             lambda row, actor, at: withdraw_tax_rate(
                 rate_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is withdrawn",
+            done=gettext_noop("is withdrawn"),
         )
 
 
@@ -93,5 +94,5 @@ class TaxTreatmentAdmin(ServiceAdmin):
             lambda row, actor, at: withdraw_tax_treatment(
                 treatment_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is withdrawn",
+            done=gettext_noop("is withdrawn"),
         )

@@ -18,8 +18,9 @@ from billing.domain.period import Month
 from billing.selectors.cost_report import cost_report
 from config.app.figures import cost_cells
 from config.app.frame import render_page, shown_organizations, tenant_page
-from config.app.labels import figure, month_text, time_text
+from config.app.labels import month_text, time_text
 from tenants.admin.base import actor_of_request
+from tenants.templatetags.texts import figure
 
 MONTHS_SHOWN: Final = 12
 ROWS_SHOWN: Final = 200

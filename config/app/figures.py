@@ -9,8 +9,8 @@ from billing.admin.costs import growth_text, key_text
 from billing.domain.costs import GroupCost
 from billing.domain.documents.document_text import hours_text, money_text
 from billing.domain.money import Money
-from config.app.labels import NONE, figure
 from quotas.domain.headroom.headroom import Headroom
+from tenants.templatetags.texts import NONE, figure
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from billing.selectors.cost_report import CostReport, cost_report, total_costs
 from billing.selectors.waste import SavingTotal, saving_totals
 from config.app.figures import amount_of, change_text, cost_cells, taken_text
 from config.app.frame import render_page, shown_organizations, tenant_page
-from config.app.labels import NONE, figure, time_text, word
+from config.app.labels import time_text, word
 from metering.access import waste_visible_to
 from metering.domain.figures import unit_hours_text
 from metering.models import WasteFinding, WasteState
@@ -28,6 +28,7 @@ from quotas.models import QuotaLimit, RequestState
 from quotas.selectors.limits.units_now import LimitUse, limit_use
 from quotas.services.requests.news import text_of
 from tenants.admin.base import actor_of_request
+from tenants.templatetags.texts import NONE, figure
 
 ROWS_MAX: Final = 20
 """Of each table; the other pages have all rows."""

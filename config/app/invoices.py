@@ -30,13 +30,13 @@ from billing.selectors.documents.invoices import ProjectPart, project_parts
 from billing.selectors.ledger.settlement import with_settlement
 from config.app.figures import amount_of
 from config.app.frame import render_page, shown_organizations, tenant_page
-from config.app.labels import NONE, figure, word
+from config.app.labels import word
 from tenants.access import is_platform_wide, projects_visible_to
 from tenants.admin.base import actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
 from tenants.domain.errors import NotFoundError
-from tenants.domain.identity.granting import who_may
+from tenants.templatetags.texts import NONE, figure, who_may_text
 
 LIST_TWIN: Final = "/api/v1/invoices/"
 DOCUMENTS_SHOWN: Final = 100
@@ -64,7 +64,7 @@ def invoices(request: HttpRequest) -> HttpResponse:
         "documents": [_document(one) for one in documents[:DOCUMENTS_SHOWN]],
         "parts": [_part(one) for one in parts],
         "reads_charges": bool(actor.grants_for(READ_CHARGE)),
-        "readers": gettext(who_may(READ_INVOICE)),
+        "readers": who_may_text(READ_INVOICE),
     }
     twin = context["parts"][0]["twin"] if parts and not context["documents"] else LIST_TWIN
     return render_page(request, "app/invoices.html", context, title=gettext("Invoices"), twin=twin)
@@ -121,7 +121,7 @@ def _part_page(request: HttpRequest, invoice_id: UUID, actor: Actor) -> HttpResp
     context = {
         "row": _kind_of(document),
         "parts": [{**_part(part), "rows": by_project[part.project_id]} for part in parts],
-        "readers": gettext(who_may(READ_INVOICE)),
+        "readers": who_may_text(READ_INVOICE),
     }
     return render_page(
         request,

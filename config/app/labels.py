@@ -4,35 +4,13 @@ from datetime import datetime
 from typing import Final
 
 from django.utils.formats import date_format
-from django.utils.translation import get_language, gettext, gettext_noop
+from django.utils.translation import gettext, gettext_noop
 
 from billing.domain.period import Month
+from tenants.templatetags.texts import NONE, value_text
 
-WORDS: Final = {
-    "submitted": gettext_noop("submitted"),
-    "approved": gettext_noop("approved"),
-    "rejected": gettext_noop("rejected"),
+RENAMED: Final = {
     "cancelled": gettext_noop("withdrawn"),
-    "expired": gettext_noop("expired"),
-    "waiting": gettext_noop("waiting"),
-    "open": gettext_noop("open"),
-    "escalated": gettext_noop("escalated"),
-    "closed": gettext_noop("closed"),
-    "asked": gettext_noop("asked"),
-    "commented": gettext_noop("commented"),
-    "project_lead": gettext_noop("project lead"),
-    "organization_admin": gettext_noop("organization admin"),
-    "platform": gettext_noop("platform"),
-    "finance": gettext_noop("finance"),
-    "draft": gettext_noop("draft"),
-    "final": gettext_noop("final"),
-    "part_paid": gettext_noop("part paid"),
-    "paid": gettext_noop("paid"),
-    "overdue": gettext_noop("overdue"),
-    "disputed": gettext_noop("disputed"),
-    "written_off": gettext_noop("written off"),
-    "credited": gettext_noop("credited"),
-    "carried": gettext_noop("carried"),
     "invoice": gettext_noop("Invoice"),
     "credit_note": gettext_noop("Credit note"),
     "debit_note": gettext_noop("Debit note"),
@@ -43,30 +21,17 @@ WORDS: Final = {
     "low_use": gettext_noop("Low use"),
     "low_use_day": gettext_noop("Low use day"),
     "oversized": gettext_noop("Oversized"),
+    "asked": gettext_noop("asked"),
+    "commented": gettext_noop("commented"),
 }
-"""States, levels, actions and kinds by value, as people read them."""
+"""What a value is called here; others are as `value_text` has them."""
 SCOPES: Final = (gettext_noop("organization"), gettext_noop("project"), gettext_noop("user"))
 """Of limits, as templates translate them."""
-READERS: Final = (
-    gettext_noop(
-        "a platform admin, a finance admin, an auditor or an administrator of the organization"
-    ),
-)
-"""Readers of a whole invoice, as roles have it."""
-NONE: Final = "\N{EN DASH}"
-COMMA: Final = str.maketrans(",.", ".,")
-"""German has the comma before the decimals, and points between the thousands."""
 
 
 def word(value: str) -> str:
-    """Return a value as people read it; one that has no word stays as it is."""
-    text = WORDS.get(value)
-    return value.replace("_", " ") if text is None else gettext(text)
-
-
-def figure(text: str) -> str:
-    """Return a number such as "1,234.50", which may have a unit, as the language writes it."""
-    return text.translate(COMMA) if get_language() == "de" else text
+    """Return a value as people read it."""
+    return gettext(RENAMED[value]) if value in RENAMED else value_text(value)
 
 
 def month_text(month: Month) -> str:

@@ -14,7 +14,6 @@ from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext
 from rest_framework.serializers import Serializer
 
-from config.app.labels import figure
 from metering.domain.catalogue.units import GPUSize
 from quotas.access import READ_LIMIT, is_cost_visible
 from quotas.adapters import cost_estimator
@@ -38,6 +37,7 @@ from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, FieldProblem, InvalidInputError
 from tenants.domain.identifiers import new_id
 from tenants.services.idempotency import StoredResponse, answer_once
+from tenants.templatetags.texts import figure
 
 FIELDS: Final = (
     "project",

@@ -9,6 +9,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext
 
 from billing.access.costs import daily_costs_visible_to
 from billing.domain.costs import CostQuery
@@ -28,6 +30,7 @@ from metering.selectors.devices.usage import HealthTotal, health_totals
 from quotas.models import QuotaRequest, RequestState
 from tenants.admin.base import actor_of_request
 from tenants.models import Cluster
+from tenants.templatetags.texts import figure, value_text
 
 
 def health_table(totals: Iterable[HealthTotal], *, names: Mapping[object, str]) -> dict[str, Any]:
@@ -35,12 +38,12 @@ def health_table(totals: Iterable[HealthTotal], *, names: Mapping[object, str]) 
     rows = sorted(totals, key=lambda total: names[total.cluster_id])
     return {
         "headers": [
-            cell("Cluster"),
-            number("Nodes ready"),
-            number("Most pods waiting"),
-            number("Longest wait"),
-            number("Memory errors"),
-            number("Failures"),
+            cell(gettext("Cluster")),
+            number(gettext("Nodes ready")),
+            number(gettext("Most pods waiting")),
+            number(gettext("Longest wait")),
+            number(gettext("Memory errors")),
+            number(gettext("Failures")),
         ],
         "rows": [_row(total, name=names[total.cluster_id]) for total in rows],
     }
@@ -54,11 +57,11 @@ def _row(total: HealthTotal, *, name: str) -> list[dict[str, Any]]:
     )
     return [
         cell(name, link=hours),
-        number(ratio_text(total.ready_seconds, total.expected_seconds)),
-        number("-" if pending is None else f"{pending:,}"),
+        number(figure(ratio_text(total.ready_seconds, total.expected_seconds))),
+        number("-" if pending is None else figure(f"{pending:,}")),
         number(duration_text(total.wait_seconds_max)),
-        number(f"{total.memory_errors:,}"),
-        cell(f"{total.failures:,}", link=events if total.failures else "", is_number=True),
+        number(figure(f"{total.memory_errors:,}")),
+        cell(figure(f"{total.failures:,}"), link=events if total.failures else "", is_number=True),
     ]
 
 
@@ -73,42 +76,33 @@ def waiting_table(
 ) -> dict[str, Any]:
     """Return the items that need review, with subject and count."""
     last = month_of(begin_at + timedelta(days=32)) - timedelta(days=1)
-
-    def days_of(column: str) -> dict[str, str]:
-        return {f"{column}_from": f"{begin_at:%Y-%m-%d}", f"{column}_to": f"{last:%Y-%m-%d}"}
-
-    rows = [
-        _waiting(
-            f"Exception: {ExceptionKind(total.kind).value.replace('_', ' ')}",
-            _held_text(total),
-            total.exceptions,
-            link=page_of(
-                "metering_meteringexception",
-                state__exact="open",
-                kind__exact=total.kind,
-                **days_of("window_start"),
-            ),
-        )
-        for total in exceptions
-    ]
+    shown = f"{begin_at:%Y-%m-%d}", f"{last:%Y-%m-%d}"
+    rows = [_exception_row(total, days=_days_of("window_start", shown)) for total in exceptions]
     hours = page_of(
         "metering_meteringwindow",
         state__in="gap,quarantined",
-        **days_of("start_at"),
+        **_days_of("start_at", shown),
     )
     gaps = sum(one.waiting for one in progress)
-    rows.append(_waiting("Hours that stayed blind", "accept or waive each", gaps, link=hours))
+    rows.append(
+        _waiting(
+            gettext("Hours that stayed blind"), gettext("accept or waive each"), gaps, link=hours
+        )
+    )
     rows += _unpriced_rows(tuple(unpriced))
     invoices = page_of("billing_invoice", state__exact="draft", period__label=f"{begin_at:%Y-%m}")
     asked = page_of("quotas_quotarequest", state__exact="submitted")
     rows += [
         _waiting(
-            "Invoices to finalize", "by another person than the drafter", len(drafts), link=invoices
+            gettext("Invoices to finalize"),
+            gettext("by another person than the drafter"),
+            len(drafts),
+            link=invoices,
         ),
-        _waiting("Quota requests", "approve or reject", requests, link=asked),
+        _waiting(gettext("Quota requests"), gettext("approve or reject"), requests, link=asked),
     ]
     return {
-        "headers": [cell("What"), cell("About"), number("Count")],
+        "headers": [cell(gettext("To do")), cell(gettext("About")), number(gettext("Count"))],
         "rows": [row for row in rows if row],
     }
 
@@ -117,11 +111,12 @@ def _unpriced_rows(unpriced: Sequence[UnpricedFact]) -> list[list[dict[str, Any]
     """Return a row for each organization with use without a price; of many, one of all."""
     if len(unpriced) > ORGANIZATIONS_NAMED:
         link = page_of("billing_accrualexception", resolved_at__isempty=1)
+        about = gettext("{count} organizations").format(count=len(unpriced))
         found = sum(fact.exceptions for fact in unpriced)
-        return [_waiting("No price", f"{len(unpriced)} organizations", found, link=link)]
+        return [_waiting(gettext("No price"), about, found, link=link)]
     return [
         _waiting(
-            f"No price: {fact.organization}",
+            gettext("No price: {organization}").format(organization=fact.organization),
             sizes_text(fact.unit_seconds),
             fact.exceptions,
             link=page_of(
@@ -134,25 +129,44 @@ def _unpriced_rows(unpriced: Sequence[UnpricedFact]) -> list[list[dict[str, Any]
     ]
 
 
+def _days_of(column: str, days: tuple[str, str]) -> dict[str, str]:
+    """Return the filter of a list's days."""
+    first, last = days
+    return {f"{column}_from": first, f"{column}_to": last}
+
+
+def _exception_row(total: ExceptionTotal, *, days: Mapping[str, str]) -> list[dict[str, Any]]:
+    return _waiting(
+        gettext("Exception: {kind}").format(kind=value_text(ExceptionKind(total.kind).value)),
+        _held_text(total),
+        total.exceptions,
+        link=page_of(
+            "metering_meteringexception", state__exact="open", kind__exact=total.kind, **days
+        ),
+    )
+
+
 def with_calendars(table: dict[str, Any], ending: int) -> dict[str, Any]:
     """Return the items that need review, with calendars of prices that end soon."""
     link = page_of("billing_pricecalendar", superseded_at__isempty=1)
-    row = _waiting("Price calendars that end", "publish the next ones", ending, link=link)
+    row = _waiting(
+        gettext("Price calendars that end"), gettext("publish the next ones"), ending, link=link
+    )
     return {**table, "rows": [*table["rows"], *([row] if row else [])]}
 
 
 def _waiting(what: str, about: str, count: int, *, link: str) -> list[dict[str, Any]]:
     """Return a row that leads to what waits, or none when nothing does."""
-    return [cell(what, link=link), cell(about), number(f"{count:,}")] if count else []
+    return [cell(what, link=link), cell(about), number(figure(f"{count:,}"))] if count else []
 
 
 def _held_text(total: ExceptionTotal) -> str:
     """Return whether a kind has any units; the linked page shows them by size."""
     if not total.held_unit_seconds:
-        return "nothing held"
+        return gettext("nothing held")
     if total.kind == ExceptionKind.UNKNOWN_DEVICE.value:
-        return "held, in units no rule knows"
-    return "use is held"
+        return gettext("held, in units no rule knows")
+    return gettext("use is held")
 
 
 MONTHS_SHOWN = 3
@@ -164,7 +178,7 @@ NEEDED = ("billing:charge:read", "metering:usage:read")
 
 def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add the dashboard to the index page's context; nothing for users without permission."""
-    context["title"] = "Dashboard"
+    context["title"] = gettext("Dashboard")
     actor = actor_of_request(request)
     if all(actor.may(capability) for capability in NEEDED):
         at = timezone.now()
@@ -212,7 +226,7 @@ def build_dashboard(
     names = _cluster_names()
     days = {"begin": f"{begin_at:%Y-%m-%d}", "last": f"{end_at - timedelta(days=1):%Y-%m-%d}"}
     return {
-        "month_name": f"{begin_at:%B %Y}",
+        "month_name": date_format(begin_at, "F Y"),
         "metered_until": sealed_until(Cluster.objects.all()),
         "costs_link": f"{reverse('admin:billing_dailycost_costs')}?{urlencode(days)}",
         "months": _tabs(begin_at, at=at),
@@ -253,6 +267,6 @@ def _tabs(shown: datetime, *, at: datetime) -> list[dict[str, Any]]:
     if shown not in months:
         months.append(shown)
     return [
-        {"label": f"{one:%Y-%m}", "name": f"{one:%B}", "is_shown": one == shown}
+        {"label": f"{one:%Y-%m}", "name": date_format(one, "F"), "is_shown": one == shown}
         for one in sorted(months)
     ]

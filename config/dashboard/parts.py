@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_noop
 
 from billing.admin.cost_charts import GROUPS_MAX, stacked_days
 from billing.domain.money import Money, cost_of
@@ -16,28 +17,29 @@ from billing.selectors.costs import OrganizationCost
 from billing.selectors.documents.invoices import InvoiceFact
 from metering.domain.catalogue.units import GPUSize
 from metering.selectors.collection.usage import CapacityTotal
+from tenants.templatetags.texts import figure, value_text
 
 SECONDS_PER_HOUR: Final = 3600
 ORGANIZATIONS_SHOWN: Final = 20
 """In the table; the page of costs has all."""
 PART_COLORS: Final = {
-    "billed": "bg-primary-600 dark:bg-primary-500",
-    "held": "bg-orange-500",
-    "idle": "",
+    gettext_noop("Billed"): "bg-primary-600 dark:bg-primary-500",
+    gettext_noop("Held back"): "bg-orange-500",
+    gettext_noop("Idle"): "",
 }
 """Classes that unfold's stylesheet holds; idle is the bar's own ground."""
 
 
 def unit_hours(unit_seconds: int) -> str:
     """Return unit-seconds as unit-hours, for people."""
-    return f"{Decimal(unit_seconds) / SECONDS_PER_HOUR:,.1f}"
+    return figure(f"{Decimal(unit_seconds) / SECONDS_PER_HOUR:,.1f}")
 
 
 def sizes_text(unit_seconds: Mapping[str, int]) -> str:
     """Return unit-seconds by size, such as "1.5 small, 2.0 large unit-hours"."""
     by_size = _by_size(unit_seconds.items())
     quantities = ", ".join(f"{unit_hours(seconds)} {size}" for size, seconds in by_size.items())
-    return f"{quantities} unit-hours"
+    return gettext("{quantity} unit-hours").format(quantity=quantities)
 
 
 def cards(
@@ -53,9 +55,9 @@ def cards(
     charges = reverse("admin:billing_charge_changelist")
     made = [
         {
-            "title": f"Cost in {currency}",
+            "title": gettext("Cost in {currency}").format(currency=currency),
             "value": money(Money(amount, currency)),
-            "note": "Charged so far, before rounding by line.",
+            "note": gettext("Charged so far, before rounding by line."),
             "link": charges,
         }
         for currency, amount in sorted(by_currency.items())
@@ -66,13 +68,16 @@ def cards(
 def _charged_card(costs: Iterable[OrganizationCost]) -> dict[str, Any]:
     used = _by_size(sized for one in costs for sized in one.unit_seconds.items())
     return {
-        "title": "Charged use",
-        "value": "" if used else "none",
+        "title": gettext("Charged use"),
+        "value": "" if used else gettext("none"),
         "lines": [
-            {"name": size.capitalize(), "value": f"{unit_hours(unit_seconds)} unit-hours"}
+            {
+                "name": size.capitalize(),
+                "value": gettext("{quantity} unit-hours").format(quantity=unit_hours(unit_seconds)),
+            }
             for size, unit_seconds in used.items()
         ],
-        "note": "Units are added per size, never over sizes.",
+        "note": gettext("Units are added per size, never over sizes."),
         "link": reverse("admin:metering_usagerecord_changelist"),
     }
 
@@ -83,13 +88,13 @@ def _idle_card(capacity: Iterable[CapacityTotal]) -> dict[str, Any]:
     idle = _by_size((total.size, total.idle_unit_seconds) for total in sized)
     known = {size: whole for size, whole in offered.items() if whole}
     return {
-        "title": "Idle capacity",
-        "value": "" if known else "none offered",
+        "title": gettext("Idle capacity"),
+        "value": "" if known else gettext("none offered"),
         "lines": [
-            {"name": size.capitalize(), "value": f"{_percent(idle[size], of=whole)} %"}
+            {"name": size.capitalize(), "value": f"{figure(_percent(idle[size], of=whole))} %"}
             for size, whole in known.items()
         ],
-        "note": f"Of {sizes_text(known)}." if known else "",
+        "note": gettext("Of {sizes}.").format(sizes=sizes_text(known)) if known else "",
         "link": reverse("admin:metering_capacityrecord_changelist"),
     }
 
@@ -143,7 +148,7 @@ def cost_charts(
     ]
     return [
         stacked_days(
-            f"Cost a day by organization, {currency}",
+            gettext("Cost a day by organization, {currency}").format(currency=currency),
             groups[currency],
             dates,
             others=others.get(currency),
@@ -174,11 +179,14 @@ def organization_table(
     by_organization = {(one.organization_id, one.total.currency): one for one in invoices}
     return {
         "headers": [
-            cell("Organization"),
-            *(number(f"{size.value.capitalize()} unit-hours") for size in GPUSize),
-            number("Cost"),
-            cell("Invoice"),
-            number("Invoiced"),
+            cell(gettext("Organization")),
+            *(
+                number(gettext("{size} unit-hours").format(size=size.value.capitalize()))
+                for size in GPUSize
+            ),
+            number(gettext("Cost")),
+            cell(gettext("Invoice")),
+            number(gettext("Invoiced")),
         ],
         "rows": [
             [
@@ -194,14 +202,14 @@ def organization_table(
 
 def money(value: Money) -> str:
     """Return an amount with its currency, for people."""
-    return f"{value.amount:,} {value.currency}"
+    return f"{figure(f'{value.amount:,}')} {value.currency}"
 
 
 def _invoice_cells(invoice: InvoiceFact | None) -> list[dict[str, Any]]:
     if invoice is None:
-        return [cell("not yet"), number("")]
+        return [cell(gettext("not yet")), number("")]
     link = reverse("admin:billing_invoice_change", args=[invoice.id])
-    return [cell(invoice.reference, link=link), number(money(invoice.total))]
+    return [cell(value_text(invoice.reference), link=link), number(money(invoice.total))]
 
 
 def capacity_bars(
@@ -218,20 +226,26 @@ def capacity_bars(
 
 def _bar(total: CapacityTotal, *, name: str) -> dict[str, Any]:
     if not total.size:
-        return {"title": f"{name}: devices no rule knows", "note": "not counted", "parts": []}
+        return {
+            "title": gettext("{cluster}: devices no rule knows").format(cluster=name),
+            "note": gettext("not counted"),
+            "parts": [],
+        }
     return {
         "title": f"{name}: {total.price_group}",
-        "note": f"{unit_hours(total.capacity_unit_seconds)} {total.size} unit-hours",
+        "note": gettext("{quantity} unit-hours").format(
+            quantity=f"{unit_hours(total.capacity_unit_seconds)} {total.size}"
+        ),
         "parts": [
             {
-                "title": part.capitalize(),
+                "title": gettext(part),
                 "percent": _percent(unit_seconds, of=total.capacity_unit_seconds),
                 "color": PART_COLORS[part],
             }
             for part, unit_seconds in (
-                ("billed", total.billed_unit_seconds),
-                ("held", total.held_unit_seconds),
-                ("idle", total.idle_unit_seconds),
+                ("Billed", total.billed_unit_seconds),
+                ("Held back", total.held_unit_seconds),
+                ("Idle", total.idle_unit_seconds),
             )
         ],
     }

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_noop
 
 from tenants.admin.base import holds
 
@@ -14,7 +15,7 @@ WRITES_CLUSTERS: Final = "tenants:cluster:write"
 
 FINANCE: Final[Mapping[str, Sequence[str]]] = {
     "Overview": ("Dashboard",),
-    "Money": (
+    gettext_noop("Money"): (
         "Month close",
         "Costs",
         "Invoices",
@@ -32,11 +33,11 @@ FINANCE: Final[Mapping[str, Sequence[str]]] = {
         "Tier schedules",
         "Minimum charges",
     ),
-    "Customers": ("Organizations", "Recipients"),
-    "To decide": ("Requests", "Credit proposals"),
+    gettext_noop("Customers"): ("Organizations", "Recipients"),
+    gettext_noop("To decide"): ("Requests", "Credit proposals"),
 }
 """What finance works with, by the titles of the entries."""
-MORE: Final = "All of billing"
+MORE: Final = gettext_noop("All of billing")
 """The last entry of finance: the list of all tables of billing."""
 PLATFORM: Final[Mapping[str, Sequence[str]]] = {
     "Overview": ("Dashboard",),
@@ -44,7 +45,7 @@ PLATFORM: Final[Mapping[str, Sequence[str]]] = {
 }
 AUDIT: Final[Mapping[str, Sequence[str]]] = {
     "Overview": ("Dashboard",),
-    "Audit": ("Audit trail", "Account changes", "Memberships"),
+    gettext_noop("Audit"): ("Audit trail", "Account changes", "Memberships"),
 }
 PLATFORM_ORDER: Final = ("Metering", "Quotas", "Tenants", "Billing")
 """After what comes first, the other groups, each with what is left of it."""
@@ -55,8 +56,19 @@ def arrange(groups: list[Group], request: HttpRequest) -> list[Group]:
 
     Args:
         groups: All of them, with the entries that the person may open.
-        request: Of a page of the admin.
+        request: Of a page of the admin; its language is that of the titles.
     """
+    return [
+        {**_translated(group), "items": [_translated(entry) for entry in group["items"]]}
+        for group in _arranged(groups, request)
+    ]
+
+
+def _translated(titled: Group) -> Group:
+    return {**titled, "title": gettext(str(titled["title"]))}
+
+
+def _arranged(groups: list[Group], request: HttpRequest) -> list[Group]:
     if not groups:
         return groups
     writes_money, writes_clusters = (
@@ -105,4 +117,9 @@ def _more(request: HttpRequest) -> Group:
         "active": request.path == link,
         "has_permission": True,
     }
-    return {"title": "More", "separator": True, "collapsible": False, "items": [entry]}
+    return {
+        "title": gettext_noop("More"),
+        "separator": True,
+        "collapsible": False,
+        "items": [entry],
+    }

@@ -8,8 +8,8 @@ from django.http.response import HttpResponseBase
 from django.middleware.locale import LocaleMiddleware
 from django.utils import translation
 
-TRANSLATED: Final = ("/app/", "/accounts/")
-"""Pages that are translated whole. The admin and the API answer in English."""
+TRANSLATED: Final = ("/admin/", "/app/", "/accounts/")
+"""Pages, which are translated whole. The API answers in English."""
 
 
 class PageLanguage(LocaleMiddleware):
@@ -25,8 +25,11 @@ class PageLanguage(LocaleMiddleware):
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
-        """Name the language of the page, and what it depends on."""
-        return super().process_response(request, response) if _is_translated(request) else response
+        """Name the language of the page, and what it depends on; what follows is English."""
+        if _is_translated(request):
+            response = super().process_response(request, response)
+            translation.activate(settings.LANGUAGE_CODE)
+        return response
 
 
 def _is_translated(request: HttpRequest) -> bool:

@@ -148,6 +148,12 @@ CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
         ("<nav class", '<nav aria-label="{% translate "Colours" %}" class'),
     ),
+    "unfold/helpers/language_form.html": (
+        (
+            '<button type="submit" class',
+            '<button type="submit" lang="{{ language.code }}" class',
+        ),
+    ),
     "unfold/helpers/site_icon.html": (
         (
             'a href="{% url "admin:index" %}"{% endif %} class',

@@ -8,6 +8,7 @@ from django.apps import apps
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse, reverse_lazy
+from django.utils.translation import gettext_lazy
 
 PATHS_MAX: Final = 1_000
 """Of pages whose entry of the sidebar is remembered."""
@@ -81,7 +82,7 @@ def _may_see(model: str) -> Callable[[HttpRequest], bool]:
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "GPU Ledger",
     "SITE_HEADER": "GPU Ledger",
-    "SITE_SUBHEADER": "Quota, metering, chargeback",
+    "SITE_SUBHEADER": gettext_lazy("Quota, metering, chargeback"),
     "SITE_SYMBOL": "memory",
     "SITE_FAVICONS": [
         {
@@ -95,11 +96,18 @@ UNFOLD: dict[str, Any] = {
     "SITE_URL": None,
     "ACCOUNT": {
         "navigation": [
-            {"title": "Change password", "link": reverse_lazy("admin:password_change")},
-            {"title": "Your access", "link": reverse_lazy("own_access")},
-            {"title": "Your notifications", "link": reverse_lazy("app_notifications")},
+            {
+                "title": gettext_lazy("Change password"),
+                "link": reverse_lazy("admin:password_change"),
+            },
+            {"title": gettext_lazy("Your access"), "link": reverse_lazy("own_access")},
+            {
+                "title": gettext_lazy("Your notifications"),
+                "link": reverse_lazy("app_notifications"),
+            },
         ]
     },
+    "SHOW_LANGUAGES": True,
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,

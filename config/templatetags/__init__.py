@@ -1,1 +1,1 @@
-"""Filters of the tenant pages."""
+"""Filters of the admin."""

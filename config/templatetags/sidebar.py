@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 from django import template
+from django.utils.translation import gettext
 
 from config.settings.unfold import UNFOLD
 
@@ -21,4 +22,5 @@ def _titles() -> Mapping[str, str]:
 @register.filter
 def sidebar_title(part: Mapping[str, Any]) -> str:
     """Return the sidebar's title of a part of the breadcrumbs, or else its own."""
-    return _titles().get(str(part["link"]), str(part["title"]))
+    title = _titles().get(str(part["link"]))
+    return gettext(title) if title else str(part["title"])

@@ -1,7 +1,7 @@
 """Costs of held use without prices, for installations that only meter."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from uuid import UUID
 
 from metering.protocols.held_costs import HeldCost, HeldUse
@@ -20,6 +20,6 @@ class NoHeldCosts:
         *,
         first_start: datetime,  # noqa: ARG002
         last_start: datetime,  # noqa: ARG002
-    ) -> Sequence[str]:
+    ) -> Sequence[date]:
         """Return no bill."""
         return []

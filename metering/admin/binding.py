@@ -1,27 +1,31 @@
 """Binding a namespace whose use is held: the bill, the amount, and what happens then."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from django import forms
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils.formats import date_format
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from metering.adapters import held_costs
-from metering.domain.corrections.exceptions import held_part_text
+from metering.domain.catalogue.sizing import UnsizedCause
+from metering.domain.corrections.exceptions import NOTHING_HELD
+from metering.domain.figures import unit_hours_text
 from metering.models import MeteringException
-from metering.protocols.held_costs import cost_text, total_of
+from metering.protocols.held_costs import HeldTotal, total_of
 from metering.selectors.corrections.incidents import BindingEffect, binding_effect, bound_from
 from tenants.access import projects_visible_to
 from tenants.domain.actors import Actor
 from tenants.models import Project
 from tenants.services.namespaces import bind_namespace
+from tenants.templatetags.texts import figure
 
 READ_PROJECT: Final = "tenants:project:read"
-METERED_AGAIN: Final = "within about ten minutes"
-"""Rechecks are made every five minutes, and take some more."""
 
 
 class ProjectChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # The stub's is generic.
@@ -36,9 +40,10 @@ class BindForm(forms.Form):
     """Whose namespace it is."""
 
     project = ProjectChoice(
+        label=gettext_lazy("Project"),
         queryset=None,
         widget=UnfoldAdminSelectWidget,
-        help_text="From the first hour shown above until its next binding.",
+        help_text=gettext_lazy("From the first hour shown above until its next binding."),
     )
 
 
@@ -94,34 +99,80 @@ def preview_binding(found: MeteringException, project: Project, *, at: datetime)
         sums[use.size] = sums.get(use.size, 0) + use.unit_seconds
     return BindingPreview(
         project=project,
-        held=[held_part_text(size=size, unit_seconds=held) for size, held in sums.items()],
-        cost=cost_text(total_of(costs.costs_of(effect.uses))),
+        held=[held_by_size(size, held) for size, held in sums.items()],
+        cost=held_cost_text(total_of(costs.costs_of(effect.uses))),
         next_steps=_next_steps(effect, project),
     )
 
 
 def _next_steps(effect: BindingEffect, project: Project) -> list[str]:
+    """Return what happens then; rechecks are made every five minutes, and take some more."""
     steps = []
     if effect.sealed_hours:
-        steps.append(
-            f"{_hours(effect.sealed_hours)} already sealed: metered again {METERED_AGAIN}, and "
-            "billed by a correction."
+        text = ngettext(
+            "{count} hour already sealed: metered again within about ten minutes, and billed by a "
+            "correction.",
+            "{count} hours already sealed: metered again within about ten minutes, and billed by "
+            "a correction.",
+            effect.sealed_hours,
         )
+        steps.append(_counted(text, effect.sealed_hours))
     if effect.unsealed_hours:
-        steps.append(f"{_hours(effect.unsealed_hours)} not sealed yet: billed once sealed.")
-    if effect.late_hours:
-        steps.append(
-            f"{_hours(effect.late_hours)} too old for a recheck: they stay unbilled, and open "
-            "until they are resolved."
+        text = ngettext(
+            "{count} hour not sealed yet: billed once sealed.",
+            "{count} hours not sealed yet: billed once sealed.",
+            effect.unsealed_hours,
         )
+        steps.append(_counted(text, effect.unsealed_hours))
+    if effect.late_hours:
+        text = ngettext(
+            "{count} hour too old for a recheck: it stays unbilled, and open until it is resolved.",
+            "{count} hours too old for a recheck: they stay unbilled, and open until they are "
+            "resolved.",
+            effect.late_hours,
+        )
+        steps.append(_counted(text, effect.late_hours))
     bills = _bills(effect, project)
     if bills:
-        steps.append(f"The use appears on the {bills} bill of {project.organization.name}.")
+        text = gettext("The use appears on the {months} bill of {organization}.")
+        steps.append(text.format(months=bills, organization=project.organization.name))
     return steps
 
 
-def _hours(number: int) -> str:
-    return f"{number:,} {'hour' if number == 1 else 'hours'}"
+def _counted(text: str, count: int) -> str:
+    return text.format(count=figure(f"{count:,}"))
+
+
+def held_by_size(size: str, unit_seconds: int) -> str:
+    """Return what exceptions hold of one size, such as "Large 12.50"."""
+    name = size.capitalize() or gettext("Size unknown")
+    return f"{name} {figure(unit_hours_text(unit_seconds))}"
+
+
+def held_in_units(found: MeteringException) -> str:
+    """Return what one exception holds, as `held_text` does, in the language of the page."""
+    seconds, details = found.held_unit_seconds, found.details
+    if not seconds:
+        return gettext(NOTHING_HELD)
+    units = details.get("units")
+    if details.get("cause") != UnsizedCause.UNKNOWN_RESOURCE or not isinstance(units, int):
+        quantity = figure(unit_hours_text(seconds))
+        return gettext("{quantity} unit-hours").format(quantity=quantity)
+    return gettext("{units} for {hours} h, not in GPUs").format(
+        units=figure(f"{units:,}"), hours=figure(unit_hours_text(seconds // max(units, 1)))
+    )
+
+
+def held_cost_text(total: HeldTotal) -> str:
+    """Return a sum of estimated costs, such as "about 1,234.50 EUR"."""
+    if not total.amounts:
+        return gettext("nothing") if total.is_whole else gettext("not known: no price applies")
+    amounts = " + ".join(
+        figure(f"{amount:,} {currency}") for currency, amount in total.amounts.items()
+    )
+    if total.is_whole:
+        return gettext("about {amount}").format(amount=amounts)
+    return gettext("about {amount}, without what has no price").format(amount=amounts)
 
 
 def _bills(effect: BindingEffect, project: Project) -> str:
@@ -131,7 +182,12 @@ def _bills(effect: BindingEffect, project: Project) -> str:
     months = held_costs(settings.HELD_COSTS).bills_of(
         project.organization_id, first_start=effect.first_start, last_start=effect.last_start
     )
-    return " and ".join(months)
+    return months_text(months)
+
+
+def months_text(months: Sequence[date]) -> str:
+    """Return the months of bills, such as "October 2026 and November 2026"."""
+    return gettext(" and ").join(date_format(month, "F Y") for month in months)
 
 
 def bind(found: MeteringException, project: Project, *, actor: Actor, at: datetime) -> str:
@@ -151,4 +207,5 @@ def bind(found: MeteringException, project: Project, *, actor: Actor, at: dateti
         at=at,
     )
     steps = " ".join(preview.next_steps)
-    return f"{found.namespace} belongs to {project.name} from that hour on. {steps}".strip()
+    done = gettext("{namespace} belongs to {project} from that hour on.")
+    return f"{done.format(namespace=found.namespace, project=project.name)} {steps}".strip()

@@ -10,6 +10,7 @@ from django.http.response import HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
@@ -19,7 +20,9 @@ from metering.domain.figures import unit_hours_text
 from metering.models import CatalogueVersion
 from metering.services.catalogue import add_catalogue_version, ensure_catalogue, preview_catalogue
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.refusals import refusal_sentence
 from tenants.domain.errors import DomainError
+from tenants.templatetags.texts import english, figure
 
 NOTE_LENGTH_MAX = 2_000
 
@@ -40,14 +43,15 @@ class RulesForm(forms.Form):
 
     rules = RulesField(
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 20, "class": "rules"}),
-        help_text="First match first. A size of null refuses what the rule matches.",
+        label=gettext_lazy("Rules"),
+        help_text=gettext_lazy("First match first. A size of null refuses what the rule matches."),
     )
     note = forms.CharField(
-        label="Reason",
+        label=gettext_lazy("Reason"),
         max_length=NOTE_LENGTH_MAX,
         required=False,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Required; it is written to the audit trail.",
+        help_text=gettext_lazy("Required; it is written to the audit trail."),
     )
     based_on = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
@@ -84,7 +88,7 @@ class CatalogueVersionAdmin(LedgerAdmin):
             except DomainError as error:
                 _tell(form, error)
         context = {
-            **self.page_context(request, title="Edit the catalogue"),
+            **self.page_context(request, title=gettext("Edit the catalogue")),
             "form": form,
             "is_looked_at": found is not None,
             "differences": [_row(one) for one in found or ()],
@@ -104,7 +108,8 @@ class CatalogueVersionAdmin(LedgerAdmin):
         stored = add_catalogue_version(
             **form.cleaned_data, actor=actor_of_request(request), at=timezone.now()
         )
-        self.message_user(request, f"{stored} is in force.", messages.SUCCESS)
+        done = gettext("{version} is in force.").format(version=stored)
+        self.message_user(request, done, messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:metering_catalogueversion_changelist"))
 
 
@@ -116,17 +121,19 @@ def _short(rule: dict[str, Any]) -> dict[str, Any]:
 def _tell(form: RulesForm, error: DomainError) -> None:
     """Put a refusal beside its field, every problem with where it is."""
     place = error.field if error.field in form.fields else None
-    form.add_error(place, f"{error.message} {error.advice}")
+    form.add_error(place, refusal_sentence(error))
     for problem in error.problems:
-        form.add_error("rules", f"{problem.field}: {problem.message}")
+        form.add_error("rules", english(f"{problem.field}: {problem.message}"))
 
 
 def _row(one: SizingDifference) -> dict[str, Any]:
     return {
-        "hardware": f"{one.resource} on {one.product or 'an unlabelled node'}",
+        "hardware": gettext("{what} on {cluster}").format(
+            what=one.resource, cluster=one.product or gettext("an unlabelled node")
+        ),
         "before": one.before,
         "after": one.after,
         "is_refused": one.is_refused,
         "open_units": one.open_units,
-        "used": unit_hours_text(one.unit_seconds),
+        "used": figure(unit_hours_text(one.unit_seconds)),
     }

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import display
 
 from metering.access import READ_USAGE, READ_WINDOW, WRITE_CORRECTION
@@ -19,6 +20,7 @@ from metering.models import UsageCorrection, WindowRecheck
 from metering.services.corrections.review import approve_correction, reject_correction
 from tenants.admin.base import LedgerAdmin
 from tenants.admin.notes import NoteActionForm, note_of
+from tenants.templatetags.texts import figure, value_text
 
 CORRECTION_COLORS = {
     CorrectionState.PROPOSED.value: "warning",
@@ -34,10 +36,10 @@ RECHECK_COLORS = {
 }
 
 FOUND_WORDS = (
-    ("posted_unit_seconds", "{} unit-seconds corrected"),
-    ("proposed_unit_seconds", "{} unit-seconds proposed"),
-    ("unproven_unit_seconds", "{} unit-seconds less, without proof"),
-    ("unseen", "{} no longer seen"),
+    ("posted_unit_seconds", gettext_noop("{} unit-seconds corrected")),
+    ("proposed_unit_seconds", gettext_noop("{} unit-seconds proposed")),
+    ("unproven_unit_seconds", gettext_noop("{} unit-seconds less, without proof")),
+    ("unseen", gettext_noop("{} no longer seen")),
 )
 """What a recheck may have found, as people say it."""
 
@@ -92,14 +94,14 @@ class UsageCorrectionAdmin(LedgerAdmin):
         )
 
     @display(description="state", ordering="state", label=CORRECTION_COLORS)
-    def state_label(self, row: UsageCorrection) -> str:
+    def state_label(self, row: UsageCorrection) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(row.state)
+        return str(row.state), value_text(row.state)
 
     @admin.display(description="unit-hours", ordering="unit_seconds")
     def unit_hours(self, row: UsageCorrection) -> str:
         """Return what is added, or taken away."""
-        return unit_hours_text(row.unit_seconds)
+        return figure(unit_hours_text(row.unit_seconds))
 
     @admin.action(description="Approve", permissions=["write"])
     def approve_corrections(self, request: HttpRequest, rows: QuerySet[UsageCorrection]) -> None:
@@ -115,7 +117,7 @@ class UsageCorrectionAdmin(LedgerAdmin):
                 actor=actor,
                 at=at,
             ),
-            done="is posted",
+            done=gettext_noop("is posted"),
         )
 
     @admin.action(description="Reject", permissions=["write"])
@@ -128,7 +130,7 @@ class UsageCorrectionAdmin(LedgerAdmin):
             lambda row, actor, at: reject_correction(
                 correction_id=row.pk, note=note, actor=actor, at=at
             ),
-            done="is rejected",
+            done=gettext_noop("is rejected"),
         )
 
 
@@ -138,10 +140,10 @@ def _records_context(correction: UsageCorrection) -> dict[str, Any]:
         "records": [_record(line) for line in correction.lines],
         "evidence": [
             {
-                "Query": one["query"],
-                "Answered at": one["at"],
-                "SHA-256 of the answer": one["sha256"],
-                "Samples": one["samples"],
+                gettext("Query"): one["query"],
+                gettext("Answered at"): one["at"],
+                gettext("SHA-256 of the answer"): one["sha256"],
+                gettext("Samples"): one["samples"],
             }
             for one in correction.evidence
         ],
@@ -153,11 +155,11 @@ def _record(line: Mapping[str, Any]) -> dict[str, str]:
     return {
         "pod": f"{line['namespace']}/{line['pod_name']}",
         "link": f"{records}?{urlencode({'q': line['pod_uid']})}",
-        "owner": line["owner"] or "unattributed",
+        "owner": line["owner"] or gettext("unattributed"),
         "what": f"{line['units']} {line['size'].capitalize()}, {line['price_group']}",
-        "before": unit_hours_text(line["basis"]),
-        "difference": unit_hours_text(line["unit_seconds"]),
-        "after": unit_hours_text(line["basis"] + line["unit_seconds"]),
+        "before": figure(unit_hours_text(line["basis"])),
+        "difference": figure(unit_hours_text(line["unit_seconds"])),
+        "after": figure(unit_hours_text(line["basis"] + line["unit_seconds"])),
     }
 
 
@@ -186,9 +188,9 @@ class WindowRecheckAdmin(LedgerAdmin):
     day_column = "window_start"
 
     @display(description="state", ordering="state", label=RECHECK_COLORS)
-    def state_label(self, row: WindowRecheck) -> str:
+    def state_label(self, row: WindowRecheck) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(row.state)
+        return str(row.state), value_text(row.state)
 
     @admin.display(description="found")
     def found_text(self, row: WindowRecheck) -> str:
@@ -196,6 +198,8 @@ class WindowRecheckAdmin(LedgerAdmin):
         if row.state != RecheckState.DONE.value:
             return "-"
         parts = [
-            words.format(row.outcome[key]) for key, words in FOUND_WORDS if row.outcome.get(key)
+            gettext(words).format(row.outcome[key])
+            for key, words in FOUND_WORDS
+            if row.outcome.get(key)
         ]
-        return ", ".join(parts) or "nothing new"
+        return ", ".join(parts) or gettext("nothing new")

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 
 from metering.domain.catalogue.sizing import UnsizedCause
 from metering.domain.collection.hour_decisions import HourResult
@@ -20,22 +21,26 @@ from metering.selectors.collection.hour_decisions import DecisionPreview, previe
 from metering.services.collection.hour_decisions import decide_windows
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.notes import NoteForm, note_of
+from tenants.admin.refusals import refusal_sentence
 from tenants.domain.errors import DomainError
+from tenants.templatetags.texts import figure, value_text
 
 DECISION_LABELS: Final[Mapping[GapPolicy, str]] = {
-    GapPolicy.ACCEPT: "Accept what was observed",
-    GapPolicy.LAST_KNOWN: "Bill as last known",
-    GapPolicy.HOLD: "Hold the hours",
-    GapPolicy.WAIVE: "Waive the hours",
+    GapPolicy.ACCEPT: gettext_noop("Accept what was observed"),
+    GapPolicy.LAST_KNOWN: gettext_noop("Bill as last known"),
+    GapPolicy.HOLD: gettext_noop("Hold the hours"),
+    GapPolicy.WAIVE: gettext_noop("Waive the hours"),
 }
 RESULT_LABELS: Final[Mapping[HourResult, str]] = {
-    HourResult.DECIDED: "decided",
-    HourResult.ALREADY_DECIDED: "decided alike before",
-    HourResult.SETTLED: "sealed or about to be",
-    HourResult.NOT_OVERDUE: "not yet a day old, tried again by themselves",
-    HourResult.METERED: "metered, and nothing to be estimated: accept, hold or waive them",
-    HourResult.END_UNOBSERVED: "cannot be accepted: nothing was observed after them",
-    HourResult.CHANGED: "changed since they were shown, and left alone",
+    HourResult.DECIDED: gettext_noop("decided"),
+    HourResult.ALREADY_DECIDED: gettext_noop("decided alike before"),
+    HourResult.SETTLED: gettext_noop("sealed or about to be"),
+    HourResult.NOT_OVERDUE: gettext_noop("not yet a day old, tried again by themselves"),
+    HourResult.METERED: gettext_noop(
+        "metered, and nothing to be estimated: accept, hold or waive them"
+    ),
+    HourResult.END_UNOBSERVED: gettext_noop("cannot be accepted: nothing was observed after them"),
+    HourResult.CHANGED: gettext_noop("changed since they were shown, and left alone"),
 }
 
 
@@ -69,20 +74,23 @@ def decision_page(
                 at=at,
             )
         except DomainError as error:
-            page.message_user(request, f"{error.message} {error.advice}", messages.ERROR)
+            page.message_user(request, refusal_sentence(error), messages.ERROR)
         else:
             for result, count in sorted(Counter(hour.result for hour in decided).items()):
-                text = f"Hours {RESULT_LABELS[result]}: {count}."
+                text = gettext("Hours {result}: {count}.").format(
+                    result=gettext(RESULT_LABELS[result]), count=count
+                )
                 page.message_user(request, text, messages.SUCCESS)
             return None
     preview = preview_decision(rows, decision=decision, at=at)
     context = {
-        **page.page_context(request, title=DECISION_LABELS[decision]),
+        **page.page_context(request, title=gettext(DECISION_LABELS[decision])),
         "preview": preview,
-        "causes": [(kind.replace("_", " "), count) for kind, count in preview.causes.items()],
+        "effect": gettext(preview.effect),
+        "causes": [(value_text(kind), count) for kind, count in preview.causes.items()],
         "figures": _figures(preview),
         "others": [
-            (RESULT_LABELS[result], count)
+            (gettext(RESULT_LABELS[result]), count)
             for result, count in sorted(preview.results.items())
             if result is not HourResult.DECIDED
         ],
@@ -97,18 +105,23 @@ def _figures(preview: DecisionPreview) -> list[tuple[str, str]]:
     if not preview.decided:
         return []
     rows = [
-        (f"Billed if accepted: {size}", f"{unit_hours_text(value)} unit-hours")
+        (
+            gettext("Billed if accepted: {size}").format(size=size),
+            gettext("{quantity} unit-hours").format(quantity=figure(unit_hours_text(value))),
+        )
         for size, value in preview.billed_unit_seconds.items()
-    ] or [("Billed if accepted", "nothing")]
+    ] or [(gettext("Billed if accepted"), gettext("nothing"))]
     for cause, value in preview.held_unit_seconds.items():
         is_other_unit = cause == UnsizedCause.UNKNOWN_RESOURCE
-        unit = "in hours of its own units, not in GPUs" if is_other_unit else "unit-hours"
-        name = cause.replace("_", " ")
-        rows.append((f"Kept in exceptions: {name}", f"{unit_hours_text(value)} {unit}"))
+        quantity = gettext("{quantity} unit-hours")
+        if is_other_unit:
+            quantity = gettext("{quantity} in hours of its own units, not in GPUs")
+        name = gettext("Kept in exceptions: {cause}").format(cause=value_text(cause))
+        rows.append((name, quantity.format(quantity=figure(unit_hours_text(value)))))
     if preview.unobserved:
-        rows.append(("Hours without a scrape", str(preview.unobserved)))
+        rows.append((gettext("Hours without a scrape"), str(preview.unobserved)))
     if preview.unknown:
-        rows.append(("Hours of which nothing is known yet", str(preview.unknown)))
+        rows.append((gettext("Hours of which nothing is known yet"), str(preview.unknown)))
     return rows
 
 

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import action
 
 from metering.domain.catalogue.units import GPUSize, SharingMode
@@ -22,33 +23,44 @@ from metering.selectors.devices.unbilled import UnbilledDevice, unbilled_devices
 from tenants.access import clusters_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.models import Cluster
+from tenants.templatetags.texts import figure, minute_text, value_text
 
 ROWS_MAX: Final = 200
 WEEK: Final = timedelta(days=7)
 EVIDENCE_NAMES: Final = {
-    CoTenancyEvidence.SAME_DEVICE: "Same device",
-    CoTenancyEvidence.SAME_NODE: "Same node",
-    CoTenancyEvidence.SAME_GPU_INSTANCES: "Instances of one GPU",
+    CoTenancyEvidence.SAME_DEVICE: gettext_noop("Same device"),
+    CoTenancyEvidence.SAME_NODE: gettext_noop("Same node"),
+    CoTenancyEvidence.SAME_GPU_INSTANCES: gettext_noop("Instances of one GPU"),
 }
-HEADERS: Final = ("Who", "With", "What is known", "From", "To", "Cluster", "Node", "On", "How")
+HEADERS: Final = (
+    gettext_noop("Who"),
+    gettext_noop("With"),
+    gettext_noop("What is known"),
+    gettext_noop("From"),
+    gettext_noop("To"),
+    gettext_noop("Cluster"),
+    gettext_noop("Node"),
+    gettext_noop("On"),
+    gettext_noop("How"),
+)
 
 
 CAUSE_NAMES: Final = {
-    unbilled.UnbilledCause.POD_NAMED: "Pod named",
-    unbilled.UnbilledCause.BUSY: "Busy without a pod",
-    unbilled.UnbilledCause.ALLOCATED: "Allocated",
+    unbilled.UnbilledCause.POD_NAMED: gettext_noop("Pod named"),
+    unbilled.UnbilledCause.BUSY: gettext_noop("Busy without a pod"),
+    unbilled.UnbilledCause.ALLOCATED: gettext_noop("Allocated"),
 }
 UNBILLED_HEADERS: Final = (
-    "Hour (UTC)",
-    "Cluster",
-    "Node",
-    "What is known",
-    "Held by",
-    "Seconds",
-    "Busy",
-    "Pod or claim",
-    "Resource",
-    "Device",
+    gettext_noop("Hour (UTC)"),
+    gettext_noop("Cluster"),
+    gettext_noop("Node"),
+    gettext_noop("What is known"),
+    gettext_noop("Held by"),
+    gettext_noop("Seconds"),
+    gettext_noop("Busy"),
+    gettext_noop("Pod or claim"),
+    gettext_noop("Resource"),
+    gettext_noop("Device"),
 )
 
 
@@ -73,15 +85,17 @@ def sharing_context(
     )
     return {
         **context,
-        "lead": "Which projects were on one GPU with whom, and when.",
-        "card": "Shared time",
-        "empty": (
-            "No two projects were known to be close to each other in "
-            f"{context['place']} in this time."
-        ),
-        "words": [(EVIDENCE_NAMES[kind], words) for kind, words in EVIDENCE_WORDS.items()],
-        "notes": NOTES,
-        "headers": HEADERS,
+        "lead": gettext("Which projects were on one GPU with whom, and when."),
+        "card": gettext("Shared time"),
+        "empty": gettext(
+            "No two projects were known to be close to each other in {place} in this time."
+        ).format(place=context["place"]),
+        "words": [
+            (gettext(EVIDENCE_NAMES[kind]), gettext(words))
+            for kind, words in EVIDENCE_WORDS.items()
+        ],
+        "notes": [gettext(note) for note in NOTES],
+        "headers": [gettext(header) for header in HEADERS],
         "rows": [_row(one) for one in found[:ROWS_MAX]],
         "is_cut": len(found) > ROWS_MAX,
     }
@@ -99,15 +113,21 @@ def unbilled_context(
         cluster_id=None if chosen is None else chosen.pk,
     )
     unknown = [f"{slug}: {hours}" for slug, hours in found.unknown_hours.items()]
-    notes = [f"Sealed hours without device figures: {', '.join(unknown)}."] if unknown else []
+    text = gettext("Sealed hours without device figures: {hours}.")
+    notes = [text.format(hours=", ".join(unknown))] if unknown else []
     return {
         **context,
-        "lead": "Which devices and allocations of sealed hours no usage record covers.",
-        "card": "In use, and on no bill",
-        "empty": f"Every device known to be in use in {context['place']} is on a bill.",
-        "words": [(CAUSE_NAMES[kind], words) for kind, words in unbilled.CAUSE_WORDS.items()],
-        "notes": [*notes, *unbilled.NOTES],
-        "headers": UNBILLED_HEADERS,
+        "lead": gettext("Which devices and allocations of sealed hours no usage record covers."),
+        "card": gettext("In use, and on no bill"),
+        "empty": gettext("Every device known to be in use in {place} is on a bill.").format(
+            place=context["place"]
+        ),
+        "words": [
+            (gettext(CAUSE_NAMES[kind]), gettext(words))
+            for kind, words in unbilled.CAUSE_WORDS.items()
+        ],
+        "notes": [*notes, *(gettext(note) for note in unbilled.NOTES)],
+        "headers": [gettext(header) for header in UNBILLED_HEADERS],
         "rows": [_unbilled_row(one) for one in found.rows[:ROWS_MAX]],
         "is_cut": len(found.rows) > ROWS_MAX,
     }
@@ -123,7 +143,7 @@ def _week_context(
     context = {
         "clusters": [(one.slug, one.name) for one in choices.values()],
         "cluster": "" if chosen is None else chosen.slug,
-        "place": "any cluster" if chosen is None else chosen.name,
+        "place": gettext("any cluster") if chosen is None else chosen.name,
         "begin": begin,
         "end": min(begin + WEEK, at),
         "previous": begin - WEEK,
@@ -146,9 +166,9 @@ def _row(one: CoTenancyInterval) -> list[str]:
     return [
         f"{one.organization}/{one.project}",
         f"{one.other_organization}/{one.other_project}",
-        EVIDENCE_NAMES[one.evidence],
-        f"{one.begin_at:%Y-%m-%d %H:%M}",
-        f"{one.end_at:%Y-%m-%d %H:%M}",
+        gettext(EVIDENCE_NAMES[one.evidence]),
+        minute_text(one.begin_at),
+        minute_text(one.end_at),
         one.cluster,
         one.node,
         one.place,
@@ -159,13 +179,13 @@ def _row(one: CoTenancyInterval) -> list[str]:
 def _unbilled_row(one: UnbilledDevice) -> list[str]:
     pod = f"{one.namespace}/{one.pod_name}" if one.pod_name else ""
     return [
-        f"{one.window_start:%Y-%m-%d %H:%M}",
+        minute_text(one.window_start),
         one.cluster,
         one.node,
-        CAUSE_NAMES[one.cause],
-        one.exception.replace("_", " ") or "nothing",
+        gettext(CAUSE_NAMES[one.cause]),
+        value_text(one.exception) or gettext("nothing"),
         str(one.seconds),
-        percent_text(one.busy_ratio),
+        figure(percent_text(one.busy_ratio)),
         pod,
         one.resource,
         f"{one.uuid} {one.instance_id}".strip(),
@@ -215,12 +235,12 @@ class DeviceUsageAdmin(LedgerAdmin):
     @admin.display(description="busy", ordering="busy_ratio")
     def busy_percent(self, row: DeviceUsage) -> str:
         """Return the share of time in use."""
-        return percent_text(row.busy_ratio)
+        return figure(percent_text(row.busy_ratio))
 
     @admin.display(description="SM active", ordering="sm_active_ratio")
     def sm_percent(self, row: DeviceUsage) -> str:
         """Return the share of SMs with work."""
-        return percent_text(row.sm_active_ratio)
+        return figure(percent_text(row.sm_active_ratio))
 
     @admin.display(description="memory peak (MiB)", ordering="memory_used_peak_mebibytes")
     def memory_peak(self, row: DeviceUsage) -> str:
@@ -228,7 +248,7 @@ class DeviceUsageAdmin(LedgerAdmin):
         if row.memory_used_peak_mebibytes is None:
             return ""
         total = row.memory_total_mebibytes
-        of_total = "" if total is None else f" of {total}"
+        of_total = "" if total is None else gettext(" of {total}").format(total=total)
         return f"{row.memory_used_peak_mebibytes}{of_total}"
 
     @admin.display(description="power (W)", ordering="power_mean_milliwatts")
@@ -243,7 +263,7 @@ class DeviceUsageAdmin(LedgerAdmin):
     def sharing(self, request: HttpRequest) -> TemplateResponse:
         """Show a week of which projects were on one device with whom."""
         context = {
-            **self.page_context(request, title="Device sharing"),
+            **self.page_context(request, title=gettext("Device sharing")),
             **sharing_context(
                 week=request.GET.get("week", ""),
                 cluster=request.GET.get("cluster", ""),
@@ -262,7 +282,7 @@ class DeviceUsageAdmin(LedgerAdmin):
     def unbilled(self, request: HttpRequest) -> TemplateResponse:
         """Show a week of devices in use without a usage record."""
         context = {
-            **self.page_context(request, title="Unbilled devices"),
+            **self.page_context(request, title=gettext("Unbilled devices")),
             **unbilled_context(
                 week=request.GET.get("week", ""),
                 cluster=request.GET.get("cluster", ""),

@@ -9,12 +9,13 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponse
 from django.urls import URLPattern, URLResolver, path
+from django.utils.translation import gettext_lazy, gettext_noop
 from unfold.decorators import action, display
 
+from metering.admin.binding import held_in_units
 from metering.admin.incidents import decide_incident, incident_page, incidents_context
 from metering.admin.remedies import remedy_page
 from metering.domain.collection.reconciliation import Side
-from metering.domain.corrections.exceptions import held_text
 from metering.models import ExceptionState, MeteringException
 from metering.selectors.corrections.exceptions import of_organization
 from metering.services.corrections.exceptions import accept_side, resolve_exception
@@ -22,6 +23,7 @@ from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.lists import NamesFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.selectors.directory import organization_names
+from tenants.templatetags.texts import value_text
 
 STATE_COLORS = {ExceptionState.OPEN.value: "danger", ExceptionState.RESOLVED.value: "success"}
 
@@ -29,7 +31,8 @@ STATE_COLORS = {ExceptionState.OPEN.value: "danger", ExceptionState.RESOLVED.val
 class ExceptionsOfOrganization(NamesFilter):
     """Exceptions about namespaces that were bound to an organization in their hour."""
 
-    title = parameter_name = "organization"
+    title = gettext_lazy("organization")
+    parameter_name = "organization"
 
     def lookups(
         self,
@@ -116,14 +119,14 @@ class MeteringExceptionAdmin(LedgerAdmin):
         return remedy_page(self, request, found)
 
     @display(description="state", ordering="state", label=STATE_COLORS)
-    def state_label(self, row: MeteringException) -> str:
+    def state_label(self, row: MeteringException) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(row.state)
+        return str(row.state), value_text(row.state)
 
-    @admin.display(description="held", ordering="held_unit_seconds")
+    @admin.display(description="held back", ordering="held_unit_seconds")
     def held(self, row: MeteringException) -> str:
         """Return what is not billed while it is open."""
-        return held_text(row.held_unit_seconds, details=row.details)
+        return held_in_units(row)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -153,7 +156,7 @@ class MeteringExceptionAdmin(LedgerAdmin):
             lambda row, actor, at: accept_side(
                 exception_id=row.pk, side=side, note=note, actor=actor, at=at
             ),
-            done="is billed as accepted",
+            done=gettext_noop("is billed as accepted"),
         )
 
     @admin.action(description="Resolve", permissions=["write"])
@@ -166,5 +169,5 @@ class MeteringExceptionAdmin(LedgerAdmin):
             lambda row, actor, at: resolve_exception(
                 exception_id=row.pk, note=note, actor=actor, at=at
             ),
-            done="is resolved",
+            done=gettext_noop("is resolved"),
         )

@@ -13,6 +13,8 @@ from django.http.response import HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.translation import gettext, gettext_noop, ngettext
 
 from metering.access import READ_EXCEPTION, WRITE_EXCEPTION, access_incident, exceptions_visible_to
 from metering.adapters import held_costs
@@ -21,6 +23,8 @@ from metering.admin.binding import (
     bind,
     bind_form,
     chosen_project,
+    held_by_size,
+    held_cost_text,
     preview_binding,
 )
 from metering.admin.decision_pages import DECISION_LABELS, decision_page
@@ -32,13 +36,12 @@ from metering.domain.corrections.exceptions import (
     SIDED_KINDS,
     WAITING_KINDS,
     ExceptionKind,
-    held_part_text,
-    held_pods_text,
     remedy_of,
     unsized_sentence,
 )
+from metering.domain.figures import unit_hours_text
 from metering.models.exception import KIND_CHOICES
-from metering.protocols.held_costs import HeldCost, cost_text, total_of
+from metering.protocols.held_costs import HeldCost, total_of
 from metering.selectors.collection.hour_decisions import DECISIONS
 from metering.selectors.corrections.incidents import (
     Incident,
@@ -53,10 +56,11 @@ from metering.services.corrections.incidents import (
 )
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.notes import NoteForm
+from tenants.admin.refusals import refusal_sentence
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, NotFoundError
-from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
+from tenants.templatetags.texts import figure, minute_text, who_may_text
 
 LIST: Final = "admin:metering_meteringexception_changelist"
 PAGE: Final = "admin:metering_meteringexception_incident"
@@ -67,19 +71,25 @@ HOURS_NAMED: Final = 5
 """Of what is refused for one reason so many hours are named; the list has them all."""
 KIND_LABELS: Final = dict(KIND_CHOICES)
 BUTTONS: Final[Mapping[str, tuple[str, str]]] = {
-    Side.KUBERNETES: ("Accept the Kubernetes API's evidence for all", "billed as accepted"),
-    Side.PROMETHEUS: ("Accept Prometheus' evidence for all", "billed as accepted"),
-    "": ("Leave all unbilled", "resolved, and left unbilled"),
+    Side.KUBERNETES: (
+        gettext_noop("Accept the Kubernetes API's evidence for all"),
+        gettext_noop("billed as accepted"),
+    ),
+    Side.PROMETHEUS: (
+        gettext_noop("Accept Prometheus' evidence for all"),
+        gettext_noop("billed as accepted"),
+    ),
+    "": (gettext_noop("Leave all unbilled"), gettext_noop("resolved, and left unbilled")),
 }
 """By whose evidence is accepted: the button, and what became of each exception."""
 
 
 COLUMNS: Final = (
-    ("Cause", False),
-    ("About", False),
-    ("How many", True),
-    ("Held unit-hours", True),
-    ("Hours (UTC)", False),
+    (gettext_noop("Cause"), False),
+    (gettext_noop("About"), False),
+    (gettext_noop("How many"), True),
+    (gettext_noop("Held unit-hours"), True),
+    (gettext_noop("Hours (UTC)"), False),
 )
 """Of the table, and whether each has numbers."""
 
@@ -91,8 +101,8 @@ def incidents_context(actor: Actor) -> dict[str, Any]:
     costs = iter(_costs(*shown))
     return {
         "overview": [_row(one, [next(costs) for _ in one.uses]) for one in shown],
-        "overview_title": "Open incidents",
-        "overview_columns": COLUMNS,
+        "overview_title": gettext("Open incidents"),
+        "overview_columns": [(gettext(title), is_number) for title, is_number in COLUMNS],
         "overview_cut": INCIDENTS_MAX if len(found) > INCIDENTS_MAX else 0,
     }
 
@@ -105,12 +115,12 @@ def _costs(*incidents: Incident) -> list[HeldCost]:
 def _row(incident: Incident, costs: list[HeldCost]) -> dict[str, Any]:
     return {
         "incident": incident,
-        "reason": KIND_LABELS[incident.kind],
+        "reason": gettext(KIND_LABELS[incident.kind]),
         "sentence": _sentence(incident),
         "about": _about(incident),
         "held": _held(incident),
-        "cost": cost_text(total_of(costs)) if incident.uses else "",
-        "remedy": remedy_of(incident.kind, cause=incident.cause),
+        "cost": held_cost_text(total_of(costs)) if incident.uses else "",
+        "remedy": gettext(remedy_of(incident.kind, cause=incident.cause)),
         "rows_link": rows_link(incident.id),
         "settle_link": reverse(PAGE, args=[incident.id]),
     }
@@ -119,26 +129,27 @@ def _row(incident: Incident, costs: list[HeldCost]) -> dict[str, Any]:
 def _sentence(incident: Incident) -> str:
     """Return why a device has no size; "" where the kind says it all."""
     known = {cause.value: cause for cause in UnsizedCause}
-    return unsized_sentence(known[incident.cause]) if incident.cause in known else ""
+    return gettext(unsized_sentence(known[incident.cause])) if incident.cause in known else ""
 
 
 def _about(incident: Incident) -> list[str]:
     """Return the namespace, device and node it is about."""
     named = {
-        "namespace": incident.namespace,
-        "device": incident.resource,
-        "node": incident.node,
+        gettext("namespace"): incident.namespace,
+        gettext("device"): incident.resource,
+        gettext("node"): incident.node,
     }
     parts = [f"{name} {value}" for name, value in named.items() if value]
-    return parts or ["the whole hour"]
+    return parts or [gettext("the whole hour")]
 
 
 def _held(incident: Incident) -> list[str]:
     if not incident.is_counted_in_units:
-        return [held_pods_text(sum(part.pod_seconds for part in incident.held))]
-    return [
-        held_part_text(size=part.size, unit_seconds=part.unit_seconds) for part in incident.held
-    ] or [NOTHING_HELD]
+        hours = figure(unit_hours_text(sum(part.pod_seconds for part in incident.held)))
+        return [gettext("{hours} h of pods, not in GPUs").format(hours=hours)]
+    return [held_by_size(part.size, part.unit_seconds) for part in incident.held] or [
+        gettext(NOTHING_HELD)
+    ]
 
 
 def rows_link(incident_id: UUID) -> str:
@@ -162,7 +173,8 @@ def incident_page(page: LedgerAdmin, request: HttpRequest, incident_id: UUID) ->
         raise Http404 from error
     found = incidents_of(open_among(rows))
     if not found:
-        page.message_user(request, "Nothing of this incident is open any more.", messages.SUCCESS)
+        text = gettext("Nothing of this incident is open any more.")
+        page.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(reverse(LIST))
     incident = found[0]
     may_write = page.has_write_permission(request)
@@ -176,10 +188,10 @@ def incident_page(page: LedgerAdmin, request: HttpRequest, incident_id: UUID) ->
             return done
     project = chosen_project(bound) if bound else None
     context = {
-        **page.page_context(request, title=KIND_LABELS[incident.kind]),
+        **page.page_context(request, title=gettext(KIND_LABELS[incident.kind])),
         **_row(incident, _costs(incident)),
         "may_write": may_write,
-        "who_may": who_may(WRITE_EXCEPTION, reach={RoleScope.PLATFORM}),
+        "who_may": who_may_text(WRITE_EXCEPTION, reach={RoleScope.PLATFORM}),
         "bind_form": bound,
         "preview": preview_binding(oldest, project, at=at) if project else None,
         "note": note,
@@ -221,7 +233,7 @@ def _press(
             policy=MeteringPolicy(recheck_retention_seconds=settings.RECHECK_RETENTION_SECONDS),
         )
     except DomainError as error:
-        form.add_error(None, f"{error.message} {error.advice}")
+        form.add_error(None, refusal_sentence(error))
         return None
     _report(page, request, settled, done=BUTTONS[side or ""][1])
     return HttpResponseRedirect(reverse(PAGE, args=[incident.id]))
@@ -231,18 +243,28 @@ def _report(
     page: LedgerAdmin, request: HttpRequest, settled: SettledIncident, *, done: str
 ) -> None:
     """Show how many exceptions were settled, and the reason of each that was not."""
-    verb = "exception is" if settled.settled == 1 else "exceptions are"
-    page.message_user(request, f"{settled.settled:,} {verb} {done}.", messages.SUCCESS)
+    count, total = settled.settled, figure(f"{settled.settled:,}")
+    text = ngettext("{count} exception is {done}.", "{count} exceptions are {done}.", count)
+    text = text.format(count=total, done=gettext(done))
+    page.message_user(request, text, messages.SUCCESS)
     by_reason: dict[str, list[RefusedException]] = defaultdict(list)
     for one in settled.refused:
-        by_reason[f"{one.refusal.message} {one.refusal.advice}".strip()].append(one)
+        by_reason[refusal_sentence(one.refusal)].append(one)
     for reason, refused in by_reason.items():
-        hours = [f"{one.window_start:%Y-%m-%d %H:%M}" for one in refused[:HOURS_NAMED]]
-        more = f" and {len(refused) - HOURS_NAMED} more" if len(refused) > HOURS_NAMED else ""
-        text = f"{len(refused):,} refused: {reason} Hours (UTC): {', '.join(hours)}{more}."
+        hours = [minute_text(one.window_start) for one in refused[:HOURS_NAMED]]
+        if len(refused) > HOURS_NAMED:
+            hours.append(gettext("{count} more").format(count=len(refused) - HOURS_NAMED))
+        text = format_html(
+            gettext("{count} refused: {reason} Hours (UTC): {hours}."),
+            count=figure(f"{len(refused):,}"),
+            reason=reason,
+            hours=", ".join(hours),
+        )
         page.message_user(request, text, messages.ERROR)
     if settled.left:
-        text = f"{settled.left:,} more are open; press again for the next."
+        text = gettext("{count} more are open; press again for the next.").format(
+            count=figure(f"{settled.left:,}")
+        )
         page.message_user(request, text, messages.WARNING)
 
 
@@ -251,7 +273,7 @@ def _buttons(incident: Incident) -> list[dict[str, str]]:
     if incident.kind in WAITING_KINDS:
         return []
     sides = [*Side, ""] if incident.kind in SIDED_KINDS else [""]
-    return [{"value": side or "unbilled", "label": BUTTONS[side][0]} for side in sides]
+    return [{"value": side or "unbilled", "label": gettext(BUTTONS[side][0])} for side in sides]
 
 
 def rule_link(cause: object, resource: object) -> str:
@@ -270,7 +292,7 @@ def _decision_links(incident: Incident) -> list[tuple[str, str]]:
     if incident.kind not in WAITING_KINDS:
         return []
     return [
-        (DECISION_LABELS[decision], reverse(DECIDE, args=[incident.id, decision.value]))
+        (gettext(DECISION_LABELS[decision]), reverse(DECIDE, args=[incident.id, decision.value]))
         for decision in DECISIONS
     ]
 

@@ -11,21 +11,24 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html_join
+from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
 from metering.access import WRITE_CORRECTION, access_usage_record
 from metering.adapters import held_costs
+from metering.admin.binding import held_cost_text, months_text
 from metering.domain.collection.windows import WindowState
 from metering.domain.figures import unit_hours_text
 from metering.models import UsageRecord
-from metering.protocols.held_costs import HeldUse, cost_text, total_of
+from metering.protocols.held_costs import HeldUse, total_of
 from metering.services.corrections.review import ask_correction, preview_correction
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.notes import NoteForm, note_of
 from tenants.admin.refusals import refusal_texts
 from tenants.domain.errors import DomainError
-from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
+from tenants.templatetags.texts import figure, who_may_text
 
 CORRECTION_PAGE: Final = "admin:metering_usagecorrection_change"
 UNIT_SECONDS_MAX: Final = 10**12
@@ -37,19 +40,22 @@ class RecordCorrectionForm(forms.Form):
     """By how much a record is corrected."""
 
     correction = forms.ChoiceField(
+        label=gettext_lazy("Correction"),
         choices=[
-            (RETRACT, "Take all of it away"),
-            (CHANGE, "Add or take away unit-seconds"),
+            (RETRACT, gettext_lazy("Take all of it away")),
+            (CHANGE, gettext_lazy("Add or take away unit-seconds")),
         ],
         widget=UnfoldAdminSelectWidget,
     )
     unit_seconds = forms.IntegerField(
-        label="Unit-seconds",
+        label=gettext_lazy("Unit-seconds"),
         required=False,
         min_value=-UNIT_SECONDS_MAX,
         max_value=UNIT_SECONDS_MAX,
         widget=UnfoldAdminIntegerFieldWidget,
-        help_text="One unit for an hour is 3600; a minus sign takes away. Empty to take all away.",
+        help_text=gettext_lazy(
+            "One unit for an hour is 3600; a minus sign takes away. Empty to take all away."
+        ),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -57,7 +63,8 @@ class RecordCorrectionForm(forms.Form):
         filled = super().clean() or {}
         is_retraction = filled.get("correction") == RETRACT
         if not self.errors and is_retraction == (filled.get("unit_seconds") is not None):
-            self.add_error("unit_seconds", "Give a number, or take all away and leave this empty.")
+            text = gettext("Give a number, or take all away and leave this empty.")
+            self.add_error("unit_seconds", text)
         return filled
 
 
@@ -90,7 +97,7 @@ def correction_context(
     """
     context = {
         "may_correct": may_write,
-        "who_corrects": who_may(WRITE_CORRECTION, reach={RoleScope.PLATFORM}),
+        "who_corrects": who_may_text(WRITE_CORRECTION, reach={RoleScope.PLATFORM}),
         "is_sealed": record.window.state == WindowState.SEALED,
         "is_four_eyes": settings.FOUR_EYES,
     }
@@ -103,7 +110,7 @@ def correction_context(
     try:
         context["correction_preview"] = _preview(record, form.cleaned_data["unit_seconds"])
     except DomainError as error:
-        form.add_error(None, " ".join(refusal_texts(error)))
+        form.add_error(None, format_html_join(" ", "{}", ((one,) for one in refusal_texts(error))))
     return context
 
 
@@ -132,7 +139,7 @@ def press_correction(
             page.audit_refusal(error, object_id=record.pk, actor=actor, at=at)
             page.report_refusal(request, error)
         else:
-            done = "is proposed" if settings.FOUR_EYES else "is posted"
+            done = gettext("is proposed") if settings.FOUR_EYES else gettext("is posted")
             page.message_user(request, f"{made} {done}.", messages.SUCCESS)
             return HttpResponseRedirect(reverse(CORRECTION_PAGE, args=[made.pk]))
     chosen = {name: request.POST.get(name, "") for name in form.fields}
@@ -156,9 +163,9 @@ def _preview(record: UsageRecord, unit_seconds: int | None) -> CorrectionPreview
         record.organization_id, first_start=record.window_start, last_start=record.window_start
     )
     return CorrectionPreview(
-        before=unit_hours_text(before),
-        difference=unit_hours_text(difference),
-        after=unit_hours_text(before + difference),
-        cost=cost_text(total_of(prices.costs_of([use]))),
-        bills=" and ".join(months),
+        before=figure(unit_hours_text(before)),
+        difference=figure(unit_hours_text(difference)),
+        after=figure(unit_hours_text(before + difference)),
+        cost=held_cost_text(total_of(prices.costs_of([use]))),
+        bills=months_text(months),
     )

@@ -16,6 +16,7 @@ from django.http.response import HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 
 from metering.access import WRITE_EXCEPTION
 from metering.admin.binding import (
@@ -24,6 +25,7 @@ from metering.admin.binding import (
     bind,
     bind_form,
     chosen_project,
+    held_in_units,
     preview_binding,
 )
 from metering.admin.decision_pages import DECISION_LABELS
@@ -34,21 +36,21 @@ from metering.domain.corrections.exceptions import (
     SIDED_KINDS,
     WAITING_KINDS,
     ExceptionKind,
-    held_text,
 )
 from metering.models import ExceptionState, MeteringException
 from metering.selectors.collection.hour_decisions import decisions_for
 from metering.services.corrections.exceptions import accept_side
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.notes import NoteForm
+from tenants.admin.refusals import refusal_sentence
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, InvalidInputError
-from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
+from tenants.templatetags.texts import english, value_text, who_may_text
 
 SIDE_WORDS: Final[Mapping[Side, str]] = {
-    Side.KUBERNETES: "Accept the Kubernetes API's evidence",
-    Side.PROMETHEUS: "Accept Prometheus' evidence",
+    Side.KUBERNETES: gettext_noop("Accept the Kubernetes API's evidence"),
+    Side.PROMETHEUS: gettext_noop("Accept Prometheus' evidence"),
 }
 
 
@@ -74,7 +76,7 @@ def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringExceptio
         try:
             done = _settle(found, form, request.POST, actor=actor, at=timezone.now())
         except DomainError as error:
-            form.add_error(None, f"{error.message} {error.advice}")
+            form.add_error(None, refusal_sentence(error))
         else:
             page.message_user(request, done, messages.SUCCESS)
             return HttpResponseRedirect(reverse("admin:metering_meteringexception_changelist"))
@@ -83,7 +85,9 @@ def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringExceptio
         "opts": page.model._meta,  # noqa: SLF001 - Django's documented model meta.
         "title": found.get_kind_display(),
         "found": found,
-        "held": held_text(found.held_unit_seconds, details=found.details),
+        "held": held_in_units(found),
+        "summary": english(found.summary),
+        "remedy": _remedy(found),
         "details": _labelled(found.details),
         "may_write": may_write,
         "form": form if may_write else None,
@@ -92,7 +96,7 @@ def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringExceptio
         "incident_link": reverse(
             "admin:metering_meteringexception_incident", args=[found.incident]
         ),
-        "who_may": who_may(WRITE_EXCEPTION, reach={RoleScope.PLATFORM}),
+        "who_may": who_may_text(WRITE_EXCEPTION, reach={RoleScope.PLATFORM}),
         "buttons": _buttons(found),
         "rule_link": rule_link(found.details.get("cause"), found.details.get("resource"))
         if may_write
@@ -101,6 +105,12 @@ def remedy_page(page: LedgerAdmin, request: HttpRequest, found: MeteringExceptio
         "window_link": _window_link(found) if found.kind in WAITING_KINDS else "",
     }
     return TemplateResponse(request, "admin/metering/meteringexception/remedy.html", context)
+
+
+def _remedy(found: MeteringException) -> str:
+    """Return the stored remedy in the language, or as one that is English."""
+    text = gettext(found.remedy) if found.remedy else ""
+    return english(text) if text == found.remedy else text
 
 
 def _form(
@@ -136,7 +146,8 @@ def _settle(
     accept_side(
         exception_id=found.pk, side=side, note=form.cleaned_data["note"], actor=actor, at=at
     )
-    return f"The evidence of {side.value.capitalize()} is accepted; the hour is metered with it."
+    text = gettext("The evidence of {source} is accepted; the hour is metered with it.")
+    return text.format(source=side.value.capitalize())
 
 
 def _side_of(pressed: Mapping[str, Any]) -> Side:
@@ -154,7 +165,7 @@ def _side_of(pressed: Mapping[str, Any]) -> Side:
 def _buttons(found: MeteringException) -> list[dict[str, str]]:
     if found.kind in SIDED_KINDS:
         return [
-            {"name": "side", "value": side.value, "words": words}
+            {"name": "side", "value": side.value, "words": gettext(words)}
             for side, words in SIDE_WORDS.items()
         ]
     return []
@@ -170,7 +181,10 @@ def _decision_links(found: MeteringException) -> list[tuple[str, str]]:
         return []
     page = "admin:metering_meteringwindow_decide_"
     return [
-        (DECISION_LABELS[decision], reverse(f"{page}{decision.value}", args=[found.window_id]))
+        (
+            gettext(DECISION_LABELS[decision]),
+            reverse(f"{page}{decision.value}", args=[found.window_id]),
+        )
         for decision in decisions_for(found.window, at=timezone.now())
     ]
 
@@ -181,9 +195,10 @@ def _labelled(details: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, value in sorted(details.items()):
         if isinstance(value, dict):
             rows += [
-                (f"{name} {inner}".replace("_", " "), str(value[inner])) for inner in sorted(value)
+                (f"{value_text(name)} {value_text(inner)}", str(value[inner]))
+                for inner in sorted(value)
             ]
         else:
             text = json.dumps(value) if isinstance(value, list) else str(value)
-            rows.append((name.replace("_", " "), text))
+            rows.append((value_text(name), text))
     return rows

@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import display
 
 from metering.domain.devices.error_tables import EventSeverity
@@ -22,6 +23,7 @@ from metering.services.efficiency.waste import dismiss_finding
 from tenants.admin.base import LedgerAdmin
 from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
+from tenants.templatetags.texts import figure, value_text
 
 WASTE_COLORS = {
     WasteState.OPEN.value: "warning",
@@ -80,9 +82,9 @@ class WasteFindingAdmin(LedgerAdmin):
         return str(finding.get_rule_display())
 
     @display(description="state", ordering="state", label=WASTE_COLORS)
-    def state_label(self, finding: WasteFinding) -> str:
+    def state_label(self, finding: WasteFinding) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(finding.state)
+        return str(finding.state), value_text(finding.state)
 
     @admin.display(description="holds", ordering="price_group")
     def held(self, finding: WasteFinding) -> str:
@@ -93,21 +95,22 @@ class WasteFindingAdmin(LedgerAdmin):
     def suggested(self, finding: WasteFinding) -> str:
         """Return what would have served."""
         if not finding.suggested_units:
-            return "give it back"
+            return gettext("give it back")
         if not finding.wasted_unit_seconds:
-            return "nothing smaller" if finding.is_saving_known else "unknown: no memory figure"
+            is_known = finding.is_saving_known
+            return gettext("nothing smaller") if is_known else gettext("unknown: no memory figure")
         return _unbroken(finding.suggested_units, finding.suggested_price_group)
 
     @admin.display(description="wasted hours", ordering=WASTED_ORDER)
     def wasted_hours(self, finding: WasteFinding) -> str:
         """Return what was wasted so far, of the size that is held."""
         wasted = finding.known_wasted_unit_seconds
-        return "unknown" if wasted is None else unit_hours_text(wasted)
+        return gettext("unknown") if wasted is None else figure(unit_hours_text(wasted))
 
     @admin.display(description="use", ordering="activity_ratio")
     def activity(self, finding: WasteFinding) -> str:
         """Return how busy its devices were."""
-        return percent_text(finding.activity_ratio)
+        return figure(percent_text(finding.activity_ratio))
 
     @admin.action(description="Dismiss", permissions=["write"])
     def dismiss_findings(self, request: HttpRequest, rows: QuerySet[WasteFinding]) -> None:
@@ -119,7 +122,7 @@ class WasteFindingAdmin(LedgerAdmin):
             lambda row, actor, at: dismiss_finding(
                 finding_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is dismissed",
+            done=gettext_noop("is dismissed"),
         )
 
 
@@ -165,7 +168,7 @@ class DeviceEventAdmin(LedgerAdmin):
             request,
             rows,
             lambda row, actor, at: end_device_event(event_id=row.pk, note=note, actor=actor, at=at),
-            done="is over",
+            done=gettext_noop("is over"),
         )
 
 
@@ -202,24 +205,24 @@ class CreditProposalAdmin(LedgerAdmin):
     actions = ("accept_credits", "dismiss_credits")
 
     @display(description="state", ordering="state", label=CREDIT_COLORS)
-    def state_label(self, proposal: CreditProposal) -> str:
+    def state_label(self, proposal: CreditProposal) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(proposal.state)
+        return str(proposal.state), value_text(proposal.state)
 
     @admin.display(description="unit-hours", ordering="unit_seconds")
     def unit_hours(self, proposal: CreditProposal) -> str:
         """Return how much it is."""
-        return unit_hours_text(proposal.unit_seconds)
+        return figure(unit_hours_text(proposal.unit_seconds))
 
     @admin.action(description="Accept", permissions=["write"])
     def accept_credits(self, request: HttpRequest, rows: QuerySet[CreditProposal]) -> None:
         """Accept the chosen proposals for the reason given."""
-        self._decide(request, rows, CreditState.ACCEPTED, done="is accepted")
+        self._decide(request, rows, CreditState.ACCEPTED, done=gettext_noop("is accepted"))
 
     @admin.action(description="Dismiss", permissions=["write"])
     def dismiss_credits(self, request: HttpRequest, rows: QuerySet[CreditProposal]) -> None:
         """Dismiss the chosen proposals for the reason given."""
-        self._decide(request, rows, CreditState.DISMISSED, done="is dismissed")
+        self._decide(request, rows, CreditState.DISMISSED, done=gettext_noop("is dismissed"))
 
     def _decide(
         self,
@@ -267,7 +270,7 @@ class ClusterHealthAdmin(LedgerAdmin):
     @admin.display(description="nodes ready")
     def availability(self, health: ClusterHealth) -> str:
         """Return which part of their time nodes were ready."""
-        return ratio_text(health.ready_seconds, health.expected_seconds)
+        return figure(ratio_text(health.ready_seconds, health.expected_seconds))
 
     @admin.display(description="typical wait", ordering="wait_seconds_p50")
     def typical_wait(self, health: ClusterHealth) -> str:

@@ -12,6 +12,7 @@ from django.http.response import HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import action, display
 
 from metering.access import windows_visible_to
@@ -36,15 +37,16 @@ from metering.services.collection.hour_decisions import retry_window
 from metering.services.corrections.rechecks import ask_recheck
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.notes import NoteActionForm, note_of
+from tenants.templatetags.texts import figure, value_text
 
 TONES: Final = (
-    (Tone.WHOLE, "sealed, seen throughout"),
-    (Tone.PART, "sealed, seen in part"),
-    (Tone.WAIVED, "waived"),
-    (Tone.WAITING, "on its way"),
-    (Tone.GAP, "waits for a decision"),
-    (Tone.NONE, "not metered"),
-    ("new", "an open incident begins"),
+    (Tone.WHOLE, gettext_noop("sealed, seen throughout")),
+    (Tone.PART, gettext_noop("sealed, seen in part")),
+    (Tone.WAIVED, gettext_noop("waived")),
+    (Tone.WAITING, gettext_noop("on its way")),
+    (Tone.GAP, gettext_noop("waits for a decision")),
+    (Tone.NONE, gettext_noop("not metered")),
+    ("new", gettext_noop("an open incident begins")),
 )
 
 
@@ -74,7 +76,7 @@ def calendar_context(
         "previous": previous_month(first),
         "chosen": cluster,
         "hours": range(HOURS_PER_DAY),
-        "tones": TONES,
+        "tones": [(tone, gettext(text)) for tone, text in TONES],
         "clusters": [{"cluster": one, "days": _days(days[one.id])} for one in shown],
         "others": [one for one in known if one not in shown],
     }
@@ -100,16 +102,24 @@ def _cell(cell: CalendarCell) -> dict[str, Any]:
 def _title(fact: HourFact, *, is_plain: bool) -> str:
     """Return what a cell says; little where nothing is to be said, to keep the page small."""
     if is_plain and not fact.open_exceptions:
-        return f"{fact.start_at:%H}:00 sealed"
+        return gettext("{hour}:00 sealed").format(hour=f"{fact.start_at:%H}")
     parts = [
-        f"{fact.start_at:%H}:00 UTC: {fact.state.value}",
-        f"seen {percent_text(fact.coverage)}" if fact.coverage is not None else "nothing seen",
-        "by both sources"
+        f"{fact.start_at:%H}:00 UTC: {value_text(fact.state.value)}",
+        gettext("seen {share}").format(share=figure(percent_text(fact.coverage)))
+        if fact.coverage is not None
+        else gettext("nothing seen"),
+        gettext("by both sources")
         if len(fact.sources) > 1
-        else "".join(f"by {one}" for one in fact.sources),
-        f"records: {fact.records}" if fact.state is WindowState.SEALED else "",
-        f"open exceptions: {fact.open_exceptions}" if fact.open_exceptions else "",
-        f"incidents that begin: {fact.begun_incidents}" if fact.begun_incidents else "",
+        else "".join(gettext("by {source}").format(source=one) for one in fact.sources),
+        gettext("records: {count}").format(count=fact.records)
+        if fact.state is WindowState.SEALED
+        else "",
+        gettext("open exceptions: {count}").format(count=fact.open_exceptions)
+        if fact.open_exceptions
+        else "",
+        gettext("incidents that begin: {count}").format(count=fact.begun_incidents)
+        if fact.begun_incidents
+        else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -284,7 +294,7 @@ class MeteringWindowAdmin(LedgerAdmin):
     def calendar(self, request: HttpRequest) -> TemplateResponse:
         """Show a month's hours of every cluster as colours."""
         context = {
-            **self.page_context(request, title="Calendar"),
+            **self.page_context(request, title=gettext("Calendar")),
             **calendar_context(
                 windows_visible_to(actor_of_request(request)),
                 month=request.GET.get("month", ""),
@@ -295,14 +305,14 @@ class MeteringWindowAdmin(LedgerAdmin):
         return TemplateResponse(request, "admin/metering/meteringwindow/calendar.html", context)
 
     @display(description="state", ordering="state", label=STATE_COLORS)
-    def state_label(self, window: MeteringWindow) -> str:
+    def state_label(self, window: MeteringWindow) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(window.state)
+        return str(window.state), value_text(window.state)
 
     @admin.display(description="coverage", ordering="coverage")
     def coverage_percent(self, window: MeteringWindow) -> str:
         """Return which part of the expected scrapes was seen."""
-        return percent_text(window.coverage)
+        return figure(percent_text(window.coverage))
 
     @admin.display(description="unobserved", ordering="unobserved_seconds")
     def unobserved(self, window: MeteringWindow) -> str:
@@ -310,7 +320,10 @@ class MeteringWindowAdmin(LedgerAdmin):
         if not window.unobserved_seconds:
             return ""
         hidden = window.hidden_unit_seconds_max
-        bound = "no bound" if hidden is None else f"at most {sum(hidden.values())} unit-seconds"
+        bound = gettext("no bound")
+        if hidden is not None:
+            most = gettext("at most {count} unit-seconds")
+            bound = most.format(count=sum(hidden.values()))
         return f"{window.unobserved_seconds} s, {bound}"
 
     @admin.action(description="Meter again", permissions=["write"])
@@ -321,7 +334,7 @@ class MeteringWindowAdmin(LedgerAdmin):
             request,
             rows,
             lambda row, actor, at: retry_window(window_id=row.pk, note=note, actor=actor, at=at),
-            done="is metered again soon",
+            done=gettext_noop("is metered again soon"),
         )
 
     @admin.action(description="Look again (sealed)", permissions=["write"])
@@ -339,7 +352,7 @@ class MeteringWindowAdmin(LedgerAdmin):
                 actor=actor,
                 at=at,
             ),
-            done="is rechecked soon",
+            done=gettext_noop("is rechecked soon"),
         )
 
     @admin.action(description="Accept what was observed", permissions=["write"])

@@ -266,9 +266,14 @@ def _previewed(found: MeteringException, effect: BindingEffect, project: Project
         "late_hours": effect.late_hours,
         "bills": []
         if effect.first_start is None or effect.last_start is None
-        else costs.bills_of(
-            project.organization_id, first_start=effect.first_start, last_start=effect.last_start
-        ),
+        else [
+            f"{month:%B %Y}"
+            for month in costs.bills_of(
+                project.organization_id,
+                first_start=effect.first_start,
+                last_start=effect.last_start,
+            )
+        ],
     }
 
 

@@ -5,7 +5,7 @@ Metering imports nothing of billing; settings choose an implementation (`HELD_CO
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Protocol
 from uuid import UUID
@@ -54,8 +54,8 @@ class HeldCosts(Protocol):
 
     def bills_of(
         self, organization_id: UUID, *, first_start: datetime, last_start: datetime
-    ) -> Sequence[str]:
-        """Return the months on whose bills late use of some hours is, such as "November 2026".
+    ) -> Sequence[date]:
+        """Return the months on whose bills late use of some hours is, each by its first day.
 
         Args:
             organization_id: The billed organization.

@@ -7,27 +7,29 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_lazy, gettext_noop
 from unfold.decorators import display
 
 from quotas.models import AdmissionRefusal, ReleaseReason, Reservation, ReservationState
 from tenants.admin.base import LedgerAdmin
+from tenants.templatetags.texts import minute_text, value_text
 
 LIVE: Final = "live"
 ALL: Final = "all"
 RELEASES: Final = {
-    ReleaseReason.ENDED.value: "it ended",
-    ReleaseReason.EXPIRED.value: "it was never seen",
-    ReleaseReason.GONE.value: "it went before it ran",
-    ReleaseReason.HANDED_OVER.value: "its device claim counts",
-    ReleaseReason.UNBOUND.value: "its namespace has no project",
-    ReleaseReason.UNSIZED.value: "its size is not known",
+    ReleaseReason.ENDED.value: gettext_noop("it ended"),
+    ReleaseReason.EXPIRED.value: gettext_noop("it was never seen"),
+    ReleaseReason.GONE.value: gettext_noop("it went before it ran"),
+    ReleaseReason.HANDED_OVER.value: gettext_noop("its device claim counts"),
+    ReleaseReason.UNBOUND.value: gettext_noop("its namespace has no project"),
+    ReleaseReason.UNSIZED.value: gettext_noop("its size is not known"),
 }
 
 
 class StateFilter(admin.SimpleListFilter):
     """Which reservations are listed: those that count now, unless something else is chosen."""
 
-    title = "state"
+    title = gettext_lazy("state")
     parameter_name = "state"
 
     def lookups(
@@ -36,8 +38,8 @@ class StateFilter(admin.SimpleListFilter):
         model_admin: "admin.ModelAdmin[Reservation]",  # noqa: ARG002 - As above.
     ) -> list[tuple[str, str]]:
         """Return what can be chosen; the first holds where nothing is."""
-        states = [(str(state.value), str(state.label)) for state in ReservationState]
-        return [(LIVE, "Counts now"), *states, (ALL, "All")]
+        states = [(str(state.value), gettext(str(state.label))) for state in ReservationState]
+        return [(LIVE, gettext("Counts now")), *states, (ALL, gettext("All"))]
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
         """Return the choices with the one that holds marked."""
@@ -69,7 +71,7 @@ class BurstFilter(admin.BooleanFieldListFilter):
     def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - Django's signature.
         """Take the heading from what the column says."""
         super().__init__(*given, **named)
-        self.title = "burst"
+        self.title = gettext("burst")
 
 
 @admin.register(Reservation)
@@ -137,9 +139,9 @@ class ReservationAdmin(LedgerAdmin):
         ordering="state",
         label={"reserved": "warning", "held": "success", "released": "info"},
     )
-    def state_label(self, row: Reservation) -> str:
+    def state_label(self, row: Reservation) -> tuple[str, str]:
         """Return the state, coloured by unfold."""
-        return row.state
+        return row.state, value_text(row.state)
 
     @display(
         description="how it came in",
@@ -153,34 +155,40 @@ class ReservationAdmin(LedgerAdmin):
     @display(description="how it came in")
     def origin_text(self, row: Reservation) -> str:
         """Return how it came to be counted."""
-        return {"admission": "admitted", "found": "found running"}[row.origin]
+        return gettext("admitted") if row.origin == "admission" else gettext("found running")
 
     @display(description="pod", ordering="pod_name", header=True)
     def place(self, row: Reservation) -> tuple[str, str]:
         """Return the pod, and below it its namespace and its cluster."""
-        return row.pod_name, f"{row.namespace} on {row.cluster.slug}"
+        return row.pod_name, gettext("{what} on {cluster}").format(
+            what=row.namespace, cluster=row.cluster.slug
+        )
 
     @display(description="counted since", ordering="admitted_at")
     def counted_since(self, row: Reservation) -> str:
         """Return when it was admitted; for a pod found running, when it was found."""
-        return f"{row.admitted_at:%Y-%m-%d %H:%M} UTC"
+        return f"{minute_text(row.admitted_at)} UTC"
 
     @display(description="takes", ordering="units")
     def units_text(self, row: Reservation) -> str:
         """Return what it takes, such as "2 large, burst"."""
-        units = f"{row.units} {row.size or 'of unknown size'}"
+        size = row.size or gettext("of unknown size")
+        units = f"{row.units} {size}"
         # A number and its size stay on one line.
-        return (f"{units}, burst" if row.is_burst else units).replace(" ", "\u00a0")
+        return (gettext("{size}, burst").format(size=units) if row.is_burst else units).replace(
+            " ", "\u00a0"
+        )
 
     @display(description="counts for GPU models")
     def model_groups_text(self, row: Reservation) -> str:
         """Return the models it counts for."""
-        return ", ".join(row.model_groups) or "all"
+        return ", ".join(row.model_groups) or gettext("all")
 
     @display(description="released because", ordering="release_reason")
     def release_text(self, row: Reservation) -> str:
         """Return why its units are free again; "-" while they are not."""
-        return RELEASES.get(row.release_reason, "-")
+        reason = RELEASES.get(row.release_reason)
+        return gettext(reason) if reason else "-"
 
 
 @admin.register(AdmissionRefusal)

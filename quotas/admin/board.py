@@ -95,6 +95,15 @@ class BoardRow:
         """Return when it is full, if that is expected; "" otherwise."""
         return "" if self.line.exhaustion is None else exhaustion_text(self.line.exhaustion)
 
+    @property
+    def is_full_soon(self) -> bool:
+        """Whether the forecast is a warning."""
+        exhaustion = self.line.exhaustion
+        return (
+            exhaustion is not None
+            and exhaustion.outcome is not ExhaustionOutcome.TOO_LITTLE_HISTORY
+        )
+
 
 NEAR_PERCENT: Final = 90
 """From there on admission warns too."""

@@ -9,7 +9,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.text import Truncator
+from django.utils.translation import gettext
 from unfold.decorators import display
 
 from quotas.adapters import quota_enforcer
@@ -19,6 +21,7 @@ from quotas.selectors.enforcement.coverage import uncounted_reason
 from quotas.services.enforcement.applying import apply_again, force_targets, read_again
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.lists import MarkFilter
+from tenants.templatetags.texts import english, minute_text, value_text
 
 ORGANIZATION = "project__organization"
 ERROR_LENGTH_MAX = 70
@@ -83,14 +86,16 @@ class EnforcementTargetAdmin(LedgerAdmin):
             "failed": "danger",
         },
     )
-    def state_label(self, target: EnforcementTarget) -> str:
+    def state_label(self, target: EnforcementTarget) -> tuple[str, str]:
         """Return the state, coloured by unfold."""
-        return target.state
+        return target.state, value_text(target.state)
 
     @display(description="namespace", ordering="namespace", header=True)
     def place(self, target: EnforcementTarget) -> tuple[str, str]:
         """Return the namespace, and below it its project and its cluster."""
-        return target.namespace, f"{target.project.name} on {target.cluster.slug}"
+        return target.namespace, gettext("{what} on {cluster}").format(
+            what=target.project.name, cluster=target.cluster.slug
+        )
 
     @display(description="desired")
     def desired_text(self, target: EnforcementTarget) -> str:
@@ -115,47 +120,54 @@ class EnforcementTargetAdmin(LedgerAdmin):
     @display(description="last error")
     def error_text(self, target: EnforcementTarget) -> str:
         """Return the whole last error."""
-        return target.last_error or "none"
+        return target.last_error or gettext("none")
 
     @display(description="suspended")
     def held_text(self, target: EnforcementTarget) -> str:
         """Return whether its tenant may start anything."""
-        return "yes: nothing new may start" if target.is_held else "no"
+        return gettext("yes: nothing new may start") if target.is_held else gettext("no")
 
     @display(description="limit")
     def division_text(self, target: EnforcementTarget) -> str:
         """Return whether the limit is divided over namespaces, and why."""
         reason = uncounted_reason(target)
-        return f"divided: {reason}" if reason else "whole where all its namespaces are counted"
+        if not reason:
+            return gettext("whole where all its namespaces are counted")
+        return format_html("{}: {}", gettext("divided"), english(reason))
 
     @display(description="refused pods")
     def refused_text(self, target: EnforcementTarget) -> str:
         """Return which workloads lack pods because of this quota; bare pods leave no trace."""
-        found = (f"{one['pods']} of {one['workload']}" for one in target.refused_pods)
-        return ", ".join(found) or "none of a controller (pods without one are not known)"
+        found = (
+            gettext("{pods} of {workload}").format(pods=one["pods"], workload=one["workload"])
+            for one in target.refused_pods
+        )
+        return ", ".join(found) or gettext("none of a controller (pods without one are not known)")
 
     @display(description="next try at", ordering="not_before")
     def next_try_at(self, target: EnforcementTarget) -> str:
         """Return before when it is not tried again."""
-        return f"{target.not_before:%Y-%m-%d %H:%M} UTC"
+        return f"{minute_text(target.not_before)} UTC"
 
     @display(description="drift was written by")
     def managers_text(self, target: EnforcementTarget) -> str:
         """Return the field managers of the objects when drift was found."""
         if target.drift_managers:
             return ", ".join(target.drift_managers)
-        return "-" if target.drifted_at is None else "nobody: an object was gone"
+        return "-" if target.drifted_at is None else gettext("nobody: an object was gone")
 
     @display(
         description="drift",
         ordering="drifted_at",
         label={"drifted": "danger", "others": "warning", "none": "success"},
     )
-    def drift_label(self, target: EnforcementTarget) -> str:
+    def drift_label(self, target: EnforcementTarget) -> tuple[str, str]:
         """Return whether another client changed it, or keeps another quota beside it."""
         if target.drifted_at is not None:
-            return "drifted"
-        return "others" if target.foreign_quotas else "none"
+            return "drifted", gettext("drifted")
+        if target.foreign_quotas:
+            return "others", gettext("others")
+        return "none", gettext("none")
 
     @admin.action(description="Apply again now", permissions=["write"])
     def apply_targets(self, request: HttpRequest, rows: QuerySet[EnforcementTarget]) -> None:
@@ -181,7 +193,9 @@ class EnforcementTargetAdmin(LedgerAdmin):
             at=timezone.now(),
         )
         level = messages.SUCCESS if applied == len(chosen) else messages.WARNING
-        self.message_user(request, f"{applied} of {len(chosen)} are applied.", level)
+        text = gettext("{applied} of {chosen} are applied.")
+        text = text.format(applied=applied, chosen=len(chosen))
+        self.message_user(request, text, level)
 
     @admin.action(description="Read again now", permissions=["write"])
     def read_targets(self, request: HttpRequest, rows: QuerySet[EnforcementTarget]) -> None:
@@ -193,9 +207,9 @@ class EnforcementTargetAdmin(LedgerAdmin):
             actor=actor_of_request(request),
             at=timezone.now(),
         )
-        self.message_user(
-            request, f"{len(chosen)} were read; {drifted} had drifted.", messages.SUCCESS
-        )
+        text = gettext("{chosen} were read; {drifted} had drifted.")
+        text = text.format(chosen=len(chosen), drifted=drifted)
+        self.message_user(request, text, messages.SUCCESS)
 
     def changeform_view(
         self,
@@ -217,13 +231,13 @@ def _comparison(target: EnforcementTarget | None) -> dict[str, Any]:
         return {}
     quota_caps = [
         (
-            "Nominal units",
+            gettext("Nominal units"),
             compare_keys(
                 target.desired_hard, target.live_hard, target.live_used, target.applied_hard
             ),
         ),
         (
-            "Burst units, for preemptible pods",
+            gettext("Burst units, for preemptible pods"),
             compare_keys(
                 target.desired_burst,
                 target.live_burst,

@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy, gettext_noop
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
@@ -19,6 +20,7 @@ from quotas.services.limits.grants import end_grant, grant_units
 from quotas.services.limits.suspensions import resume_suspension, suspend_tenant
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
+from tenants.templatetags.texts import minute_text, value_text
 
 
 class GrantForm(ServiceForm):
@@ -108,7 +110,7 @@ class QuotaGrantAdmin(ServiceAdmin):
     @display(description="limit")
     def limit_text(self, grant: QuotaGrant) -> str:
         """Return the limit it is on top of."""
-        return "removed since" if grant.limit is None else str(grant.limit)
+        return gettext("removed since") if grant.limit is None else str(grant.limit)
 
     @display(description="units", ordering="units")
     def units_text(self, grant: QuotaGrant) -> str:
@@ -121,7 +123,7 @@ class QuotaGrantAdmin(ServiceAdmin):
         begin_at: datetime | None = grant.valid.lower
         return begin_at
 
-    @display(description="until", empty_value="until ended")
+    @display(description="until", empty_value=gettext_lazy("until ended"))
     def end_text(self, grant: QuotaGrant) -> datetime | None:
         """Return when it ends."""
         end_at: datetime | None = grant.valid.upper
@@ -134,7 +136,7 @@ class QuotaGrantAdmin(ServiceAdmin):
     def state_label(self, grant: QuotaGrant) -> tuple[str, str]:
         """Return its state now, coloured by unfold."""
         state: GrantState = grant_state(grant.valid.lower, grant.valid.upper, at=timezone.now())
-        return state.value, state.value.replace("_", " ")
+        return state.value, value_text(state.value)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> QuotaGrant:
         """Grant units by hand."""
@@ -155,7 +157,7 @@ class QuotaGrantAdmin(ServiceAdmin):
             request,
             rows,
             lambda row, actor, at: end_grant(grant_id=row.pk, actor=actor, at=at),
-            done="is ended",
+            done=gettext_noop("is ended"),
         )
 
 
@@ -216,33 +218,39 @@ class QuotaSuspensionAdmin(ServiceAdmin):
     @display(description="project", ordering="project__slug")
     def project_text(self, suspension: QuotaSuspension) -> str:
         """Return the project, or that it is all of them."""
-        return "all projects" if suspension.project is None else suspension.project.name
+        return gettext("all projects") if suspension.project is None else suspension.project.name
 
     @display(
         description="state",
         ordering="end_at",
         label={"suspended": "danger", "resumed": "success"},
     )
-    def state_label(self, suspension: QuotaSuspension) -> str:
+    def state_label(self, suspension: QuotaSuspension) -> tuple[str, str]:
         """Return whether it is in force, coloured by unfold."""
-        return "suspended" if suspension.end_at is None else "resumed"
+        if suspension.end_at is None:
+            return "suspended", gettext("suspended")
+        return "resumed", gettext("resumed")
 
     @display(description="requested by", ordering="source")
     def source_text(self, suspension: Any) -> str:  # noqa: ANN401 - Annotated.
         """Return the rule or actor that set it."""
-        requester = suspension.requested_by or "not recorded"
-        return f"{suspension.source} rule ({requester})" if suspension.source else requester
+        requester = suspension.requested_by or gettext("not recorded")
+        if not suspension.source:
+            return str(requester)
+        return gettext("{rule} rule ({requester})").format(
+            rule=suspension.source, requester=requester
+        )
 
     @display(description="until", ordering="end_at")
     def end_text(self, suspension: QuotaSuspension) -> str:
         """Return when it was resumed."""
         end_at = suspension.end_at
-        return "until resumed" if end_at is None else f"{end_at:%Y-%m-%d %H:%M} UTC"
+        return gettext("until resumed") if end_at is None else f"{minute_text(end_at)} UTC"
 
     @display(description="since", ordering="begin_at")
     def begin_text(self, suspension: QuotaSuspension) -> str:
         """Return when it began."""
-        return f"{suspension.begin_at:%Y-%m-%d %H:%M} UTC"
+        return f"{minute_text(suspension.begin_at)} UTC"
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> QuotaSuspension:
         """Suspend."""
@@ -255,5 +263,5 @@ class QuotaSuspensionAdmin(ServiceAdmin):
             request,
             rows,
             lambda row, actor, at: resume_suspension(suspension_id=row.pk, actor=actor, at=at),
-            done="is resumed",
+            done=gettext_noop("is resumed"),
         )

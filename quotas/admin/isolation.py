@@ -8,6 +8,8 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Field, QuerySet
 from django.http import HttpRequest
+from django.utils.text import capfirst
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
@@ -60,7 +62,7 @@ class IsolationPolicyAdmin(ServiceAdmin):
     @display(description="kind of work", ordering="work_kind")
     def kind_text(self, policy: IsolationPolicy) -> str:
         """Return the kind of work as text."""
-        return policy.get_work_kind_display() or "Any"
+        return policy.get_work_kind_display() or gettext("Any")
 
     @display(description="may be served by")
     def modes_text(self, policy: IsolationPolicy) -> str:
@@ -76,10 +78,11 @@ class IsolationPolicyAdmin(ServiceAdmin):
         """Return a column's form field; the modes are boxes to tick."""
         if db_field.name == "modes":
             return forms.MultipleChoiceField(
+                label=capfirst(db_field.verbose_name),
                 choices=SERVING_MODE_CHOICES,
                 required=False,
                 widget=UnfoldAdminCheckboxSelectMultipleWidget,
-                help_text="Without any, no GPU pod is admitted.",
+                help_text=gettext("Without any, no GPU pod is admitted."),
             )
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
@@ -100,5 +103,5 @@ class IsolationPolicyAdmin(ServiceAdmin):
             request,
             rows,
             lambda row, actor, at: remove_isolation_policy(policy_id=row.pk, actor=actor, at=at),
-            done="is removed",
+            done=gettext_noop("is removed"),
         )

@@ -10,12 +10,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy, gettext_noop
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from quotas.admin.board import board_page
 from quotas.domain.limits.input import KEEP
-from quotas.domain.limits.selectors import format_in_force, format_limit
 from quotas.models import QuotaLimit
 from quotas.selectors.limits.in_force import with_units_in_force
 from quotas.services.limits.limits import remove_limit, set_limit
@@ -37,7 +37,7 @@ class LimitForm(ServiceForm):
 
     is_unlimited = forms.BooleanField(
         required=False,
-        label="Unlimited",
+        label=gettext_lazy("Unlimited"),
         widget=UnfoldBooleanSwitchWidget(),
         help_text="This level allows any number. Without a limit at all, the level above decides.",
     )
@@ -65,9 +65,9 @@ class LimitForm(ServiceForm):
         if "limit_units" in self.errors or "limit_units" not in self.fields:
             return fields
         if fields["is_unlimited"] and fields["limit_units"] is not None:
-            self.add_error("limit_units", "Clear the number, or switch unlimited off.")
+            self.add_error("limit_units", gettext("Clear the number, or switch unlimited off."))
         if not fields["is_unlimited"] and fields["limit_units"] is None:
-            self.add_error("limit_units", "Enter a number, or switch unlimited on.")
+            self.add_error("limit_units", gettext("Enter a number, or switch unlimited on."))
         return fields
 
 
@@ -146,26 +146,30 @@ class QuotaLimitAdmin(ServiceAdmin):
     @display(description="limit", ordering="limit_units")
     def terms_text(self, limit: QuotaLimit) -> str:
         """Return the limit as text."""
-        return format_limit(
-            limit.limit_units,
-            size=limit.size,
-            model_group=limit.model_group,
-            cluster="" if limit.cluster is None else limit.cluster.slug,
-            burst_units=limit.burst_units,
+        units = gettext("unlimited") if limit.limit_units is None else limit.limit_units
+        only, on = gettext("{model} only"), gettext("on {cluster}")
+        parts = (
+            f"{units} {limit.size.capitalize()}",
+            only.format(model=limit.model_group) if limit.model_group else "",
+            "" if limit.cluster is None else on.format(cluster=limit.cluster.slug),
+            gettext("+{units} burst").format(units=limit.burst_units) if limit.burst_units else "",
         )
+        return ", ".join(part for part in parts if part)
 
     @display(
         description="in force now", label={"suspended": "danger", "granted": "success", "set": ""}
     )
     def in_force_label(self, limit: Any) -> tuple[str, str]:  # noqa: ANN401 - Annotated.
         """Return what binds now, coloured where it is not what was set."""
-        text = format_in_force(
-            limit.limit_units, granted_units=limit.granted, is_suspended=limit.suspended
-        )
         if limit.suspended:
-            return "suspended", text
-        is_moved = limit.granted and limit.limit_units is not None
-        return "granted" if is_moved else "set", text
+            return "suspended", gettext("suspended")
+        if limit.limit_units is None:
+            return "set", gettext("unlimited")
+        if not limit.granted:
+            return "set", str(limit.limit_units)
+        units = max(0, limit.limit_units + limit.granted)
+        text = gettext("{units} ({granted} granted)")
+        return "granted", text.format(units=units, granted=f"{limit.granted:+d}")
 
     @display(description="promised below", ordering="overcommit_percent")
     def overcommit_text(self, limit: QuotaLimit) -> str:
@@ -175,7 +179,7 @@ class QuotaLimitAdmin(ServiceAdmin):
     @display(description="unit-hours a month", ordering="monthly_unit_hours")
     def allowance_text(self, limit: QuotaLimit) -> str:
         """Return the month's allowance."""
-        return "any" if limit.monthly_unit_hours is None else str(limit.monthly_unit_hours)
+        return gettext("any") if limit.monthly_unit_hours is None else str(limit.monthly_unit_hours)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> QuotaLimit:
         """Set a limit."""
@@ -208,10 +212,10 @@ class QuotaLimitAdmin(ServiceAdmin):
             request,
             rows,
             lambda row, actor, at: remove_limit(limit_id=row.pk, actor=actor, at=at),
-            done="is removed",
+            done=gettext_noop("is removed"),
         )
 
     @action(description="Quota board", url_path="board", permissions=["view"], icon="leaderboard")
     def board(self, request: HttpRequest) -> TemplateResponse:
         """Show used against limit of every organization, its projects and their users."""
-        return board_page(request, context=self.page_context(request, title="Quota board"))
+        return board_page(request, context=self.page_context(request, title=gettext("Quota board")))

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 from unfold.decorators import display
 
 from metering.domain.efficiency.rules import thresholds_of
@@ -17,6 +18,7 @@ from quotas.services.lending.loans import approve_loan, decline_loan, recall_loa
 from quotas.services.lending.proposals import set_loan_policy
 from tenants.admin.base import LedgerAdmin, ServiceAdmin
 from tenants.domain.actors import Actor
+from tenants.templatetags.texts import value_text
 
 
 @admin.register(QuotaLoan)
@@ -62,9 +64,9 @@ class QuotaLoanAdmin(LedgerAdmin):
             "recalled": "danger",
         },
     )
-    def state_label(self, loan: QuotaLoan) -> str:
+    def state_label(self, loan: QuotaLoan) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(loan.state)
+        return str(loan.state), value_text(loan.state)
 
     @admin.action(description="Approve", permissions=["write"])
     def approve_loans(self, request: HttpRequest, rows: QuerySet[QuotaLoan]) -> None:
@@ -77,7 +79,7 @@ class QuotaLoanAdmin(LedgerAdmin):
             request,
             rows,
             lambda row, actor, at: approve_loan(loan_id=row.pk, terms=terms, actor=actor, at=at),
-            done="is approved",
+            done=gettext_noop("is approved"),
         )
 
     @admin.action(description="Decline", permissions=["write"])
@@ -87,7 +89,7 @@ class QuotaLoanAdmin(LedgerAdmin):
             request,
             rows,
             lambda row, actor, at: decline_loan(loan_id=row.pk, actor=actor, at=at),
-            done="is declined",
+            done=gettext_noop("is declined"),
         )
 
     @admin.action(description="Recall", permissions=["write"])
@@ -97,7 +99,7 @@ class QuotaLoanAdmin(LedgerAdmin):
             request,
             rows,
             lambda row, actor, at: recall_loan(loan_id=row.pk, actor=actor, at=at),
-            done="is recalled",
+            done=gettext_noop("is recalled"),
         )
 
 

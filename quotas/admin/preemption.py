@@ -14,6 +14,8 @@ from django.http.response import HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import action, display
 
 from quotas.adapters import workload_evictor
@@ -24,8 +26,10 @@ from quotas.services.preemption.planning import plan_preemption
 from quotas.services.preemption.resuming import resume_jobs
 from quotas.services.preemption.running import execute_plan, stop_plan
 from tenants.admin.base import ServiceAdmin, actor_of_request
+from tenants.admin.refusals import refusal_sentence
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
+from tenants.templatetags.texts import english, value_text
 
 PLAN_COLORS = {
     "planned": "warning",
@@ -105,21 +109,21 @@ class PreemptionPlanAdmin(ServiceAdmin):
         return plan_preemption(organization=fields["organization"], actor=actor, at=at)
 
     @display(description="state", ordering="state", label=PLAN_COLORS)
-    def state_label(self, plan: PreemptionPlan) -> str:
+    def state_label(self, plan: PreemptionPlan) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(plan.state)
+        return str(plan.state), value_text(plan.state)
 
     @display(description="dry run", ordering="is_dry_run")
     def execution_text(self, plan: PreemptionPlan) -> str:
         """Return whether anything of it was done."""
         if plan.is_dry_run:
-            return "Dry run: nothing was executed"
-        return f"No: {plan.executed_by} executed it"
+            return gettext("Dry run: nothing was executed")
+        return gettext("No: {person} executed it").format(person=plan.executed_by)
 
     @display(description="over")
     def over_text(self, plan: PreemptionPlan) -> str:
         """Return what is over."""
-        return "; ".join(one["sentence"] for one in plan.overage)
+        return english("; ".join(one["sentence"] for one in plan.overage))
 
     def changeform_view(
         self,
@@ -154,7 +158,7 @@ class PreemptionPlanAdmin(ServiceAdmin):
         context = {
             **self.admin_site.each_context(request),
             "opts": self.model._meta,  # noqa: SLF001 - Django's documented model meta.
-            "title": "Execute this plan?",
+            "title": gettext("Execute this plan?"),
             "is_open": plan.state == PlanState.PLANNED.value,
             "grace_seconds": settings.PREEMPTION_GRACE_SECONDS,
             **_victims(plan),
@@ -179,11 +183,10 @@ class PreemptionPlanAdmin(ServiceAdmin):
                 at=timezone.now(),
             )
         except DomainError as error:
-            self.message_user(request, f"{error.message} {error.advice}", messages.ERROR)
+            self.message_user(request, refusal_sentence(error), messages.ERROR)
             return False
-        self.message_user(
-            request, "The plan runs; the owners of its pods are notified.", messages.SUCCESS
-        )
+        done = gettext("The plan runs; the owners of its pods are notified.")
+        self.message_user(request, done, messages.SUCCESS)
         return True
 
     @admin.action(description="Stop", permissions=["write"])
@@ -193,7 +196,7 @@ class PreemptionPlanAdmin(ServiceAdmin):
             request,
             rows,
             lambda row, actor, at: stop_plan(plan_id=row.pk, actor=actor, at=at),
-            done="is stopped",
+            done=gettext_noop("is stopped"),
         )
 
     @admin.action(description="Resume suspended Jobs that fit", permissions=["write"])
@@ -208,10 +211,14 @@ class PreemptionPlanAdmin(ServiceAdmin):
         ]
         for one in shown:
             level = messages.SUCCESS if one.is_resumed else messages.WARNING
-            what = "is resumed." if one.is_resumed else f"stays suspended: {one.why}"
-            self.message_user(request, f"Job {one.namespace}/{one.job} {what}", level)
+            text = gettext("Job {job} is resumed.")
+            if not one.is_resumed:
+                text = gettext("Job {job} stays suspended: {reason}")
+            job = f"{one.namespace}/{one.job}"
+            self.message_user(request, format_html(text, job=job, reason=english(one.why)), level)
         if not shown:
-            self.message_user(request, "No Job of these plans is suspended.", messages.INFO)
+            none = gettext("No Job of these plans is suspended.")
+            self.message_user(request, none, messages.INFO)
 
 
 def _victims(plan: PreemptionPlan) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget
 
@@ -18,6 +19,7 @@ from quotas.services.preemption.protected_windows import close_window, open_wind
 from quotas.services.preemption.sweep import set_policy
 from tenants.admin.base import LedgerAdmin, ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
+from tenants.templatetags.texts import minute_text, value_text
 
 
 class WindowForm(ServiceForm):
@@ -92,7 +94,7 @@ class ProtectedWindowAdmin(ServiceAdmin):
         state = window_state(
             window.valid.lower, window.valid.upper, window.cancelled_at, at=timezone.now()
         )
-        return state.value, state.value.replace("_", " ")
+        return state.value, value_text(state.value)
 
     @display(description="begin")
     def begin_text(self, window: ProtectedWindow) -> str:
@@ -111,7 +113,7 @@ class ProtectedWindowAdmin(ServiceAdmin):
             request,
             rows,
             lambda row, actor, at: close_window(window_id=row.pk, actor=actor, at=at),
-            done="has ended",
+            done=gettext_noop("has ended"),
         )
 
 
@@ -136,9 +138,9 @@ class PreemptionPolicyAdmin(LedgerAdmin):
         ordering="mode",
         label={"off": "default", "propose": "info", "execute": "danger"},
     )
-    def mode_label(self, policy: PreemptionPolicy) -> str:
+    def mode_label(self, policy: PreemptionPolicy) -> tuple[str, str]:
         """Return the mode, coloured."""
-        return str(policy.mode)
+        return str(policy.mode), value_text(policy.mode)
 
     @admin.action(description="Propose plans only", permissions=["write"])
     def propose(self, request: HttpRequest, rows: QuerySet[PreemptionPolicy]) -> None:
@@ -161,8 +163,8 @@ class PreemptionPolicyAdmin(LedgerAdmin):
         def call(row: PreemptionPolicy, actor: Actor, at: datetime) -> object:
             return set_policy(organization=row.organization, mode=mode, actor=actor, at=at)
 
-        self.for_each(request, rows, call, done="is set")
+        self.for_each(request, rows, call, done=gettext_noop("is set"))
 
 
 def _time_text(at: datetime | None) -> str:
-    return "not kept" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
+    return gettext("not kept") if at is None else f"{minute_text(at)} UTC"

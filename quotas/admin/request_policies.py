@@ -10,14 +10,16 @@ from django.contrib import admin
 from django.db.models import Model
 from django.forms.fields import InvalidJSONInput
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from quotas.domain.requests.labels import band_text, days_text, escalation_text, steps_text
+from quotas.domain.requests.labels import band_text, steps_text
 from quotas.models import RequestPolicy
 from quotas.services.requests.policies import DEFAULTS, change_policy, make_policy
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.domain.actors import Actor
+from tenants.templatetags.texts import english
 
 STEPS_EXAMPLE: Final = (
     '[{"level": "organization_admin"}, {"level": "finance", "units_from": {"large": 16}, '
@@ -44,7 +46,9 @@ class DocumentField(forms.JSONField):
             return super().to_python(value)
         except forms.ValidationError as error:
             raise forms.ValidationError(
-                f"This is no JSON{_place_of_fault(str(value))}. Write it as in {self.example}",
+                gettext("This is no JSON{fault}. Write it as in {example}").format(
+                    fault=_place_of_fault(str(value)), example=self.example
+                ),
                 code="invalid",
             ) from error
 
@@ -64,7 +68,7 @@ class PolicyForm(ServiceForm):
     steps = DocumentField(
         example=STEPS_EXAMPLE,
         rows=6,
-        label="Who decides, in turn",
+        label=gettext_lazy("Who decides, in turn"),
         help_text=(
             "A list of 1 to 8 steps. Each has a level: project_lead, organization_admin, "
             "platform or finance. It takes part always, or where it has them only from "
@@ -76,7 +80,7 @@ class PolicyForm(ServiceForm):
         example=UNITS_EXAMPLE,
         rows=2,
         required=False,
-        label="Automatic units",
+        label=gettext_lazy("Automatic units"),
         help_text=(
             "The largest requested total by size (small, medium, large) that is approved "
             "automatically; a missing size never is, and {} approves nothing. "
@@ -163,27 +167,36 @@ class RequestPolicyAdmin(ServiceAdmin):
     @display(description="who decides, in turn")
     def steps_text(self, policy: RequestPolicy) -> str:
         """Return the steps as text."""
-        return steps_text(policy.steps, currency=policy.currency)
+        return english(steps_text(policy.steps, currency=policy.currency))
 
     @display(description="approved automatically")
     def band_text(self, policy: RequestPolicy) -> str:
         """Return the band of automatic approval as text."""
-        return band_text(policy.automatic_units, policy.automatic_cost, currency=policy.currency)
+        return english(
+            band_text(policy.automatic_units, policy.automatic_cost, currency=policy.currency)
+        )
 
     @display(description="escalates", ordering="escalate_after_hours")
     def escalation_text(self, policy: RequestPolicy) -> str:
         """Return when the level above takes over."""
-        return escalation_text(policy.escalate_after_hours)
+        hours = policy.escalate_after_hours
+        if hours is None:
+            return gettext("never")
+        return ngettext("after {count} hour", "after {count} hours", hours).format(count=hours)
 
     @display(description="expires", ordering="expire_after_days")
     def expiry_text(self, policy: RequestPolicy) -> str:
         """Return when an undecided request ends."""
-        return f"after {days_text(policy.expire_after_days)}"
+        days = policy.expire_after_days
+        return ngettext("after {count} day", "after {count} days", days).format(count=days)
 
     @display(description="reminds")
     def reminder_text(self, policy: RequestPolicy) -> str:
         """Return when a holder is reminded to renew."""
-        return f"{days_text(policy.remind_days)} before units end"
+        days = policy.remind_days
+        return ngettext(
+            "{count} day before units end", "{count} days before units end", days
+        ).format(count=days)
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> RequestPolicy:
         """Make a policy."""
@@ -203,5 +216,9 @@ def _place_of_fault(text: str) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as fault:
-        return f": line {fault.lineno}, column {fault.colno}, {fault.msg[0].lower()}{fault.msg[1:]}"
+        return gettext(": line {line}, column {column}, {fault}").format(
+            line=fault.lineno,
+            column=fault.colno,
+            fault=english(f"{fault.msg[0].lower()}{fault.msg[1:]}"),
+        )
     return ""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from django.conf import settings
@@ -13,6 +14,7 @@ from django.http import Http404, HttpRequest
 from django.http.response import HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_POST
 from unfold.decorators import display
 
@@ -32,9 +34,10 @@ from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
 from tenants.selectors.audit import AuditFact, history_of
+from tenants.templatetags.texts import english, figure, value_text
 
-NOT_SET: Final = "no number is set here, the level above decides"
-UNCOMPARED: Final = "not comparable"
+NOT_SET: Final = gettext_noop("no number is set here, the level above decides")
+UNCOMPARED: Final = gettext_noop("not comparable")
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def request_page(shown: QuotaRequest, *, actor: Actor, at: datetime) -> dict[str
     standing = standing_of(found, at=at, burst_classes=settings.BURST_PRIORITY_CLASSES)
     return {
         "asked": found,
-        "title": f"{words.total} for {words.holder}",
+        "title": gettext("{total} for {holder}").format(total=words.total, holder=words.holder),
         "sentence": _sentence(found, standing),
         "standing": standing,
         "in_the_way": problems_in_the_way(request=found, actor=actor, at=at) if is_open else (),
@@ -80,7 +83,7 @@ def request_page(shown: QuotaRequest, *, actor: Actor, at: datetime) -> dict[str
         "may_decide": is_open and may_decide(found, actor=actor),
         "may_comment": may_comment(found, actor=actor),
         "costs": list(_cost_rows(found, today)),
-        "cost_note": found.cost.get("note", "") if today is None else today.total.note,
+        "cost_note": english(found.cost.get("note", "") if today is None else today.total.note),
         "history": [_history_row(fact) for fact in _history(found)],
     }
 
@@ -124,38 +127,41 @@ def _cost_rows(request: QuotaRequest, today: CostToday | None) -> Iterator[CostR
     cost = request.cost
     if cost:
         yield CostRow(
-            what=f"{size}, as shown when it was requested",
+            what=gettext("{size}, as shown when it was requested").format(size=size),
             units=str(request.requested_units + (request.burst_units or 0)),
-            price=price_text(cost.get("price_group", "")),
-            full=money_text(cost.get("at_full_use"), cost.get("currency", "")),
-            last=money_text(cost.get("at_last_use"), cost.get("currency", "")),
+            price=_price(cost.get("price_group", "")),
+            full=_money(cost.get("at_full_use"), cost.get("currency", "")),
+            last=_money(cost.get("at_last_use"), cost.get("currency", "")),
             is_total=today is None,
         )
 
 
 def _rows_today(size: str, today: CostToday) -> Iterator[CostRow]:
     for lot in today.lots:
-        kind = f"{size}, burst" if lot.is_burst else size
+        kind = gettext("{size}, burst").format(size=size) if lot.is_burst else size
         yield _row(kind, str(lot.units), lot.cost)
-    yield _row("Requested in all, at today's prices", str(today.units), today.total, is_total=True)
+    in_all = gettext("Requested in all, at today's prices")
+    yield _row(in_all, str(today.units), today.total, is_total=True)
 
 
 def _rows_beside(request: QuotaRequest, today: CostToday) -> Iterator[CostRow]:
     """Give what holds without a request, and how much more it wants; no number where none is."""
     if today.before is None:
-        held = "unlimited" if request.is_unlimited_before else NOT_SET
-        what = f"In force without it: {held}"
-        yield CostRow(what, units="", price="", full=UNCOMPARED, last=UNCOMPARED)
+        held = gettext("unlimited") if request.is_unlimited_before else gettext(NOT_SET)
+        what = gettext("In force without it: {held}").format(held=held)
+        uncompared = gettext(UNCOMPARED)
+        yield CostRow(what, units="", price="", full=uncompared, last=uncompared)
     else:
-        yield _row("In force without it, at today's prices", str(today.units_before), today.before)
+        in_force = gettext("In force without it, at today's prices")
+        yield _row(in_force, str(today.units_before), today.before)
     if today.more is not None:
         currency = today.more.currency
         yield CostRow(
-            what="More than in force",
+            what=gettext("More than in force"),
             units=f"{today.more_units:+d}",
             price="",
-            full=money_text(today.more.at_full_use, currency, is_change=True),
-            last=money_text(today.more.at_last_use, currency, is_change=True),
+            full=_money(today.more.at_full_use, currency, is_change=True),
+            last=_money(today.more.at_last_use, currency, is_change=True),
             is_total=True,
         )
 
@@ -164,11 +170,22 @@ def _row(what: str, units: str, cost: CostEstimate, *, is_total: bool = False) -
     return CostRow(
         what=what,
         units=units,
-        price="" if is_total else price_text(cost.price_group),
-        full=money_text(cost.at_full_use, cost.currency),
-        last=money_text(cost.at_last_use, cost.currency),
+        price="" if is_total else _price(cost.price_group),
+        full=_money(cost.at_full_use, cost.currency),
+        last=_money(cost.at_last_use, cost.currency),
         is_total=is_total,
     )
+
+
+def _money(amount: Decimal | str | None, currency: str, *, is_change: bool = False) -> str:
+    if amount is None:
+        return gettext("unknown")
+    return figure(money_text(amount, currency, is_change=is_change))
+
+
+def _price(price_group: str) -> str:
+    """Return whose price was used; that for any group has a name of its own."""
+    return " + ".join(gettext(price_text(part)) for part in price_group.split(" and "))
 
 
 def _history(request: QuotaRequest) -> list[AuditFact]:
@@ -176,7 +193,7 @@ def _history(request: QuotaRequest) -> list[AuditFact]:
 
 
 def _history_row(fact: AuditFact) -> HistoryRow:
-    return HistoryRow(fact.occurred_at, fact.actor_label, action_text(fact.action))
+    return HistoryRow(fact.occurred_at, fact.actor_label, gettext(action_text(fact.action)))
 
 
 DECISIONS: Final[Mapping[str, Callable[..., object]]] = {
@@ -226,9 +243,9 @@ class QuotaRequestAdmin(LedgerAdmin):
             "expired": "info",
         },
     )
-    def state_label(self, request: QuotaRequest) -> str:
+    def state_label(self, request: QuotaRequest) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(request.state)
+        return str(request.state), value_text(request.state)
 
     def get_urls(self) -> list[URLPattern]:
         """Return the pages and the buttons of a request."""
@@ -255,7 +272,7 @@ class QuotaRequestAdmin(LedgerAdmin):
         except DomainError as error:
             self.report_refusal(request, error)
         else:
-            self.message_user(request, "Done.", messages.SUCCESS)
+            self.message_user(request, gettext("Done."), messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:quotas_quotarequest_change", args=[pk]))
 
     def change_view(
@@ -291,7 +308,7 @@ class QuotaRequestAdmin(LedgerAdmin):
             request,
             rows,
             lambda row, actor, at: approve_request(request_id=row.pk, actor=actor, at=at),
-            done="is approved",
+            done=gettext_noop("is approved"),
         )
 
     @admin.action(description="Reject", permissions=["write"])
@@ -301,5 +318,5 @@ class QuotaRequestAdmin(LedgerAdmin):
             request,
             rows,
             lambda row, actor, at: reject_request(request_id=row.pk, actor=actor, at=at),
-            done="is rejected",
+            done=gettext_noop("is rejected"),
         )

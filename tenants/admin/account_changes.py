@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from tenants.adapters.mail import is_mail_set_up
@@ -23,12 +24,12 @@ from tenants.models import AccountChange
 from tenants.services.identity import account_changes
 
 KINDS: Final = {
-    ChangeKind.ROLE: "A role of the platform",
-    ChangeKind.STAFF: "Staff status: the admin opens",
-    ChangeKind.FIRST_TOKEN: "The first API token",
-    ChangeKind.EMAIL: "Another mail address",
-    ChangeKind.USERNAME: "Another user name",
-    ChangeKind.ACTIVATE: "Activate the account",
+    ChangeKind.ROLE: gettext_lazy("A role of the platform"),
+    ChangeKind.STAFF: gettext_lazy("Staff status: the admin opens"),
+    ChangeKind.FIRST_TOKEN: gettext_lazy("The first API token"),
+    ChangeKind.EMAIL: gettext_lazy("Another mail address"),
+    ChangeKind.USERNAME: gettext_lazy("Another user name"),
+    ChangeKind.ACTIVATE: gettext_lazy("Activate the account"),
 }
 
 
@@ -44,13 +45,14 @@ class AskForm(ServiceForm):
             return
         asker, kind, value = type(self).asker, self.fields["kind"], self.fields["value"]
         offered = [(one.value, label) for one, label in KINDS.items() if may_ask_some(asker, one)]
-        kind.label, value.label = "What to change", "New value"
-        self.fields["subject"].label = "Whose account"
-        kind.widget = UnfoldAdminSelectWidget(choices=[("", "Select value"), *offered])
-        value.help_text = "The address or the user name; empty for the other kinds."
+        kind.label, value.label = gettext("What to change"), gettext("New value")
+        self.fields["subject"].label = gettext("Whose account")
+        kind.widget = UnfoldAdminSelectWidget(choices=[("", gettext("Select value")), *offered])
+        value.help_text = gettext("The address or the user name; empty for the other kinds.")
         if may_ask_of_others(asker):
             roles = ", ".join(sorted(PLATFORM_ROLES))
-            value.help_text = f"The role ({roles}), the address or the user name; else empty."
+            text = gettext("The role ({roles}), the address or the user name; else empty.")
+            value.help_text = text.format(roles=roles)
             return
         subject = self.fields["subject"]
         subject.widget = UnfoldAdminSelectWidget(choices=[(int(asker.id), asker.label)])

@@ -28,17 +28,19 @@ from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.translation import gettext
 
 from tenants.admin.lists import DatedAdmin, moment_of
 from tenants.admin.refusals import refusal_sentence, refusal_texts, refusals_of
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
-from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
 from tenants.domain.refusals import UnauthenticatedError
 from tenants.selectors.actors import actor_of_user
 from tenants.services.audit import note_refusal
 from tenants.services.changing import noun_of
+from tenants.templatetags.texts import english, who_may_text
 
 __all__ = [
     "LedgerAdmin",
@@ -125,7 +127,7 @@ class LedgerAdmin(DatedAdmin):
     ) -> HttpResponse:
         """Add `hint` to the list's context."""
         answer: HttpResponse = super().changelist_view(
-            request, {"hint": self.hint, **(extra_context or {})}
+            request, {"hint": self.hint and gettext(self.hint), **(extra_context or {})}
         )
         return answer
 
@@ -152,7 +154,8 @@ class LedgerAdmin(DatedAdmin):
             "decisions": found
             and {
                 "state": self.undecided,
-                "others": is_own and who_may(self.write_capability, reach={RoleScope.PLATFORM}),
+                "others": is_own
+                and who_may_text(self.write_capability, reach={RoleScope.PLATFORM}),
                 "action": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
                 "has_note": "note" in self.action_form.base_fields,
                 "choices": found,
@@ -204,22 +207,21 @@ class LedgerAdmin(DatedAdmin):
                 at=at,
             )
             for text in texts:
-                self.message_user(request, f"{row}: {text}", messages.ERROR)
+                self.message_user(request, format_html("{}: {}", row, text), messages.ERROR)
             if not texts:
-                self.message_user(request, f"{row} {done}.", messages.SUCCESS)
+                self.message_user(request, f"{row} {gettext(done)}.", messages.SUCCESS)
 
     def audit_refusal(
         self, error: DomainError, *, object_id: object, actor: Actor, at: datetime
     ) -> None:
         """Audit a refusal that auditors look for, once the service's transaction is undone."""
-        note_refusal(
-            refusal=error, noun=noun_of(self.model), object_id=object_id, actor=actor, at=at
-        )
+        noun = noun_of(self.model)
+        note_refusal(refusal=error, noun=noun, object_id=object_id, actor=actor, at=at)
 
-    def report_refusal(self, request: HttpRequest, error: DomainError, *, about: str = "") -> None:
+    def report_refusal(self, request: HttpRequest, error: DomainError) -> None:
         """Show a refusal with its remedy, and every problem it names."""
         for text in refusal_texts(error):
-            self.message_user(request, f"{about}{text}", messages.ERROR)
+            self.message_user(request, text, messages.ERROR)
 
 
 class ServiceForm(RowForm):
@@ -234,13 +236,10 @@ class ServiceForm(RowForm):
         try:
             self.instance = type(self).perform(self)
         except DomainError as error:
-            self._tell(error)
-
-    def _tell(self, error: DomainError) -> None:
-        if not error.problems:
-            self.add_error(self._place(error.field), refusal_sentence(error))
-        for problem in error.problems:
-            self.add_error(self._place(problem.field), problem.message)
+            if not error.problems:
+                self.add_error(self._place(error.field), refusal_sentence(error))
+            for problem in error.problems:
+                self.add_error(self._place(problem.field), english(problem.message))
 
     def _place(self, field: str) -> str | None:
         name = field.split(".", 1)[0]
@@ -370,6 +369,7 @@ def row_action(description: str, *, done: str) -> Callable[[RowCall], Action]:
                 done=done,
             )
 
+        act.done = done  # type: ignore[attr-defined] # The site marks it to be translated.
         return act
 
     return decorate

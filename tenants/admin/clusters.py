@@ -19,6 +19,7 @@ from tenants.domain.hours import floor_hour, hours_text
 from tenants.models import Cluster, NamespaceBinding
 from tenants.selectors.directory import references_with
 from tenants.services import clusters, namespaces
+from tenants.templatetags.texts import english
 
 
 @admin.register(Cluster)
@@ -81,7 +82,7 @@ class ClusterAdmin(ServiceAdmin):
         super().save_model(request, obj, form, change)
         advise = cluster_advice(settings.CLUSTER_ADVICE)
         for sentence in advise(obj.offered_resources) if isinstance(obj, Cluster) else ():
-            self.message_user(request, sentence, messages.WARNING)
+            self.message_user(request, english(sentence), messages.WARNING)
 
     @row_action("Close", done="is closed")
     def close_clusters(self, row: Cluster, *, actor: Actor, at: datetime) -> None:

@@ -18,6 +18,7 @@ from django.db.models import CharField, DateTimeField, Model, QuerySet
 from django.http import HttpRequest
 from django.utils.formats import number_format
 from django.utils.functional import cached_property
+from django.utils.translation import gettext, gettext_noop
 from unfold.admin import ModelAdmin
 
 if TYPE_CHECKING:
@@ -33,39 +34,43 @@ COUNTED_MAX: Final = 100_000
 """To count more would take as long as the list itself."""
 
 MARKS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "correction_id": ("what it is of", "Usage", "A correction"),
-    "organization": ("payer", "Not known", "Known"),
-    "continued_at": ("state", "Stopped", "Continued"),
-    "drifted_at": ("changed by others", "No", "Yes"),
-    "end_at": ("state", "Ongoing", "Ended"),
-    "resolved_at": ("state", "Open", "Resolved"),
-    "superseded_at": ("state", "In force", "Replaced"),
-    "withdrawn_at": ("state", "In force", "Withdrawn"),
+    "correction_id": (
+        gettext_noop("what it is of"),
+        gettext_noop("Usage"),
+        gettext_noop("A correction"),
+    ),
+    "organization": (gettext_noop("payer"), gettext_noop("Not known"), gettext_noop("Known")),
+    "continued_at": (gettext_noop("state"), gettext_noop("Stopped"), gettext_noop("Continued")),
+    "drifted_at": (gettext_noop("changed by others"), gettext_noop("No"), gettext_noop("Yes")),
+    "end_at": (gettext_noop("state"), gettext_noop("Ongoing"), gettext_noop("Ended")),
+    "resolved_at": (gettext_noop("state"), gettext_noop("Open"), gettext_noop("Resolved")),
+    "superseded_at": (gettext_noop("state"), gettext_noop("In force"), gettext_noop("Replaced")),
+    "withdrawn_at": (gettext_noop("state"), gettext_noop("In force"), gettext_noop("Withdrawn")),
 }
 """By a column that is filled once something has happened: its title, and what both mean."""
 TITLES: Final[Mapping[str, str]] = {
-    "actor_kind": "done by",
-    "allow_shared_with_other_tenants": "shared with other tenants",
-    "begin_at": "begin",
-    "billing_currency": "currency",
-    "created_at": "created",
-    "end_kind": "how it ended",
-    "expires_at": "end",
-    "is_active": "active",
-    "is_certain": "certain",
-    "is_complete": "complete",
-    "is_watched": "watched",
-    "label": "month",
-    "object_kind": "object",
-    "occurred_at": "time",
-    "period__label": "month",
-    "period__state": "state of the month",
-    "posting_on": "posting day",
-    "revoked_at": "revoked",
-    "sharing_mode": "shared by",
-    "start_at": "hour",
-    "window_start": "hour",
-    "work_kind": "kind of work",
+    "actor_kind": gettext_noop("done by"),
+    "allow_shared_with_other_tenants": gettext_noop("shared with other tenants"),
+    "begin_at": gettext_noop("begin"),
+    "billing_currency": gettext_noop("currency"),
+    "created_at": gettext_noop("created"),
+    "end_kind": gettext_noop("how it ended"),
+    "expires_at": gettext_noop("end"),
+    "is_active": gettext_noop("active"),
+    "is_certain": gettext_noop("certain"),
+    "is_complete": gettext_noop("complete"),
+    "is_watched": gettext_noop("watched"),
+    "label": gettext_noop("month"),
+    "object_kind": gettext_noop("object"),
+    "occurred_at": gettext_noop("time"),
+    "period__label": gettext_noop("month"),
+    "period__state": gettext_noop("state of the month"),
+    "posting_on": gettext_noop("posting day"),
+    "revoked_at": gettext_noop("revoked"),
+    "sharing_mode": gettext_noop("shared by"),
+    "start_at": gettext_noop("hour"),
+    "window_start": gettext_noop("hour"),
+    "work_kind": gettext_noop("kind of work"),
 }
 """What a filter chooses by, where the column's name does not say it."""
 
@@ -185,13 +190,19 @@ class ValuesFilter(FieldListFilter):
     def choices(self, changelist: Any) -> Iterator[Any]:  # noqa: ANN401 - Django's signature.
         """Yield all, and each value."""
         everything = changelist.get_query_string(remove=[self.field_path])
-        yield {"selected": not self.chosen, "query_string": everything, "display": "All"}
+        yield {"selected": not self.chosen, "query_string": everything, "display": gettext("All")}
         for value in self.values:
             yield {
                 "selected": value in self.chosen,
                 "query_string": changelist.get_query_string({self.field_path: value}),
                 "display": value or "-",
             }
+
+
+def _title_of(spec: ListFilter) -> str:
+    """Return what a filter chooses by, in words."""
+    title = TITLES.get(getattr(spec, "field_path", ""))
+    return gettext(title) if title else str(spec.title)
 
 
 class DayRangeFilter(FieldListFilter):
@@ -210,7 +221,7 @@ class DayRangeFilter(FieldListFilter):
         """Read the days from the address, and what else it has."""
         super().__init__(field, request, *arguments, **named)
         _, _, model_admin, *_ = arguments
-        self.title = model_admin.day_title or TITLES.get(self.field_path, self.title)
+        self.title = gettext(model_admin.day_title) if model_admin.day_title else _title_of(self)
         names = self._names()
         self.typed = [request.GET.get(name, "").strip() for name in names]
         self.others = _others(request, names)
@@ -228,7 +239,9 @@ class DayRangeFilter(FieldListFilter):
         """Return both fields of the form."""
         return [
             {"name": name, "value": value, "label": label}
-            for name, value, label in zip(self._names(), self.typed, ("from", "to"), strict=True)
+            for name, value, label in zip(
+                self._names(), self.typed, (gettext("from"), gettext("to")), strict=True
+            )
         ]
 
     def choices(self, changelist: Any) -> Iterator[Any]:  # noqa: ANN401, ARG002 - Django's signature.
@@ -240,7 +253,7 @@ class DayRangeFilter(FieldListFilter):
         try:
             first, last = (date.fromisoformat(text) if text else None for text in self.typed)
         except ValueError:
-            self.problem = "Write days as 2026-10-31."
+            self.problem = gettext("Write days as 2026-10-31.")
             return queryset.none()
         if first is not None:
             queryset = queryset.filter(**{f"{self.field_path}__gte": self._begin(first)})
@@ -264,7 +277,7 @@ class MarkFilter(EmptyFieldListFilter):
         everything, *found = super().choices(changelist)
         yield everything
         for choice, text in zip(found, words, strict=True):
-            yield {**choice, "display": text}
+            yield {**choice, "display": gettext(text)}
 
 
 class DatedAdmin(ModelAdmin):
@@ -312,9 +325,9 @@ class DatedAdmin(ModelAdmin):
             found.full_result_count = found.result_count
         for spec in found.filter_specs:
             if isinstance(spec, MarkFilter):
-                spec.title = MARKS[spec.field_path][0]
+                spec.title = gettext(MARKS[spec.field_path][0])
             elif not isinstance(spec, DayRangeFilter):
-                spec.title = TITLES.get(getattr(spec, "field_path", ""), spec.title)
+                spec.title = _title_of(spec)
         return found
 
 

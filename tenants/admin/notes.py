@@ -2,6 +2,7 @@
 
 from django import forms
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 from unfold.forms import ActionForm
 from unfold.widgets import UnfoldAdminTextInputWidget
 
@@ -17,8 +18,8 @@ class NoteActionForm(ActionForm):
         max_length=NOTE_LENGTH_MAX,
         widget=forms.TextInput(
             {
-                "placeholder": "Reason",
-                "aria-label": "Reason",
+                "placeholder": gettext_lazy("Reason"),
+                "aria-label": gettext_lazy("Reason"),
                 "x-show": "action",
                 "class": "rounded-default px-3 py-1 text-base-700 lg:w-72",
             }
@@ -30,7 +31,7 @@ class NoteForm(forms.Form):
     """The reason for one decision, on a page of its own."""
 
     note = forms.CharField(
-        label="Reason", max_length=NOTE_LENGTH_MAX, widget=UnfoldAdminTextInputWidget
+        label=gettext_lazy("Reason"), max_length=NOTE_LENGTH_MAX, widget=UnfoldAdminTextInputWidget
     )
 
 

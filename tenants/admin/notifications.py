@@ -10,6 +10,7 @@ from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext
 from unfold.decorators import display
 
 from tenants.adapters.notification_mail import MailPages, subject_of, text_of
@@ -37,6 +38,7 @@ from tenants.services.notifications.endpoints import (
     close_endpoint,
     register_endpoint,
 )
+from tenants.templatetags.texts import english, minute_text, value_text
 
 if TYPE_CHECKING:
     Page = LedgerAdmin
@@ -58,37 +60,42 @@ def delivery_context(delivery: NotificationDelivery, *, at: datetime) -> dict[st
         "subject": subject_of(outgoing) if delivery.kind == EndpointKind.MAIL else "",
         "has_earlier_failures": delivery.attempts > 1,
         "facts": [
-            ("To", delivery.shown_address),
-            ("How", _how(delivery)),
-            ("Event", outgoing.event),
-            ("About", outgoing.organization or "the whole platform"),
-            ("Happened", f"{outgoing.occurred_at:%Y-%m-%d %H:%M:%S} UTC"),
-            ("Tries", attempts_text(delivery.attempts)),
-            ("Last result", last_result(delivery)),
-            ("Next try", next_try(delivery, at=at)),
-            *(("What to do", text) for text in [remedy_text(delivery)] if text),
+            (gettext("To"), delivery.shown_address),
+            (gettext("How"), _how(delivery)),
+            (gettext("Event"), outgoing.event),
+            (gettext("About"), outgoing.organization or gettext("the whole platform")),
+            (
+                gettext("Happened"),
+                f"{minute_text(outgoing.occurred_at)}:{outgoing.occurred_at:%S} UTC",
+            ),
+            (gettext("Tries"), english(attempts_text(delivery.attempts))),
+            (gettext("Last result"), last_result(delivery)),
+            (gettext("Next try"), next_try(delivery, at=at)),
+            *((gettext("What to do"), text) for text in [remedy_text(delivery)] if text),
         ],
     }
 
 
 def last_result(delivery: NotificationDelivery) -> str:
     """Return the result of the last attempt."""
-    return result_text(
-        state=delivery.state,
-        attempts=delivery.attempts,
-        sent_at=delivery.sent_at,
-        last_error=delivery.last_error,
+    return english(
+        result_text(
+            state=delivery.state,
+            attempts=delivery.attempts,
+            sent_at=delivery.sent_at,
+            last_error=delivery.last_error,
+        )
     )
 
 
 def remedy_text(delivery: NotificationDelivery) -> str:
     """Return what to do about a delivery that has failed for good; "" for any other."""
-    return remedy_of(state=delivery.state, last_error=delivery.last_error)
+    return english(remedy_of(state=delivery.state, last_error=delivery.last_error))
 
 
 def next_try(delivery: NotificationDelivery, *, at: datetime) -> str:
     """Return when it is tried next."""
-    return next_attempt_text(state=delivery.state, next_at=delivery.next_at, at=at)
+    return english(next_attempt_text(state=delivery.state, next_at=delivery.next_at, at=at))
 
 
 def _said(kind: str, outgoing: OutgoingNotification) -> str:
@@ -100,8 +107,10 @@ def _said(kind: str, outgoing: OutgoingNotification) -> str:
 
 def _how(delivery: NotificationDelivery) -> str:
     if delivery.kind == EndpointKind.MAIL:
-        return "mail" if delivery.endpoint else "mail, to the address of an account"
-    return "POST of JSON, signed; the secret is shown nowhere"
+        return (
+            gettext("mail") if delivery.endpoint else gettext("mail, to the address of an account")
+        )
+    return gettext("POST of JSON, signed; the secret is shown nowhere")
 
 
 class MaskedAddresses(Page):
@@ -220,9 +229,9 @@ class NotificationDeliveryAdmin(MaskedAddresses, LedgerAdmin):
         ordering="state",
         label={"pending": "info", "sent": "success", "skipped": "warning", "given_up": "danger"},
     )
-    def state_label(self, delivery: NotificationDelivery) -> str:
+    def state_label(self, delivery: NotificationDelivery) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(delivery.state)
+        return str(delivery.state), value_text(delivery.state)
 
     @admin.display(description="what", ordering="notification__subject")
     def subject(self, delivery: NotificationDelivery) -> str:

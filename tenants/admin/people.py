@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 
 from tenants.adapters.mail import is_mail_set_up
 from tenants.admin.base import LedgerAdmin, ServiceAdmin, row_action
@@ -74,7 +75,7 @@ class PersonAdmin(ServiceAdmin):
             request,
             rows,
             lambda row, actor, at: send_password_link(row, actor=actor, at=at),
-            done="gets a link, once in five minutes",
+            done=gettext_noop("gets a link, once in five minutes"),
         )
 
     @row_action("Deactivate", done="is deactivated")

@@ -15,6 +15,7 @@ from django.core import signing
 from django.http import HttpRequest
 from django.http.response import HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.translation import gettext
 
 from tenants.admin.base import RowForm, ServiceAdmin, ServiceForm, actor_of_request, row_action
 from tenants.domain.actors import Actor
@@ -143,7 +144,7 @@ class ApiTokenAdmin(ServiceAdmin):
         """Return a page with the text, once; it is not stored, not even in the session."""
         context = {
             **self.admin_site.each_context(request),
-            "title": "Token issued",
+            "title": gettext("Token issued"),
             "token": obj,
             "text": obj.text,  # type: ignore[attr-defined]
         }

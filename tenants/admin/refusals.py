@@ -5,12 +5,14 @@ from datetime import datetime
 from typing import Final
 
 from django.db import OperationalError
+from django.utils.translation import gettext, gettext_noop
 
 from tenants.domain.errors import DomainError
 from tenants.services.turns import report_crash
+from tenants.templatetags.texts import english
 
-BUSY: Final = "The database was busy; nothing of it was changed. Start again."
-FAILED: Final = (
+BUSY: Final = gettext_noop("The database was busy; nothing of it was changed. Start again.")
+FAILED: Final = gettext_noop(
     "A fault stopped it; nothing of it was changed. Show it to a platform admin: the log has it as "
     "{event}."
 )
@@ -41,18 +43,18 @@ def refusals_of(
         audit(error)
         return refusal_texts(error)
     except OperationalError:
-        return [BUSY]
+        return [gettext(BUSY)]
     except Exception as error:  # noqa: BLE001 - One row of several: it is reported and shown.
         report_crash(error, event=event, key=key, at=at)
-        return [FAILED.format(event=event)]
+        return [gettext(FAILED).format(event=event)]
     return []
 
 
 def refusal_texts(error: DomainError) -> list[str]:
     """Return a refusal with its remedy, and every problem it names."""
-    return [refusal_sentence(error), *(problem.message for problem in error.problems)]
+    return [refusal_sentence(error), *(english(problem.message) for problem in error.problems)]
 
 
 def refusal_sentence(error: DomainError) -> str:
     """Return a refusal with its remedy."""
-    return f"{error.message} {error.advice}".strip()
+    return english(f"{error.message} {error.advice}".strip())

@@ -19,6 +19,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 from unfold.forms import AuthenticationForm
 
 from tenants.domain.actors import system_actor
@@ -108,8 +109,10 @@ class SignInForm(AuthenticationForm):
 
     error_messages = {
         **AuthenticationForm.error_messages,
-        "invalid_login": "Enter the user name and password of a person with staff status. All "
-        "others sign in at /accounts/. Both fields distinguish upper and lower case.",
+        "invalid_login": gettext_lazy(
+            "Enter the user name and password of a person with staff status. All others sign in at "
+            "/accounts/. Both fields distinguish upper and lower case."
+        ),
     }
 
     def clean(self) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def require_version(*, row: models.Model, expected_version: int | None, actor: A
 
 def noun_of(row: models.Model | type[models.Model]) -> str:
     """Return the noun of a row's table in snake_case, such as "service_account"."""
-    return str(row._meta.verbose_name).replace(" ", "_")  # noqa: SLF001 - Documented model meta.
+    return str(row._meta.verbose_name_raw).replace(" ", "_")  # noqa: SLF001 - Documented model meta.
 
 
 def _action(row: models.Model, verb: str) -> str:

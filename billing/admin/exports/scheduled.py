@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django import forms
@@ -13,11 +13,18 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.shortcuts import redirect
 from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from billing.access.exports import READ_EXPORT, WRITE_EXPORT, access_file
-from billing.domain.exports.schedules import CONTENTS, OPEN_STATES, ExportRunState, content_label
+from billing.domain.exports.schedules import (
+    BUNDLE,
+    CONTENTS,
+    OPEN_STATES,
+    ExportRunState,
+    content_label,
+)
 from billing.domain.period import Month
 from billing.models import ExportRun, ExportSchedule
 from billing.selectors.exports.runs import chunks_of
@@ -37,13 +44,24 @@ from tenants.admin.base import (
 )
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError
+from tenants.templatetags.texts import english, value_text
+
+BUNDLE_LABEL: Final = gettext_noop("Month, as one zip of all files")
+
+
+def _label(content: str) -> str:
+    """Return a content as `content_label` has it, in the language of the page."""
+    if content == BUNDLE:
+        return gettext(BUNDLE_LABEL)
+    name, comma, form = content_label(content).partition(", ")
+    return f"{gettext(name)}{comma}{form}"
 
 
 class ScheduleForm(ServiceForm):
     """A schedule, whose contents are chosen from a list."""
 
     contents = forms.MultipleChoiceField(
-        choices=[(one, content_label(one)) for one in CONTENTS],
+        choices=lambda: [(one, _label(one)) for one in CONTENTS],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         help_text="Each is a file of its own. The journal is of all organizations only.",
     )
@@ -132,7 +150,7 @@ class ExportScheduleAdmin(ServiceAdmin):
     @admin.display(description="contents")
     def shown_contents(self, row: ExportSchedule) -> str:
         """Return what is delivered, as text."""
-        return "; ".join(map(content_label, row.contents))
+        return "; ".join(_label(one) for one in row.contents)
 
     @admin.display(description="address", ordering="address")
     def shown(self, row: ExportSchedule) -> str:
@@ -142,7 +160,7 @@ class ExportScheduleAdmin(ServiceAdmin):
     @admin.display(description="time (UTC)", ordering="day")
     def time(self, row: ExportSchedule) -> str:
         """Return day and hour as text."""
-        return f"day {row.day}, {row.hour:02d}:00"
+        return gettext("day {day}, {hour}:00").format(day=row.day, hour=f"{row.hour:02d}")
 
 
 @admin.register(ExportRun)
@@ -201,9 +219,9 @@ class ExportRunAdmin(LedgerAdmin):
         ordering="state",
         label={"pending": "info", "delivering": "info", "done": "success", "failed": "danger"},
     )
-    def state_label(self, run: ExportRun) -> str:
+    def state_label(self, run: ExportRun) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(run.state)
+        return str(run.state), value_text(run.state)
 
     @admin.display(description="next try (UTC)", ordering="next_at")
     def next_try(self, run: ExportRun) -> datetime | None:
@@ -234,6 +252,8 @@ class ExportRunAdmin(LedgerAdmin):
         is_kept = run.purged_at is None
         return {
             "run": run,
+            "note": english(run.note),
+            "remedy": english(run.remedy),
             "is_due": run.finished_at is None and run.next_at <= timezone.now(),
             "files": [
                 {

@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 from unfold.views import ChangeList
 
@@ -104,7 +105,7 @@ class InvoiceStepsAdmin(LedgerAdmin):
             self.audit_refusal(error, object_id=row.pk, actor=actor, at=at)
             self.report_refusal(request, error)
         else:
-            self.message_user(request, step.done, messages.SUCCESS)
+            self.message_user(request, gettext(step.done), messages.SUCCESS)
         return HttpResponseRedirect(invoice_page(invoice_id))
 
 

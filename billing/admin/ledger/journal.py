@@ -8,23 +8,24 @@ from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.translation import gettext, ngettext
 from unfold.decorators import action
 
 from billing.access import READ_JOURNAL, WRITE_JOURNAL, access_journal_batch
 from billing.adapters.journal_layouts import LAYOUT_NAMES, file_of, layouts
-from billing.domain.documents.document_text import money_text
+from billing.admin.amounts import money_text
 from billing.models import JournalEntry
 from billing.selectors.ledger.accounting import ledger_months
 from billing.services.ledger.batches import export_batch
 from billing.services.ledger.journal import accrue_unbilled, close_accounting_month
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.refusals import refusal_sentence
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, NotFoundError
-from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
+from tenants.templatetags.texts import who_may_text
 
 TEMPLATE: Final = "admin/billing/journalentry/months.html"
 
@@ -92,7 +93,7 @@ class JournalEntryAdmin(LedgerAdmin):
                 result = _perform(step, label, request.POST.get("layout", ""), request=request)
         months = ledger_months()
         context = {
-            **self.page_context(request, title="Accounting months"),
+            **self.page_context(request, title=gettext("Accounting months")),
             "months": months,
             "running": f"{timezone.now():%Y-%m}",
             "layouts": LAYOUT_NAMES,
@@ -101,7 +102,7 @@ class JournalEntryAdmin(LedgerAdmin):
             "is_mistyped": bool(closing) and "typed" in request.POST,
             "unexported": sum(month.unexported for month in months if month.label <= closing),
             "may_write": may_write,
-            "who_may": who_may(WRITE_JOURNAL, reach={RoleScope.PLATFORM}),
+            "who_may": who_may_text(WRITE_JOURNAL, reach={RoleScope.PLATFORM}),
         }
         return TemplateResponse(request, TEMPLATE, context)
 
@@ -111,23 +112,28 @@ def _perform(step: str, label: str, layout: str, *, request: HttpRequest) -> Led
     try:
         return LedgerStepResult(_done(step, label, layout, actor=actor))
     except DomainError as error:
-        return LedgerStepResult(f"{error.message} {error.advice}".strip(), is_refused=True)
+        return LedgerStepResult(refusal_sentence(error), is_refused=True)
 
 
 def _done(step: str, label: str, layout: str, *, actor: Actor) -> str:
     at = timezone.now()
     if step == "accrue":
         posted = accrue_unbilled(label=label, actor=actor, at=at)
-        return f"{label}: {posted} accrual entries, reversals included."
+        return gettext("{month}: {posted} accrual entries, reversals included.").format(
+            month=label, posted=posted
+        )
     if step == "close":
         close_accounting_month(label=label, actor=actor, at=at)
-        return f"{label} is closed."
+        return gettext("{month} is closed.").format(month=label)
     known = layouts(settings.JOURNAL_LAYOUTS)
     if layout not in known:
         raise NotFoundError("There is no such layout.", field="layout")
     batch = export_batch(month=label, layout=known[layout], actor=actor, at=at)
-    count = f"{batch.entries} entr{pluralize(batch.entries, 'y,ies')}"
-    return f"Batch {batch.number} has {count} of {label}."
+    return ngettext(
+        "Batch {number} has {count} entry of {month}.",
+        "Batch {number} has {count} entries of {month}.",
+        batch.entries,
+    ).format(number=batch.number, count=batch.entries, month=label)
 
 
 def _batch_file(request: HttpRequest, batch_id: str) -> HttpResponse:

@@ -9,12 +9,13 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import UnfoldAdminDateWidget, UnfoldAdminSelectWidget
 
 from billing.access import READ_INVOICE
 from billing.adapters.documents import render_statement
 from billing.adapters.terms import invoice_terms, logo_on
-from billing.domain.documents.document_text import money_text
+from billing.admin.amounts import money_text
 from billing.domain.documents.errors import IssuerLogoError
 from billing.domain.ledger.statement import AccountStatement
 from billing.selectors.ledger.reports import (
@@ -29,6 +30,7 @@ from tenants.access import organizations_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.currencies import MINOR_DIGITS
 from tenants.models import Organization
+from tenants.templatetags.texts import value_text
 
 STATEMENT_DAYS = 92
 """Shown without a choice: three months."""
@@ -37,15 +39,17 @@ STATEMENT_DAYS = 92
 class AgeingForm(forms.Form):
     """At the end of which day."""
 
-    on = forms.DateField(label="At the end of", widget=UnfoldAdminDateWidget())
+    on = forms.DateField(label=gettext_lazy("At the end of"), widget=UnfoldAdminDateWidget())
 
 
 class StatementForm(forms.Form):
     """Whose account, from when to when."""
 
-    organization = forms.ChoiceField(widget=UnfoldAdminSelectWidget())
-    begin = forms.DateField(label="From", widget=UnfoldAdminDateWidget())
-    end = forms.DateField(label="Before", widget=UnfoldAdminDateWidget())
+    organization = forms.ChoiceField(
+        label=gettext_lazy("Organization"), widget=UnfoldAdminSelectWidget()
+    )
+    begin = forms.DateField(label=gettext_lazy("From"), widget=UnfoldAdminDateWidget())
+    end = forms.DateField(label=gettext_lazy("Before"), widget=UnfoldAdminDateWidget())
 
 
 def ageing_page(admin: LedgerAdmin, request: HttpRequest) -> TemplateResponse:
@@ -57,7 +61,7 @@ def ageing_page(admin: LedgerAdmin, request: HttpRequest) -> TemplateResponse:
     visible = organizations_visible_to(actor_of_request(request), READ_INVOICE)
     names = {organization.slug: organization.name for organization in visible}
     context = {
-        **admin.page_context(request, title="Open items"),
+        **admin.page_context(request, title=gettext("Open items")),
         "form": form,
         "rows": [_ageing_cells(row, name=names[row.organization], on=on) for row in rows],
     }
@@ -92,7 +96,7 @@ def statement_page(admin: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         pdf = f"?{urlencode({**request.GET.dict(), 'format': 'pdf'})}"
         shown = {"statement": _statement_texts(made), "pdf_link": pdf}
     context = {
-        **admin.page_context(request, title="Statement"),
+        **admin.page_context(request, title=gettext("Statement")),
         "form": form,
         "lines_max": LINES_MAX,
         **shown,
@@ -151,7 +155,7 @@ def _statement_texts(made: AccountStatement) -> dict[str, Any]:
         "lines": [
             {
                 "dated_on": line.dated_on,
-                "event": line.event.replace("_", " "),
+                "event": value_text(line.event),
                 "reference": line.reference,
                 "amount": money_text(line.amount, made.currency),
                 "balance": money_text(line.balance, made.currency),

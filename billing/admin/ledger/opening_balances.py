@@ -11,12 +11,13 @@ from django.utils import timezone
 from unfold.decorators import display
 
 from billing.access import READ_INVOICE, WRITE_PAYMENT
-from billing.domain.documents.document_text import money_text
+from billing.admin.amounts import money_text
 from billing.models import OpeningBalance
 from billing.selectors.ledger.settlement import with_open_balance
 from billing.services.ledger.opening_balances import record_opening_balance
 from tenants.admin.base import ServiceAdmin
 from tenants.domain.actors import Actor
+from tenants.templatetags.texts import value_text
 
 STATUS_COLORS = {
     "open": "info",
@@ -79,6 +80,6 @@ class OpeningBalanceAdmin(ServiceAdmin):
         return money_text(row.open_amount, row.currency)
 
     @display(description="status", label=STATUS_COLORS)
-    def status_label(self, row: Any) -> str:  # noqa: ANN401 - As above.
+    def status_label(self, row: Any) -> tuple[str, str]:  # noqa: ANN401 - As above.
         """Return the payment status, coloured."""
-        return str(row.payment_status)
+        return str(row.payment_status), value_text(row.payment_status)

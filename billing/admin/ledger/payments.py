@@ -9,13 +9,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy, gettext_noop
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from billing.access import READ_INVOICE, WRITE_PAYMENT
 from billing.adapters.bank_files import BYTES_MAX, READERS
+from billing.admin.amounts import money_text
 from billing.admin.ledger.open_items import ageing_page, statement_page
-from billing.domain.documents.document_text import money_text
 from billing.models import Payment
 from billing.selectors.ledger.settlement import (
     find_documents,
@@ -32,8 +33,10 @@ from billing.services.ledger.settling import (
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
+from tenants.admin.refusals import refusal_sentence
 from tenants.domain.actors import Actor
 from tenants.domain.errors import DomainError, NotFoundError
+from tenants.templatetags.texts import value_text
 
 KIND_COLORS = {
     "receipt": "success",
@@ -48,9 +51,11 @@ class BankFileForm(forms.Form):
     """A bank's file and its format."""
 
     format = forms.ChoiceField(
-        choices=[("camt053", "camt.053"), ("csv", "CSV")], widget=UnfoldAdminSelectWidget()
+        label=gettext_lazy("Format"),
+        choices=[("camt053", "camt.053"), ("csv", "CSV")],
+        widget=UnfoldAdminSelectWidget(),
     )
-    file = forms.FileField(widget=UnfoldAdminFileFieldWidget())
+    file = forms.FileField(label=gettext_lazy("File"), widget=UnfoldAdminFileFieldWidget())
 
 
 @admin.register(Payment)
@@ -91,9 +96,9 @@ class PaymentAdmin(LedgerAdmin):
         return with_free_amount(super().get_queryset(request))
 
     @display(description="kind", ordering="kind", label=KIND_COLORS)
-    def kind_label(self, payment: Payment) -> str:
+    def kind_label(self, payment: Payment) -> tuple[str, str]:
         """Return the kind, coloured."""
-        return str(payment.kind)
+        return str(payment.kind), value_text(payment.kind)
 
     @admin.display(description="amount", ordering="amount")
     def amount_text(self, payment: Payment) -> str:
@@ -125,9 +130,9 @@ class PaymentAdmin(LedgerAdmin):
                     at=timezone.now(),
                 )
             except DomainError as error:
-                form.add_error("file", f"{error.message} {error.advice}")
+                form.add_error("file", refusal_sentence(error))
         context = {
-            **self.page_context(request, title="Import a bank's file"),
+            **self.page_context(request, title=gettext("Import a bank's file")),
             "form": form,
             "report": report,
         }
@@ -153,7 +158,7 @@ class PaymentAdmin(LedgerAdmin):
             lambda row, actor, at: allocate_payment(
                 payment_id=row.pk, **_open_item(reference, payment=row), actor=actor, at=at
             ),
-            done="is allocated",
+            done=gettext_noop("is allocated"),
         )
 
     @admin.action(description="Release", permissions=["write"])
@@ -166,7 +171,7 @@ class PaymentAdmin(LedgerAdmin):
             lambda row, actor, at: release_payment(
                 payment_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is free again",
+            done=gettext_noop("is free again"),
         )
 
     @admin.action(description="Take payer back", permissions=["write"])
@@ -179,7 +184,7 @@ class PaymentAdmin(LedgerAdmin):
             lambda row, actor, at: unassign_payment(
                 payment_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="has no payer",
+            done=gettext_noop("has no payer"),
         )
 
     @admin.action(description="Reverse", permissions=["write"])
@@ -192,7 +197,7 @@ class PaymentAdmin(LedgerAdmin):
                 payment_id=row.pk, reason=reason, booked_on=at.date(), actor=actor, at=at
             )
 
-        self.for_each(request, rows, reverse, done="is reversed")
+        self.for_each(request, rows, reverse, done=gettext_noop("is reversed"))
 
 
 def _open_item(reference: str, *, payment: Payment) -> dict[str, Any]:

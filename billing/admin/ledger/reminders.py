@@ -7,9 +7,10 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 
 from billing.access import READ_INVOICE, WRITE_PAYMENT
-from billing.domain.documents.document_text import money_text
+from billing.admin.amounts import money_text
 from billing.models import Reminder, ReminderStop
 from billing.services.ledger.reminders import continue_reminders, stop_reminders
 from tenants.admin.base import LedgerAdmin, ServiceAdmin
@@ -78,5 +79,5 @@ class ReminderStopAdmin(ServiceAdmin):
             lambda row, actor, at: continue_reminders(
                 stop_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is continued",
+            done=gettext_noop("is continued"),
         )

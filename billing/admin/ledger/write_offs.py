@@ -8,12 +8,13 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 from unfold.decorators import display
 
 from billing.access import READ_JOURNAL, WRITE_PAYMENT, access_write_off_to_decide
+from billing.admin.amounts import money_text
 from billing.admin.ledger.invoice_steps import InvoiceStep, InvoiceStepsAdmin
 from billing.domain.documents.document import amount_text
-from billing.domain.documents.document_text import money_text
 from billing.domain.ledger.errors import WriteOffTooLargeError
 from billing.domain.ledger.write_offs import WriteOffState
 from billing.domain.money import Money
@@ -25,8 +26,8 @@ from billing.services.ledger.write_offs import (
     reverse_write_off,
 )
 from tenants.domain.actors import Actor
-from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
+from tenants.templatetags.texts import value_text, who_may_text
 
 DIGITS_MAX: Final = 20
 """As many as an amount is stored with."""
@@ -74,12 +75,14 @@ class WriteOffAdmin(InvoiceStepsAdmin):
     view_capability = READ_JOURNAL
     write_capability = WRITE_PAYMENT
     first = InvoiceStep(
-        WRITE_PAYMENT, _propose, "The write-off is proposed; another person confirms it."
+        WRITE_PAYMENT,
+        _propose,
+        gettext_noop("The write-off is proposed; another person confirms it."),
     )
     steps: ClassVar = {
-        "confirm": InvoiceStep(WRITE_PAYMENT, _confirm, "The write-off is posted."),
-        "reject": InvoiceStep(WRITE_PAYMENT, _reject, "The write-off is rejected."),
-        "reverse": InvoiceStep(WRITE_PAYMENT, _reverse, "The write-off is reversed."),
+        "confirm": InvoiceStep(WRITE_PAYMENT, _confirm, gettext_noop("The write-off is posted.")),
+        "reject": InvoiceStep(WRITE_PAYMENT, _reject, gettext_noop("The write-off is rejected.")),
+        "reverse": InvoiceStep(WRITE_PAYMENT, _reverse, gettext_noop("The write-off is reversed.")),
     }
     hint = (
         "A write-off is proposed on the invoice's page, and confirmed or rejected there by "
@@ -105,9 +108,9 @@ class WriteOffAdmin(InvoiceStepsAdmin):
         return access_write_off_to_decide(actor, row_id)
 
     @display(description="state", ordering="state", label=COLORS)
-    def state_label(self, row: WriteOff) -> str:
+    def state_label(self, row: WriteOff) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(row.state)
+        return str(row.state), value_text(row.state)
 
     @admin.display(description="amount", ordering="amount")
     def amount_text(self, row: WriteOff) -> str:
@@ -137,7 +140,7 @@ def write_off_context(invoice: Any, actor: Actor) -> dict[str, Any]:  # noqa: AN
         "can_be_written_off": invoice.open_amount > 0
         and not any(one["is_proposed"] for one in shown),
         "may_write_off": actor.may(WRITE_PAYMENT),
-        "writers_off": who_may(WRITE_PAYMENT, reach={RoleScope.PLATFORM}),
+        "writers_off": who_may_text(WRITE_PAYMENT, reach={RoleScope.PLATFORM}),
         "open_typed": amount_text(Money(invoice.open_amount, invoice.currency)),
     }
 

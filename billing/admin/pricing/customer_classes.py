@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 
 from billing.admin.pricing.prices import FromHourForm, key_of_replaced
 from billing.models import CustomerClass, CustomerClassMembership
@@ -16,7 +17,7 @@ from tenants.admin.base import ServiceAdmin
 from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
-from tenants.domain.hours import hours_text
+from tenants.templatetags.texts import hours_text
 
 
 @admin.register(CustomerClass)
@@ -81,5 +82,5 @@ class CustomerClassMembershipAdmin(ServiceAdmin):
             lambda row, actor, at: withdraw_membership(
                 membership_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is withdrawn",
+            done=gettext_noop("is withdrawn"),
         )

@@ -8,9 +8,10 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from billing.domain.documents.document_text import money_text
+from billing.admin.amounts import money_text
 from billing.domain.pricing.minimum import MinimumRule
 from billing.models import MinimumCharge
 from billing.services.pricing.minimums import publish_minimum, withdraw_minimum
@@ -98,5 +99,5 @@ class MinimumChargeAdmin(ServiceAdmin):
             lambda row, actor, at: withdraw_minimum(
                 minimum_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is withdrawn",
+            done=gettext_noop("is withdrawn"),
         )

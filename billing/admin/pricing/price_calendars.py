@@ -10,6 +10,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
+from django.utils.translation import gettext, gettext_noop
 from unfold.widgets import (
     UnfoldAdminSplitDateTimeWidget,
     UnfoldAdminTextareaWidget,
@@ -147,7 +148,9 @@ class PriceCalendarAdmin(ServiceAdmin):
     @admin.display(description="holidays")
     def holidays_text(self, row: PriceCalendar) -> str:
         """Return a line for each holiday."""
-        return "\n".join(f"{day} {name}" for day, name in sorted(row.holidays.items())) or "none"
+        return "\n".join(f"{day} {name}" for day, name in sorted(row.holidays.items())) or gettext(
+            "none"
+        )
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> PriceCalendar:
         """Publish a calendar."""
@@ -179,14 +182,16 @@ class PriceCalendarAdmin(ServiceAdmin):
             lambda row, actor, at: withdraw_calendar(
                 calendar_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is withdrawn",
+            done=gettext_noop("is withdrawn"),
         )
 
 
 def _rule(line: str) -> BandRule:
     words = line.split()
     if len(words) != PARTS_OF_A_RULE:
-        raise forms.ValidationError(f'Not band, days and two times: "{line}"')
+        raise forms.ValidationError(
+            gettext('Not band, days and two times: "{word}"').format(word=line)
+        )
     band, days, begin, end = words
     return BandRule(band, tuple(days.split(",")), begin, end)
 
@@ -195,4 +200,6 @@ def _date(word: str) -> date:
     try:
         return date.fromisoformat(word)
     except ValueError as error:
-        raise forms.ValidationError(f'Not a date such as 2026-12-24: "{word}"') from error
+        raise forms.ValidationError(
+            gettext('Not a date such as 2026-12-24: "{word}"').format(word=word)
+        ) from error

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import display
 from unfold.widgets import (
     UnfoldAdminSplitDateTimeWidget,
@@ -27,6 +28,7 @@ from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.admin.notes import NOTE_LENGTH_MAX, NoteActionForm, note_of
 from tenants.domain.actors import Actor
 from tenants.models import Cluster
+from tenants.templatetags.texts import figure, value_text
 
 COLORS = {
     PriceDraftState.PROPOSED.value: "warning",
@@ -109,9 +111,9 @@ class PriceDraftAdmin(ServiceAdmin):
         return (*names, "prices_text", "effects_text") if obj is not None else names
 
     @display(description="state", ordering="state", label=COLORS)
-    def state_label(self, row: PriceDraft) -> str:
+    def state_label(self, row: PriceDraft) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(row.state)
+        return str(row.state), value_text(row.state)
 
     @admin.display(description="prices")
     def prices_text(self, row: PriceDraft) -> str:
@@ -124,8 +126,12 @@ class PriceDraftAdmin(ServiceAdmin):
         """Return what changes for each organization on the month's use."""
         currency = row.price_book.currency
         return "\n".join(
-            f"{effect['organization']}: {effect['after']} instead of {effect['before']} {currency}"
-            f" in {row.month}"
+            gettext("{organization}: {after} instead of {before} in {month}").format(
+                organization=effect["organization"],
+                after=figure(effect["after"]),
+                before=figure(f"{effect['before']} {currency}"),
+                month=row.month,
+            )
             for effect in row.effects
         )
 
@@ -150,7 +156,7 @@ class PriceDraftAdmin(ServiceAdmin):
             lambda row, actor, at: publish_draft(
                 draft_id=row.pk, note=note, is_four_eyes=settings.FOUR_EYES, actor=actor, at=at
             ),
-            done="is published",
+            done=gettext_noop("is published"),
         )
 
     @admin.action(description="Reject", permissions=["write"])
@@ -161,7 +167,7 @@ class PriceDraftAdmin(ServiceAdmin):
             request,
             rows,
             lambda row, actor, at: reject_draft(draft_id=row.pk, note=note, actor=actor, at=at),
-            done="is rejected",
+            done=gettext_noop("is rejected"),
         )
 
 
@@ -174,22 +180,28 @@ def _text(price: Mapping[str, str], named: Mapping[str | None, Cluster]) -> str:
 
 def _price(words: list[str], clusters: Mapping[str, UUID]) -> DraftedPrice:
     if len(words) not in PARTS_OF_A_LINE:
-        raise forms.ValidationError(f'Not size, group and price: "{" ".join(words)}"')
+        raise forms.ValidationError(
+            gettext('Not size, group and price: "{line}"').format(line=" ".join(words))
+        )
     size, group, price, *more = words
     named = _marked(more, ON_CLUSTER)
     bands = _marked(more, IN_BAND)
     replaced = [word for word in more if not word.startswith((ON_CLUSTER, IN_BAND))]
     if max(len(named), len(bands), len(replaced)) > 1:
-        raise forms.ValidationError(f'More than one cluster, band or id: "{" ".join(words)}"')
+        raise forms.ValidationError(
+            gettext('More than one cluster, band or id: "{line}"').format(line=" ".join(words))
+        )
     if unknown := [slug for slug in named if slug not in clusters]:
-        raise forms.ValidationError(f'Not a cluster: "{unknown[0]}"')
+        raise forms.ValidationError(gettext('Not a cluster: "{word}"').format(word=unknown[0]))
     try:
         unit_price = Decimal(price)
         replaces = UUID(replaced[0]) if replaced else None
     except InvalidOperation as error:
-        raise forms.ValidationError(f'Not a price: "{price}"') from error
+        raise forms.ValidationError(gettext('Not a price: "{word}"').format(word=price)) from error
     except ValueError as error:
-        raise forms.ValidationError(f'Not the id of a price: "{replaced[0]}"') from error
+        raise forms.ValidationError(
+            gettext('Not the id of a price: "{word}"').format(word=replaced[0])
+        ) from error
     return DraftedPrice(
         size,
         group,

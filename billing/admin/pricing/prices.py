@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget, UnfoldAdminTextInputWidget
 
 from billing.domain.documents.document import price_text
@@ -20,7 +21,7 @@ from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NOTE_LENGTH_MAX, NoteActionForm, note_of
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
-from tenants.domain.hours import hours_text
+from tenants.templatetags.texts import figure, hours_text
 
 
 class FromHourForm(ServiceForm):
@@ -134,7 +135,8 @@ class PriceAdmin(ServiceAdmin):
     def price_with_currency(self, price: Price) -> str:
         """Return the price as printed, in the book's currency."""
         currency = price.price_book.currency
-        return f"{price_text(price.unit_price, digits=MINOR_DIGITS.get(currency, 0))} {currency}"
+        shown = price_text(price.unit_price, digits=MINOR_DIGITS.get(currency, 0))
+        return f"{figure(shown)} {currency}"
 
     @admin.display(description="valid (UTC)", ordering="valid")
     def valid_hours(self, price: Price) -> str:
@@ -155,7 +157,7 @@ class PriceAdmin(ServiceAdmin):
             lambda row, actor, at: withdraw_price(
                 price_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is withdrawn",
+            done=gettext_noop("is withdrawn"),
         )
 
 
@@ -220,7 +222,7 @@ class PriceBookAssignmentAdmin(ServiceAdmin):
             lambda row, actor, at: withdraw_assignment(
                 assignment_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is withdrawn",
+            done=gettext_noop("is withdrawn"),
         )
 
 

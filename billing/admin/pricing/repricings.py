@@ -10,10 +10,11 @@ from django.conf import settings
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_noop
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from billing.domain.documents.document_text import hours_text, number_text
+from billing.admin.amounts import hours_text, number_text
 from billing.domain.money import Money
 from billing.domain.pricing.repricing import PriceChange
 from billing.models import Repricing, RepricingState
@@ -21,6 +22,7 @@ from billing.services.repricing import approve_repricing, reject_repricing, repr
 from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.admin.notes import NOTE_LENGTH_MAX, NoteActionForm, note_of
 from tenants.domain.actors import Actor
+from tenants.templatetags.texts import figure, value_text
 
 COLORS = {
     RepricingState.PROPOSED.value: "warning",
@@ -91,16 +93,18 @@ class RepricingAdmin(ServiceAdmin):
         return (*names, "changes_text", "difference_text") if obj is not None else names
 
     @display(description="state", ordering="state", label=COLORS)
-    def state_label(self, row: Repricing) -> str:
+    def state_label(self, row: Repricing) -> tuple[str, str]:
         """Return the state, coloured."""
-        return str(row.state)
+        return str(row.state), value_text(row.state)
 
     @admin.display(description="difference")
     def difference_text(self, row: Repricing) -> str:
         """Return the cost before and after, and what is charged in addition."""
         before, after = (_text(amount, row.currency) for amount in (row.before, row.after))
         difference = _text(row.after - row.before, row.currency)
-        return f"{difference} {row.currency} ({before} to {after})"
+        return gettext("{difference} ({before} to {after})").format(
+            difference=f"{difference} {row.currency}", before=before, after=after
+        )
 
     @admin.display(description="changes")
     def changes_text(self, row: Repricing) -> str:
@@ -133,7 +137,7 @@ class RepricingAdmin(ServiceAdmin):
                 actor=actor,
                 at=at,
             ),
-            done="is posted",
+            done=gettext_noop("is posted"),
         )
 
     @admin.action(description="Reject", permissions=["write"])
@@ -146,17 +150,23 @@ class RepricingAdmin(ServiceAdmin):
             lambda row, actor, at: reject_repricing(
                 repricing_id=row.pk, note=note, actor=actor, at=at
             ),
-            done="is rejected",
+            done=gettext_noop("is rejected"),
         )
 
 
 def _sentence(change: PriceChange, *, currency: str) -> str:
     before, after = change.before(currency).amount, change.after(currency).amount
-    return (
-        f"{change.project}: {hours_text(change.unit_seconds)} unit-hours of {change.size}, "
-        f"{change.price_group}, at {change.right_price.normalize():f} instead of "
-        f"{change.unit_price.normalize():f} {currency}: {number_text(str(after))} instead of "
-        f"{number_text(str(before))}"
+    return gettext(
+        "{project}: {hours} unit-hours of {what}, at {right_price} instead of {price}: {after} "
+        "instead of {before}"
+    ).format(
+        project=change.project,
+        hours=hours_text(change.unit_seconds),
+        what=f"{change.size}, {change.price_group}",
+        right_price=figure(f"{change.right_price.normalize():f}"),
+        price=figure(f"{change.unit_price.normalize():f} {currency}"),
+        after=number_text(str(after)),
+        before=number_text(str(before)),
     )
 
 

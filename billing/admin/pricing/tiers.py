@@ -9,6 +9,7 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_noop
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from billing.domain.pricing.tier_schedule import (
@@ -25,6 +26,7 @@ from tenants.admin.base import ServiceAdmin, ServiceForm
 from tenants.admin.lists import MarkFilter
 from tenants.admin.notes import NoteActionForm, note_of
 from tenants.domain.actors import Actor
+from tenants.templatetags.texts import figure
 
 PARTS_OF_A_LINE = 2
 
@@ -130,7 +132,9 @@ class TierScheduleAdmin(ServiceAdmin):
     @admin.display(description="bands")
     def bands_text(self, row: TierSchedule) -> str:
         """Return the bands, such as "0: 5 %, 100: 10 %"."""
-        return ", ".join(f"{band['above']}: {band['discount_percent']} %" for band in row.bands)
+        return ", ".join(
+            figure(f"{band['above']}: {band['discount_percent']} %") for band in row.bands
+        )
 
     def add(self, fields: Mapping[str, Any], *, actor: Actor, at: datetime) -> TierSchedule:
         """Publish a schedule."""
@@ -167,15 +171,17 @@ class TierScheduleAdmin(ServiceAdmin):
             lambda row, actor, at: withdraw_tiers(
                 schedule_id=row.pk, reason=reason, actor=actor, at=at
             ),
-            done="is withdrawn",
+            done=gettext_noop("is withdrawn"),
         )
 
 
 def _band(line: str) -> TierBand:
     parts = line.split()
     if len(parts) != PARTS_OF_A_LINE:
-        raise forms.ValidationError(f'Not a bound and a discount: "{line}"')
+        raise forms.ValidationError(
+            gettext('Not a bound and a discount: "{word}"').format(word=line)
+        )
     try:
         return TierBand(*(Decimal(part) for part in parts))
     except InvalidOperation as error:
-        raise forms.ValidationError(f'Not a number: "{line}"') from error
+        raise forms.ValidationError(gettext('Not a number: "{word}"').format(word=line)) from error

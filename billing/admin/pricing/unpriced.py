@@ -4,34 +4,35 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_noop
 
 from billing.access import WRITE_PRICE, exceptions_visible_to
-from billing.domain.documents.document_text import hours_text
+from billing.admin.amounts import hours_text
 from billing.selectors.pricing.unpriced import REMEDIES_MAX, UnpricedRemedy, unpriced_by_remedy
 from tenants.domain.actors import Actor
-from tenants.domain.identity.granting import who_may
 from tenants.domain.identity.roles import RoleScope
+from tenants.templatetags.texts import who_may_text
 
 REASON: Final = "Use without a price."
 REMEDY_LABELS: Final = {
-    "no_price": "Draft a price",
-    "no_price_book": "Assign a price book",
-    "no_price_calendar": "Publish a calendar",
+    "no_price": gettext_noop("Draft a price"),
+    "no_price_book": gettext_noop("Assign a price book"),
+    "no_price_calendar": gettext_noop("Publish a calendar"),
 }
 LACKS: Final = {
-    "no_price": "No price",
-    "no_price_book": "No price book",
-    "no_price_calendar": "No calendar of prices",
+    "no_price": gettext_noop("No price"),
+    "no_price_book": gettext_noop("No price book"),
+    "no_price_calendar": gettext_noop("No calendar of prices"),
 }
 
 
 COLUMNS: Final = (
-    ("Lacking", False),
-    ("Organizations", False),
-    ("Hours", True),
-    ("Unit-hours", True),
-    ("Since (UTC)", False),
-    ("Remedy", False),
+    (gettext_noop("Lacking"), False),
+    (gettext_noop("Organizations"), False),
+    (gettext_noop("Hours"), True),
+    (gettext_noop("Unit-hours"), True),
+    (gettext_noop("Since (UTC)"), False),
+    (gettext_noop("Remedy"), False),
 )
 """Of the table, and whether each has numbers."""
 
@@ -41,11 +42,11 @@ def unpriced_context(actor: Actor) -> dict[str, Any]:
     found = unpriced_by_remedy(exceptions_visible_to(actor), limit=REMEDIES_MAX + 1)
     return {
         "overview": [_row(one) for one in found[:REMEDIES_MAX]],
-        "overview_title": "What lacks a price, by remedy",
-        "overview_columns": COLUMNS,
+        "overview_title": gettext("What lacks a price, by remedy"),
+        "overview_columns": [(gettext(title), is_number) for title, is_number in COLUMNS],
         "overview_cut": REMEDIES_MAX if len(found) > REMEDIES_MAX else 0,
         "may_write": actor.may(WRITE_PRICE),
-        "who_may": who_may(WRITE_PRICE, reach={RoleScope.PLATFORM}),
+        "who_may": who_may_text(WRITE_PRICE, reach={RoleScope.PLATFORM}),
     }
 
 
@@ -53,19 +54,24 @@ def _row(use: UnpricedRemedy) -> dict[str, Any]:
     more = use.organizations - len(use.names)
     return {
         "use": use,
-        "lacks": LACKS.get(use.code, use.code),
+        "lacks": gettext(LACKS.get(use.code, use.code)),
         "about": _about(use),
         "unit_hours": hours_text(use.unit_seconds),
-        "organizations": ", ".join(use.names) + (f" and {more} more" if more else ""),
+        "organizations": ", ".join(use.names)
+        + (gettext(" and {more} more").format(more=more) if more else ""),
         "link": _link(use),
-        "label": REMEDY_LABELS.get(use.code, ""),
+        "label": gettext(REMEDY_LABELS[use.code]) if use.code in REMEDY_LABELS else "",
     }
 
 
 def _about(use: UnpricedRemedy) -> str:
     if use.code == "no_price":
-        return f"{use.size} {use.price_group}, price book {use.price_book}"
-    return f"price book {use.price_book}" if use.price_book else ""
+        return gettext("{what}, price book {book}").format(
+            what=f"{use.size} {use.price_group}", book=use.price_book
+        )
+    if not use.price_book:
+        return ""
+    return gettext("price book {book}").format(book=use.price_book)
 
 
 def _link(use: UnpricedRemedy) -> str:

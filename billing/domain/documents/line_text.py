@@ -69,6 +69,24 @@ _LABELS: Final[Mapping[str, Mapping[str, str]]] = {
         "billed_amount": "Given before",
     },
 }
+_WHOLE_LABELS: Final[Mapping[str, str]] = {
+    "whole_unit_hours": "Unit-hours of the whole month",
+    "whole_amount": "Cost of the whole month",
+    "billed_unit_hours": "Unit-hours billed before",
+    "billed_amount": "Cost of these",
+    "notes_amount": "Changed by credit and debit notes",
+    "notes_left_amount": "Of it not used up",
+}
+_OWN_LABELS: Final = ("Amount of the line", "Price of a unit-hour", "Unit-hours")
+LINE_TEXTS: Final = (
+    _OWN_RULE,
+    _WHOLE_RULE,
+    _NOTE_RULE,
+    *_RULES.values(),
+    *(label for labels in (*_LABELS.values(), _WHOLE_LABELS) for label in labels.values()),
+    *_OWN_LABELS,
+)
+"""All that a page translates."""
 _BARE: Final = ("schedule", "kind", "basis", "scope", "span_begins", "band")
 
 
@@ -80,7 +98,8 @@ def line_steps(line: Mapping[str, Any], *, document: Mapping[str, Any]) -> LineS
         document: The whole document.
     """
     currency = document["currency"]
-    amount = ("Amount of the line", _money(line["amount"], currency))
+    of_line, of_unit_hour, quantity = _OWN_LABELS
+    amount = (of_line, _money(line["amount"], currency))
     if document.get("kind", InvoiceKind.INVOICE.value) != InvoiceKind.INVOICE.value:
         return LineSteps(_NOTE_RULE, (amount,))
     kind = line.get("kind", LineKind.USAGE.value)
@@ -92,25 +111,17 @@ def line_steps(line: Mapping[str, Any], *, document: Mapping[str, Any]) -> LineS
             if name in figures
         ]
         return LineSteps(_RULES[kind], (*steps, amount))
-    price = ("Price of a unit-hour", _money(line["unit_price"], currency))
-    hours = ("Unit-hours", hours_text(line["unit_seconds"]))
+    price = (of_unit_hour, _money(line["unit_price"], currency))
+    hours = (quantity, hours_text(line["unit_seconds"]))
     if "billed_amount" not in line:
         return LineSteps(_OWN_RULE, (hours, price, amount))
     return LineSteps(_WHOLE_RULE, (hours, price, *_whole_steps(line, currency), amount))
 
 
 def _whole_steps(line: Mapping[str, Any], currency: str) -> list[tuple[str, str]]:
-    labels = {
-        "whole_unit_hours": "Unit-hours of the whole month",
-        "whole_amount": "Cost of the whole month",
-        "billed_unit_hours": "Unit-hours billed before",
-        "billed_amount": "Cost of these",
-        "notes_amount": "Changed by credit and debit notes",
-        "notes_left_amount": "Of it not used up",
-    }
     return [
         (label, _money(line[name], currency) if "amount" in name else number_text(line[name]))
-        for name, label in labels.items()
+        for name, label in _WHOLE_LABELS.items()
         if name in line
     ]
 

@@ -4,7 +4,7 @@ An estimate: each use has the price of the last of its hours.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
@@ -73,7 +73,7 @@ class PriceBookHeldCosts:
 
     def bills_of(
         self, organization_id: UUID, *, first_start: datetime, last_start: datetime
-    ) -> Sequence[str]:
+    ) -> Sequence[date]:
         """Return the months on whose bills late use is: its own, or the next that is open."""
         zone = ZoneInfo(Organization.objects.get(pk=organization_id).time_zone)
         closed = set(
@@ -89,7 +89,7 @@ class PriceBookHeldCosts:
                 billed = billed.shift(1)
             found[billed.label] = billed
             month = month.shift(1)
-        return [billed.words for billed in found.values()]
+        return [date(billed.year, billed.month, 1) for billed in found.values()]
 
 
 def _cost(use: HeldUse, currency: str, unit_price: Decimal | None) -> HeldCost:

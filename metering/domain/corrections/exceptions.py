@@ -173,7 +173,7 @@ BILLED_RESOLUTION: Final = "Billed by usage correction"
 WAITING_SENTENCE: Final = "The hour was not metered."
 QUARANTINED_SENTENCE: Final = "No worker that claimed this window ever reported back."
 
-_UNSIZED_SENTENCES: Final[Mapping[UnsizedCause, str]] = {
+UNSIZED_SENTENCES: Final[Mapping[UnsizedCause, str]] = {
     UnsizedCause.UNKNOWN_RESOURCE: "No rule knows the resource.",
     UnsizedCause.NO_LABELS: "The node had no GPU product label.",
     UnsizedCause.MIXED_MODELS: "The node has GPUs of several models, and its labels name one.",
@@ -243,7 +243,7 @@ def unsized_kind(cause: UnsizedCause) -> ExceptionKind:
 
 def unsized_sentence(cause: UnsizedCause) -> str:
     """Return why a resource has no size."""
-    return _UNSIZED_SENTENCES[cause]
+    return UNSIZED_SENTENCES[cause]
 
 
 NOTHING_HELD: Final = "nothing"

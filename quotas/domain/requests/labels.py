@@ -18,7 +18,7 @@ DEEDS: Final = {
     "comment": "commented",
 }
 """Events of a request, by the last part of the audit action."""
-_GENERAL_PRICES: Final = {"*": "general price", "*/burst": "general burst price"}
+GENERAL_PRICES: Final = {"*": "general price", "*/burst": "general burst price"}
 
 
 def money_text(amount: Decimal | str | None, currency: str, *, is_change: bool = False) -> str:
@@ -38,7 +38,7 @@ def money_text(amount: Decimal | str | None, currency: str, *, is_change: bool =
 
 def price_text(price_group: str) -> str:
     """Return the model group whose price was used, as text; the price for any group has no name."""
-    return " and ".join(_GENERAL_PRICES.get(part, part) for part in price_group.split(" and "))
+    return " and ".join(GENERAL_PRICES.get(part, part) for part in price_group.split(" and "))
 
 
 def action_text(action: str) -> str:

@@ -74,13 +74,18 @@ def who_may(capability: str, *, reach: Collection[RoleScope] = ANYWHERE) -> str:
         capability: `<app>:<resource>:<action>`.
         reach: Scopes of roles that count; for a platform object only platform roles do.
     """
+    *others, last = holders_of(capability, reach=reach)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def holders_of(capability: str, *, reach: Collection[RoleScope] = ANYWHERE) -> list[str]:
+    """Return the roles with a capability, such as "a finance admin"; "nobody" without one."""
     holders = [
         _refusal(role.value, _OF[ROLE_SCOPES[role]])
         for role, held in CAPABILITIES.items()
         if capability in held and ROLE_SCOPES[role] in reach
     ]
-    *others, last = holders or ["nobody"]
-    return f"{', '.join(others)} or {last}" if others else last
+    return holders or ["nobody"]
 
 
 def forbidden(capability: str, *, reach: Collection[RoleScope] = ANYWHERE) -> ForbiddenError:

@@ -84,7 +84,7 @@ def test_the_table_has_groups_with_units_where_they_are_of_one_size(costs: Offic
         ("VIRUS", "Small", "0.0167", "0.03 EUR", "1.1 %"),
     ]
     assert [total["cost"] for total in context["totals"]] == ["3.03 EUR"]
-    assert [chart["title"] for chart in context["charts"]] == ["Cost a day by project, EUR"]
+    assert [chart["title"] for chart in context["charts"]] == ["Project: cost a day in EUR"]
 
 
 def test_use_without_a_price_opens_from_the_costs_that_lack_it(costs: Office) -> None:
@@ -116,7 +116,7 @@ def test_a_chart_has_the_largest_groups_and_the_others_together_by_day_or_week(
     assert [one["label"] for one in sets] == [f"user-{n}" for n in range(GROUPS_MAX)] + ["Others"]
     assert sets[0]["data"][:4] == ["0", "0", "2.00", "0"]
     assert [Decimal(amount) for amount in sets[-1]["data"][:3]] == [Decimal("1.05"), 0, 0]
-    assert weeks["title"] == "Cost a week by organization, EUR"
+    assert weeks["title"] == "Organization: cost a week in EUR"
     assert json.loads(weeks["data"])["labels"][-2:] == ["21 Oct", "28 Oct"]
 
 

@@ -88,7 +88,8 @@ def test_late_use_of_a_month_that_is_closing_is_on_the_next_bill(ledger: Ledger)
     first, last = datetime(2026, 9, 30, 12, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)
 
     def bills() -> list[str]:
-        return list(PriceBookHeldCosts().bills_of(payer.pk, first_start=first, last_start=last))
+        months = PriceBookHeldCosts().bills_of(payer.pk, first_start=first, last_start=last)
+        return [f"{month:%B %Y}" for month in months]
 
     assert bills() == ["September 2026", "October 2026", "November 2026"]
     for label in ("2026-09", "2026-10"):

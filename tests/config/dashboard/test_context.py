@@ -110,7 +110,7 @@ def test_a_capacity_bar_shows_its_three_parts() -> None:
     assert (bar["title"], bar["note"]) == ("Ampere: A100/1of4", "10.0 small unit-hours")
     assert [(part["title"], part["percent"]) for part in bar["parts"]] == [
         ("Billed", "75.0"),
-        ("Held", "5.0"),
+        ("Held back", "5.0"),
         ("Idle", "20.0"),
     ]
 

@@ -238,7 +238,12 @@ def test_an_hour_over_its_patience_is_decided_on_in_any_state_before_it_adds_up(
 @pytest.mark.parametrize("state", ["open", "collected", "reconciled", "gap", "quarantined"])
 def test_any_window_that_is_not_sealed_can_be_metered_again(state: str, frank: Actor) -> None:
     made = MeteringWindow.objects.create(
-        cluster=make_cluster(metered_from=HOUR), start_at=HOUR, not_before=OLD, state=state, attempt=9, failures=4
+        cluster=make_cluster(metered_from=HOUR),
+        start_at=HOUR,
+        not_before=OLD,
+        state=state,
+        attempt=9,
+        failures=4,
     )
 
     retry_window(window_id=made.id, note="Bound now.", actor=frank, at=OLD - timedelta(hours=1))

@@ -1,0 +1,1 @@
+"""Tests of texts in the language of the page."""
