@@ -58,6 +58,16 @@ class TolerantTransport(redis.Transport):
                     channel.basic_reject(tag, requeue=False)
 
 
+class TolerantSentinelChannel(TolerantChannel, redis.SentinelChannel):
+    """The same of the primary that sentinels name."""
+
+
+class TolerantSentinelTransport(TolerantTransport, redis.SentinelTransport):
+    """The same of the primary that sentinels name; each connection asks them anew."""
+
+    Channel = TolerantSentinelChannel
+
+
 class TolerantConsumer(Consumer):  # type: ignore[misc] # Celery has no types.
     """Consumes wake-ups; what names no task of ours, or is none, is dropped."""
 

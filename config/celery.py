@@ -8,6 +8,7 @@ visibility timeout, so that no task runs twice at once.
 import gc
 import os
 from typing import Final
+from urllib.parse import urlsplit
 
 from celery import Celery, Task
 from celery.signals import task_failure, worker_process_init
@@ -33,7 +34,10 @@ QUEUES = ("celery", "metering", "short")
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
 
-TRANSPORT_ALIASES |= dict.fromkeys(("redis", "rediss"), "config.broker:TolerantTransport")
+TRANSPORT_ALIASES |= {
+    **dict.fromkeys(("redis", "rediss"), "config.broker:TolerantTransport"),
+    "sentinel": "config.broker:TolerantSentinelTransport",
+}
 
 app = Celery("gpu_ledger")
 app.conf.update(
@@ -106,7 +110,16 @@ def read_settings(sender: Celery, **_: object) -> None:
     """Take the broker from Django's settings, once they are ready."""
     from django.conf import settings  # noqa: PLC0415 - Settings are read when the app is configured.
 
-    sender.conf.broker_url = settings.REDIS_URL
+    if not settings.REDIS_SENTINELS:
+        sender.conf.broker_url = settings.REDIS_URL
+        return
+    url = urlsplit(settings.REDIS_URL)
+    account = url.netloc.rpartition("@")
+    sender.conf.broker_url = ";".join(
+        f"sentinel://{account[0]}{account[1]}{sentinel}{url.path}"
+        for sentinel in settings.REDIS_SENTINELS
+    )
+    sender.conf.broker_transport_options["master_name"] = url.hostname
 
 
 @task_failure.connect

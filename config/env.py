@@ -46,6 +46,8 @@ SECRET_NAMES = (
 MAIL_URL = r"^$|^(smtp|smtps)://[!-~]+$|^console:$"
 """`smtp://user:password@host:587?starttls=true`, `smtps://...`, `console:`; escapes as in URLs."""
 
+SENTINEL = r"[A-Za-z0-9.-]+:[0-9]{1,5}"
+
 REPLACED: Mapping[str, str] = {"MINIMUM_COVERAGE": "HOLE_SECONDS_MAX"}
 """Variables that are no longer read, and what is set instead."""
 RECHECK_SECONDS_MIN = 600
@@ -74,6 +76,10 @@ class Environment(BaseSettings):
     DATABASE_OWNER_URL: PostgresUrl | None = None
     """The role that owns the tables; needed by `migrate --database owner` only."""
     REDIS_URL: RedisUrl
+    REDIS_SENTINELS: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), title="`host:port`, separated by commas"
+    )
+    """Sentinels; the host of REDIS_URL is then the name of the primary that they know."""
     ALLOWED_HOSTS: Annotated[tuple[str, ...], NoDecode] = ()
     PUBLIC_URL: AnyUrl = AnyUrl("http://127.0.0.1:8000")
     SESSION_IDLE_SECONDS: int = Field(default=3_600, ge=300, le=86_400)
@@ -211,13 +217,16 @@ class Environment(BaseSettings):
     @field_validator(
         "ALLOWED_HOSTS",
         "BURST_PRIORITY_CLASSES",
+        "DUNNING_DAYS",
+        "RECHECK_SECONDS",
+        "REDIS_SENTINELS",
         "TRUSTED_PROXIES",
         "WEBHOOK_ALLOWED_NETWORKS",
         "WEBHOOK_CLEAR_TEXT_HOSTS",
         mode="before",
     )
     @classmethod
-    def _split_names(cls, value: object) -> object:
+    def _split_list(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
@@ -250,13 +259,6 @@ class Environment(BaseSettings):
             return value
         return dict(_amount(part) for part in value.split(",") if part.strip())
 
-    @field_validator("RECHECK_SECONDS", "DUNNING_DAYS", mode="before")
-    @classmethod
-    def _split_numbers(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
-
     @field_validator(
         "USAGE_SOURCE", "CLUSTER_WATCH", "QUOTA_ENFORCER", "WORKLOAD_EVICTOR", "NOTIFICATIONS"
     )
@@ -264,6 +266,16 @@ class Environment(BaseSettings):
     def _refuse_simulated(cls, value: str, info: ValidationInfo) -> str:
         if value == "simulated" and info.field_name not in cls.SIMULATED:
             raise ValueError("simulated is for a checkout only. Set another value, or none.")
+        return value
+
+    @field_validator("REDIS_SENTINELS")
+    @classmethod
+    def _require_primary(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if any(re.fullmatch(SENTINEL, one) is None for one in value):
+            raise ValueError("Each must be host:port.")
+        url = info.data.get("REDIS_URL")
+        if value and url is not None and (url.scheme != "redis" or not url.host):
+            raise ValueError("REDIS_URL must be redis:// with the name of the primary as its host.")
         return value
 
     @field_validator("CLUSTER_SECRETS_DIR")

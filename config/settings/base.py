@@ -21,6 +21,7 @@ from config.settings.unfold import UNFOLD as UNFOLD  # noqa: PLC0414 - Named aga
 # What `settings_from` fills in, for readers and type checkers.
 API_TOKEN_PEPPER: str
 REDIS_URL: str
+REDIS_SENTINELS: tuple[str, ...]
 API_REQUESTS_PER_MINUTE: int
 PUBLIC_URL: str
 SESSION_MAX_SECONDS: int
@@ -116,6 +117,7 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "ALLOWED_HOSTS": list(env.ALLOWED_HOSTS),
         "DATABASES": databases,
         "REDIS_URL": str(env.REDIS_URL),
+        "REDIS_SENTINELS": env.REDIS_SENTINELS,
         "PUBLIC_URL": str(env.PUBLIC_URL).rstrip("/"),
         "STATIC_ROOT": env.STATIC_ROOT,
         "API_REQUESTS_PER_MINUTE": env.API_REQUESTS_PER_MINUTE,

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import structlog
 from redis import Redis
+from redis.connection import parse_url
 from redis.exceptions import RedisError
+from redis.sentinel import Sentinel
 
 WINDOW_SECONDS: Final = 60
 TIMEOUT_SECONDS: Final = 0.2
@@ -40,12 +42,9 @@ class RequestCount:
 class RequestCounts:
     """Counts requests in one Valkey."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, sentinels: tuple[str, ...] = ()) -> None:
         """Keep the address; nothing is asked yet."""
-        client = Redis.from_url(
-            url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS
-        )
-        self._script: Any = client.register_script(_COUNT)
+        self._script: Any = _client(url, sentinels).register_script(_COUNT)
         self._rests_until = 0.0
 
     def count(self, caller: str) -> RequestCount | None:
@@ -61,7 +60,22 @@ class RequestCounts:
         return RequestCount(made=int(made), seconds_left=max(int(left), 1))
 
 
+def _client(url: str, sentinels: tuple[str, ...]) -> Redis:
+    """Return a client of a Valkey, or of the primary that sentinels know by the URL's host."""
+    timeouts: dict[str, Any] = dict.fromkeys(
+        ("socket_timeout", "socket_connect_timeout"), TIMEOUT_SECONDS
+    )
+    if not sentinels:
+        return Redis.from_url(url, **timeouts)
+    parts = parse_url(url)  # type: ignore[no-untyped-call]
+    hosts = [(host, int(port)) for host, _, port in (one.rpartition(":") for one in sentinels)]
+    account = {name: parts[name] for name in ("username", "password", "db") if name in parts}
+    watchers: Any = Sentinel(hosts, sentinel_kwargs=timeouts, **timeouts)  # type: ignore[no-untyped-call]
+    client: Redis = watchers.master_for(parts["host"], **account)
+    return client
+
+
 @cache
-def request_counts(url: str) -> RequestCounts:
+def request_counts(url: str, sentinels: tuple[str, ...] = ()) -> RequestCounts:
     """Return the counts of this process in a Valkey."""
-    return RequestCounts(url)
+    return RequestCounts(url, sentinels)

@@ -34,7 +34,8 @@ class RequestLimit(BaseThrottle):
         if not limit or not request.user.is_authenticated:
             return True
         actor = actor_of_request(request)
-        count = request_counts(settings.REDIS_URL).count(f"{actor.kind.value}:{actor.id}")
+        counts = request_counts(settings.REDIS_URL, settings.REDIS_SENTINELS)
+        count = counts.count(f"{actor.kind.value}:{actor.id}")
         if count is None:
             return True
         headers = {

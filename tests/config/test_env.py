@@ -33,6 +33,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         ("DATABASE_URL", "sqlite:///db.sqlite3"),
         ("DATABASE_OWNER_URL", "gpu_ledger"),
         ("REDIS_URL", "amqp://queue"),
+        ("REDIS_SENTINELS", "valkey-sentinel"),
         ("LOG_LEVEL", "LOUD"),
         ("USAGE_SOURCE", "guess"),
         ("CLUSTER_WATCH", "glance"),
@@ -110,6 +111,17 @@ def test_what_is_set_outside_wins_over_a_default(monkeypatch: pytest.MonkeyPatch
 
     assert environment.LOG_FORMAT == "json"
     assert environment.ALLOWED_HOSTS == ("a.example", "b")
+
+
+@pytest.mark.parametrize("url", ["rediss://primary/0", "redis+socket://localhost/run/a.sock"])
+def test_sentinels_need_the_name_of_a_primary_in_clear_text(url: str) -> None:
+    given = {**GIVEN, "REDIS_URL": url, "REDIS_SENTINELS": "a:26379, b:26379"}
+
+    with pytest.raises(EnvironmentInvalidError, match=r"REDIS_SENTINELS: .*name of the primary"):
+        Environment.read(**given)
+
+    named = Environment.read(**{**given, "REDIS_URL": "redis://primary/0"})
+    assert named.REDIS_SENTINELS == ("a:26379", "b:26379")
 
 
 def test_a_socket_is_a_broker_too() -> None:
