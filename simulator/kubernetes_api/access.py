@@ -1,7 +1,7 @@
 """Access to the server: certificates, kubeconfigs, tokens, and what roles allow which request.
 
-Members of system:masters may do everything. The escalation check, aggregated roles and access
-reviews are not here.
+Members of system:masters may do everything. The escalation check and aggregated roles are not here,
+and of access reviews only that of a caller's own rights to resources.
 Source: https://kubernetes.io/docs/reference/access-authn-authz/{authentication,rbac}/
 """
 
@@ -38,6 +38,8 @@ from simulator.kubernetes_api.store import Key, ObjectStore
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
 _SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
+OWN_ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+"""Every authenticated user may ask what it may do, by system:basic-user."""
 _PUBLIC: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 _DISCOVERY: Final = ("/api", "/apis", "/openapi")
 """What system:discovery lets every authenticated user read, with all that lies below."""
@@ -187,9 +189,7 @@ def parse_request(method: str, target: str) -> RequestInfo:
 
 def refuse_without_right(store: ObjectStore, user: User, info: RequestInfo) -> None:
     """Refuse what no role of a user allows."""
-    if MASTERS in user.groups or _is_open(user, info):
-        return
-    if info.plural and any(_allows(rule, info) for rule in _rules(store, user, info)):
+    if _is_open(user, info) or has_right(store, user, info):
         return
     if not info.plural:
         raise forbidden("", "", f'User "{user.name}" cannot {info.verb} path "{info.path}"')
@@ -200,6 +200,13 @@ def refuse_without_right(store: ObjectStore, user: User, info: RequestInfo) -> N
         f' "{info.group}" {where}'
     )
     raise forbidden(qualified, info.name, why)
+
+
+def has_right(store: ObjectStore, user: User, info: RequestInfo) -> bool:
+    """Whether a role of a user allows a request to a resource."""
+    if MASTERS in user.groups:
+        return True
+    return bool(info.plural) and any(_allows(rule, info) for rule in _rules(store, user, info))
 
 
 @dataclass(frozen=True)
@@ -320,6 +327,8 @@ def _verb(method: str, name: str, query: Mapping[str, str]) -> str:
 
 
 def _is_open(user: User, info: RequestInfo) -> bool:
+    if info.path == OWN_ACCESS and info.verb == "create":
+        return AUTHENTICATED in user.groups
     if info.verb != "get" or info.plural:
         return False
     is_below = any(info.path == root or info.path.startswith(f"{root}/") for root in _DISCOVERY)

@@ -7,10 +7,12 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from simulator.kubernetes_api.access import (
+    OWN_ACCESS,
     RequestInfo,
     Tokens,
     User,
     Write,
+    has_right,
     parse_request,
     refuse_without_right,
 )
@@ -140,6 +142,8 @@ class Responder:
             if request.method != "GET":
                 raise method_not_allowed()
             return APIResponse(document=document)
+        if info.path == OWN_ACCESS and request.method == "POST":
+            return APIResponse(HTTPStatus.CREATED, self._review_access(user, request.document()))
         resource = _resource_of(info)
         key = (info.namespace if resource.is_namespaced else "", info.name)
         if request.method == "GET":
@@ -157,6 +161,21 @@ class Responder:
                     if not fault.times:
                         self.faults.remove(fault)
                     raise fault.error
+
+    def _review_access(self, user: User, review: JSON) -> JSON:
+        """Return a SelfSubjectAccessReview with its answer."""
+        asked = (review.get("spec") or {}).get("resourceAttributes") or {}
+        info = RequestInfo(
+            verb=asked.get("verb", ""),
+            path=OWN_ACCESS,
+            query={},
+            group=asked.get("group", ""),
+            plural=asked.get("resource", ""),
+            subresource=asked.get("subresource", ""),
+            namespace=asked.get("namespace", ""),
+            name=asked.get("name", ""),
+        )
+        return {**review, "status": {"allowed": has_right(self._store, user, info)}}
 
     def _read(self, resource: Resource, key: Key, info: RequestInfo) -> APIResponse:
         if info.name:
