@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from billing.protocols import OutgoingFile
+from billing.protocols import ExportPlace, OutgoingFile
 from tenants.domain.errors import SourceUnavailableError
 
 
@@ -30,3 +30,12 @@ class SimulatedDestination:
         if file.name in self.failing:
             raise SourceUnavailableError("Nothing answers there.", reason="unreachable")
         self.delivered[file.name] = file.path.read_bytes()
+
+    def check(self, place: ExportPlace) -> None:
+        """Find everything well.
+
+        Raises:
+            SourceUnavailableError: Its address is among those that fail.
+        """
+        if place.address in self.failing:
+            raise SourceUnavailableError("Nothing answers there.", reason="unreachable")

@@ -10,8 +10,9 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from ipaddress import ip_network
 from threading import Thread
 from typing import Final
@@ -243,11 +244,25 @@ class GuardedPoster:
         """
         parts = urlsplit(url)
         deadline = time.monotonic() + self.timeout_seconds
+        with self._reached(parts, deadline=deadline) as connection:
+            connection.settimeout(_left(deadline))
+            connection.sendall(_request(parts, body=body, headers=headers))
+            return _status(connection, deadline=deadline)
+
+    def reach(self, url: str) -> None:
+        """Connect to a receiver, over TLS where it is https, and say nothing.
+
+        Raises:
+            SourceUnavailableError: It may not be reached, or does not answer in time.
+        """
+        with self._reached(urlsplit(url), deadline=time.monotonic() + self.timeout_seconds):
+            pass
+
+    @contextmanager
+    def _reached(self, parts: SplitResult, *, deadline: float) -> Iterator[socket.socket]:
         try:
             with self._connection(parts, deadline=deadline) as connection:
-                connection.settimeout(_left(deadline))
-                connection.sendall(_request(parts, body=body, headers=headers))
-                return _status(connection, deadline=deadline)
+                yield connection
         except TimeoutError as error:
             raise SourceUnavailableError(
                 f"It did not answer within {self.timeout_seconds} s.", reason="timeout"

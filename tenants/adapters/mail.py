@@ -7,17 +7,20 @@ not sent again: people request another one.
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
-from smtplib import SMTPException
+from smtplib import SMTPAuthenticationError, SMTPException
+from ssl import SSLError
 from typing import Final
 
 import structlog
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import default_token_generator
-from django.core.mail import EmailMessage
+from django.core.mail import EmailMessage, get_connection
 from django.urls import reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
+
+from tenants.domain.errors import SourceUnavailableError
 
 _NO_MAIL: Final = "django.core.mail.backends.dummy.EmailBackend"
 _POST: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="account-mail")
@@ -28,6 +31,32 @@ log = structlog.get_logger(__name__)
 def is_mail_set_up() -> bool:
     """Whether a mail server is set up."""
     return bool(settings.EMAIL_BACKEND != _NO_MAIL)
+
+
+def reach_mail_server() -> None:
+    """Connect to the mail server, with TLS and login as they are set, and send nothing.
+
+    Raises:
+        SourceUnavailableError: It cannot be reached, or refuses us; the text shows no secret.
+    """
+    server = get_connection()
+    try:
+        server.open()
+    except SMTPAuthenticationError as error:
+        raise SourceUnavailableError(
+            f"The mail server does not admit this user (code {error.smtp_code}).",
+            reason="login_refused",
+        ) from error
+    except SSLError as error:
+        raise SourceUnavailableError(
+            "The mail server does not prove who it is.", reason="tls_failed"
+        ) from error
+    except (SMTPException, OSError) as error:
+        raise SourceUnavailableError(
+            f"The mail server cannot be reached: {type(error).__name__}.", reason="unreachable"
+        ) from error
+    finally:
+        server.close()
 
 
 def public_link(path: str) -> str:

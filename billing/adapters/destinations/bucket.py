@@ -1,6 +1,8 @@
 """Export files in a bucket of Amazon S3, or of a store that speaks its protocol."""
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,7 +13,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 from billing.adapters.destinations import secret_of
-from billing.protocols import OutgoingFile
+from billing.protocols import ExportPlace, OutgoingFile
 from tenants.adapters.guarded import GuardedPoster
 from tenants.domain.errors import SourceUnavailableError
 
@@ -33,36 +35,46 @@ class BucketDestination:
         Raises:
             SourceUnavailableError: The secret is missing or wrong, or it cannot be put there.
         """
-        parts = urlsplit(file.address)
-        bucket, _, folder = parts.path.lstrip("/").partition("/")
-        name = f"{folder.strip('/')}/{file.name}" if folder.strip("/") else file.name
-        try:
-            with file.path.open("rb") as content:
-                self._client(file).put_object(
-                    bucket_name=bucket,
-                    object_name=name,
-                    data=content,
-                    length=file.size,
-                    content_type=file.content_type,
-                    metadata={"sha256": file.sha256},
-                    part_size=PART_BYTES,
-                    num_parallel_uploads=1,
-                )
-        except S3Error as error:
-            raise SourceUnavailableError(
-                f"The bucket answered {error.code}.", reason="bucket_refused"
-            ) from error
-        except (MinioException, HTTPError, ValueError) as error:
-            raise SourceUnavailableError(
-                f"The bucket could not be reached: {type(error).__name__}.", reason="unreachable"
-            ) from error
+        bucket, folder = _bucket_of(file.address)
+        name = f"{folder}/{file.name}" if folder else file.name
+        with _as_unavailable(), file.path.open("rb") as content:
+            self._client(file.place).put_object(
+                bucket_name=bucket,
+                object_name=name,
+                data=content,
+                length=file.size,
+                content_type=file.content_type,
+                metadata={"sha256": file.sha256},
+                part_size=PART_BYTES,
+                num_parallel_uploads=1,
+            )
 
-    def _client(self, file: OutgoingFile) -> Minio:
-        parts = urlsplit(file.address)
+    def check(self, place: ExportPlace) -> None:
+        """Ask whether a bucket is there.
+
+        Raises:
+            SourceUnavailableError: As `deliver` does; `not_shown` where the key may only write.
+        """
+        with _as_unavailable():
+            try:
+                is_there = self._client(place).bucket_exists(
+                    bucket_name=_bucket_of(place.address)[0]
+                )
+            except S3Error as error:
+                if error.code == "AccessDenied":
+                    raise SourceUnavailableError(
+                        "The key may not ask whether the bucket is there.", reason="not_shown"
+                    ) from error
+                raise
+        if not is_there:
+            raise SourceUnavailableError("The bucket is not there.", reason="bucket_refused")
+
+    def _client(self, place: ExportPlace) -> Minio:
+        parts = urlsplit(place.address)
         is_secure = parts.scheme == "https"
         if not is_secure and parts.hostname not in self.guard.clear_text_hosts:
             raise SourceUnavailableError("Only https is spoken here.", reason="not_https")
-        key, colon, secret = secret_of(file.secret_reference).partition(":")
+        key, colon, secret = secret_of(place.secret_reference).partition(":")
         if not (key and colon and secret):
             raise SourceUnavailableError(
                 "The secret is no access key, colon and secret key.", reason="secret_invalid"
@@ -100,3 +112,23 @@ class BucketDestination:
         )
         pools.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
         return pools
+
+
+def _bucket_of(address: str) -> tuple[str, str]:
+    """Return the bucket and the folder of a URL; "" for none."""
+    bucket, _, folder = urlsplit(address).path.lstrip("/").partition("/")
+    return bucket, folder.strip("/")
+
+
+@contextmanager
+def _as_unavailable() -> Iterator[None]:
+    try:
+        yield
+    except S3Error as error:
+        raise SourceUnavailableError(
+            f"The bucket answered {error.code}.", reason="bucket_refused"
+        ) from error
+    except (MinioException, HTTPError, ValueError) as error:
+        raise SourceUnavailableError(
+            f"The bucket could not be reached: {type(error).__name__}.", reason="unreachable"
+        ) from error

@@ -5,7 +5,8 @@ from smtplib import SMTPException
 
 from django.core.mail import EmailMessage
 
-from billing.protocols import OutgoingFile
+from billing.protocols import ExportPlace, OutgoingFile
+from tenants.adapters.mail import reach_mail_server
 from tenants.adapters.notification_mail import ATTACHED_BYTES_MAX
 from tenants.domain.errors import SourceUnavailableError
 
@@ -45,3 +46,11 @@ class MailDestination:
             ) from error
         if not count:
             raise SourceUnavailableError("No mail can be sent to it.", reason="address_invalid")
+
+    def check(self, place: ExportPlace) -> None:  # noqa: ARG002 - As the protocol.
+        """Sign in at the mail server; whether it takes mail to the address shows only a mail.
+
+        Raises:
+            SourceUnavailableError: It cannot be reached, or does not admit us.
+        """
+        reach_mail_server()

@@ -1,6 +1,8 @@
 """Export files on an SFTP server: written beside their name, and renamed once they are whole."""
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from posixpath import join
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -8,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import asyncssh
 
 from billing.adapters.destinations import secret_of
-from billing.protocols import OutgoingFile
+from billing.protocols import ExportPlace, OutgoingFile
 from tenants.adapters.guarded import GuardedPoster
 from tenants.domain.errors import SourceUnavailableError
 
@@ -30,34 +32,32 @@ class SftpDestination:
             SourceUnavailableError: The secret is missing or wrong, the server has another key, or
                 the file cannot be put there.
         """
-        secret = secret_of(file.secret_reference)
-        try:
-            asyncio.run(self._put(file, secret))
-        except asyncssh.HostKeyNotVerifiable as error:
-            raise SourceUnavailableError(
-                "The server has another key.", reason="host_key_changed"
-            ) from error
-        except asyncssh.PermissionDenied as error:
-            raise SourceUnavailableError(
-                "The server does not admit the user with this secret.", reason="login_refused"
-            ) from error
-        except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-            raise SourceUnavailableError(
-                "The secret is no private key without passphrase.", reason="secret_invalid"
-            ) from error
-        except asyncssh.SFTPError as error:
-            raise SourceUnavailableError(
-                f"The server did not take it: {type(error).__name__}.", reason="sftp_refused"
-            ) from error
-        except (asyncssh.Error, OSError) as error:
-            raise SourceUnavailableError(
-                f"The connection failed: {type(error).__name__}.", reason="unreachable"
-            ) from error
+        with _as_unavailable():
+            asyncio.run(self._put(file))
 
-    async def _put(self, file: OutgoingFile, secret: str) -> None:
-        parts = urlsplit(file.address)
+    def check(self, place: ExportPlace) -> None:
+        """Sign in, and ask whether the folder is there.
+
+        Raises:
+            SourceUnavailableError: As `deliver` does.
+        """
+        with _as_unavailable():
+            asyncio.run(self._look(place))
+
+    async def _put(self, file: OutgoingFile) -> None:
+        target = join(_folder_of(file.address), file.name)
+        async with self._connected(file.place) as client:
+            await client.put(str(file.path), f"{target}.part")
+            await client.posix_rename(f"{target}.part", target)
+
+    async def _look(self, place: ExportPlace) -> None:
+        async with self._connected(place) as client:
+            await client.stat(_folder_of(place.address))
+
+    @asynccontextmanager
+    async def _connected(self, place: ExportPlace) -> AsyncIterator[asyncssh.SFTPClient]:
+        secret, parts = secret_of(place.secret_reference), urlsplit(place.address)
         host, port = parts.hostname or "", parts.port or PORT
-        folder = unquote(parts.path) or "/"
         is_key = secret.startswith(_PRIVATE_KEY)
         # A variable of a container file has no lines of its own.
         keys = [asyncssh.import_private_key(secret.replace("\\n", "\n"))] if is_key else []
@@ -67,7 +67,7 @@ class SftpDestination:
                 port,
                 sock=self.guard.dial(host, port),
                 username=unquote(parts.username or ""),
-                known_hosts=([asyncssh.import_public_key(file.host_key)], [], []),
+                known_hosts=([asyncssh.import_public_key(place.host_key)], [], []),
                 client_keys=keys or None,
                 password=None if is_key else secret,
                 agent_path=None,
@@ -77,6 +77,34 @@ class SftpDestination:
             ) as connection,
             connection.start_sftp_client() as client,
         ):
-            target = join(folder, file.name)
-            await client.put(str(file.path), f"{target}.part")
-            await client.posix_rename(f"{target}.part", target)
+            yield client
+
+
+def _folder_of(address: str) -> str:
+    return unquote(urlsplit(address).path) or "/"
+
+
+@contextmanager
+def _as_unavailable() -> Iterator[None]:
+    try:
+        yield
+    except asyncssh.HostKeyNotVerifiable as error:
+        raise SourceUnavailableError(
+            "The server has another key.", reason="host_key_changed"
+        ) from error
+    except asyncssh.PermissionDenied as error:
+        raise SourceUnavailableError(
+            "The server does not admit the user with this secret.", reason="login_refused"
+        ) from error
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        raise SourceUnavailableError(
+            "The secret is no private key without passphrase.", reason="secret_invalid"
+        ) from error
+    except asyncssh.SFTPError as error:
+        raise SourceUnavailableError(
+            f"The server did not take it: {type(error).__name__}.", reason="sftp_refused"
+        ) from error
+    except (asyncssh.Error, OSError) as error:
+        raise SourceUnavailableError(
+            f"The connection failed: {type(error).__name__}.", reason="unreachable"
+        ) from error

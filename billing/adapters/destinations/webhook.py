@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from billing.adapters.destinations import secret_of
-from billing.protocols import OutgoingFile
+from billing.protocols import ExportPlace, OutgoingFile
 from tenants.adapters.guarded import GuardedPoster
 from tenants.adapters.notification_webhook import TAKEN, signature_headers
 from tenants.domain.errors import SourceUnavailableError
@@ -61,6 +61,15 @@ class WebhookDestination:
         )
         if status not in TAKEN:
             raise SourceUnavailableError(f"It answered {status}.", reason=f"status_{status}")
+
+    def check(self, place: ExportPlace) -> None:
+        """Read the secret, and connect to a webhook; nothing is posted.
+
+        Raises:
+            SourceUnavailableError: Its secret is missing or wrong, or it cannot be reached.
+        """
+        _keys(place.secret_reference)
+        self.poster.reach(place.address)
 
     def body_of(self, file: OutgoingFile) -> bytes:
         """Return the JSON a receiver gets; the same at every attempt."""
