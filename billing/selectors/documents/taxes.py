@@ -12,6 +12,8 @@ from billing.domain.documents.taxes import TaxKey, TaxTerms
 from billing.domain.errors import TaxRateMissingError
 from billing.models import Recipient, TaxRate, TaxTreatment
 from billing.selectors.documents.minimums import IN_FORCE
+from tenants.models import Organization
+from tenants.models.organization import LifecycleState
 
 
 def treatments_of(organization_ids: Collection[UUID], *, tax_point: date) -> dict[UUID, TaxKey]:
@@ -27,6 +29,31 @@ def treatments_of(organization_ids: Collection[UUID], *, tax_point: date) -> dic
     latest = treatments.order_by("organization", "-valid_from").distinct("organization")
     fields = latest.values_list("organization", "country", "category")
     return {payer: TaxKey(country, category) for payer, country, category in fields}
+
+
+def organizations_without_rate(*, tax_point: date) -> list[tuple[str, TaxKey]]:
+    """Return by what active organizations and their recipients are taxed that has no rate.
+
+    Args:
+        tax_point: The day of the treatment and of the rate.
+    """
+    slugs = dict(Organization.objects.filter(state=LifecycleState.ACTIVE).values_list("pk", "slug"))
+    taxed = [
+        (slugs[payer], tax) for payer, tax in treatments_of(slugs, tax_point=tax_point).items()
+    ]
+    recipients = Recipient.objects.filter(organization__in=slugs).exclude(tax_category="")
+    taxed += [
+        (slug, TaxKey(country, category))
+        for slug, country, category in recipients.values_list(
+            "organization__slug", "tax_country", "tax_category"
+        )
+    ]
+    rates = TaxRate.objects.filter(valid_from__lte=tax_point, withdrawn_at=None)
+    rated = set(rates.values_list("country", "category"))
+    return sorted(
+        {one for one in taxed if (one[1].country, one[1].category) not in rated},
+        key=lambda one: (one[0], one[1].country, one[1].category),
+    )
 
 
 def missing_rates(

@@ -6,17 +6,19 @@ from uuid import UUID
 
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from billing.models import (
     Charge,
     CustomerClass,
     CustomerClassMembership,
     OrganizationBook,
+    Price,
     PriceBook,
 )
 from billing.models import PriceBookAssignment as Assignment
 from tenants.models import Organization
+from tenants.models.organization import LifecycleState
 
 OF_CLASS: Final = 2
 OF_SITE: Final = 3
@@ -27,6 +29,28 @@ def book_in_force(organization_id: UUID, hour: datetime) -> OrganizationBook | N
     """Return by which book an organization is billed in an hour; None by none."""
     rows = OrganizationBook.objects.filter(organization=organization_id, valid__contains=hour)
     return rows.select_related("price_book").first()
+
+
+def without_book(*, hour: datetime) -> list[str]:
+    """Return the active organizations that no book bills in an hour, by slug."""
+    billed = OrganizationBook.objects.filter(organization=OuterRef("pk"), valid__contains=hour)
+    rows = Organization.objects.filter(~Exists(billed), state=LifecycleState.ACTIVE)
+    return list(rows.order_by("slug").values_list("slug", flat=True))
+
+
+def books_without_price(*, hour: datetime) -> list[str]:
+    """Return the books that bill organizations in an hour without any price, by slug.
+
+    The prices of a discount book are those of its base too.
+    """
+    prices = Price.objects.filter(
+        Q(price_book=OuterRef("pk")) | Q(price_book=OuterRef("base_book")),
+        valid__contains=hour,
+        superseded_at=None,
+    )
+    billing = OrganizationBook.objects.filter(valid__contains=hour).values("price_book")
+    rows = PriceBook.objects.filter(~Exists(prices), pk__in=billing)
+    return list(rows.order_by("slug").values_list("slug", flat=True))
 
 
 def last_charged_in(charges: QuerySet[Charge], hours: DateTimeTZRange) -> datetime | None:
