@@ -35,6 +35,7 @@ ANSWER_BYTES_MAX: Final = 512 * 1024 * 1024
 The body is never in memory as a whole; this limits what a server may send."""
 CHUNK_BYTES: Final = 256 * 1024
 RUNTIME_PATH: Final = "/api/v1/status/runtimeinfo"
+BUILD_PATH: Final = "/api/v1/status/buildinfo"
 RUNTIME_BYTES_MAX: Final = 64 * 1024
 RETENTION_SECONDS_MAX: Final = 100 * 366 * 86_400
 _NOT_A_PROMETHEUS: Final = frozenset({400, 404, 405, 422, 501})
@@ -211,22 +212,37 @@ class Conversation:
         Raises:
             SourceUnavailableError: No response, or a rejected one.
         """
+        return str(self._status(RUNTIME_PATH)[0].get("storageRetention", ""))
+
+    def build(self) -> tuple[str, str]:
+        """Return a server's version and the Date of its answer; "" for what it does not say.
+
+        Raises:
+            SourceUnavailableError: No response, or a rejected one.
+        """
+        found, date = self._status(BUILD_PATH)
+        return str(found.get("version", "")), date
+
+    def _status(self, path: str) -> tuple[Mapping[str, Any], str]:
+        """Return the data at a path, empty from servers without it, and the Date of the answer."""
         self._session.give_up_at = time.monotonic() + QUERY_SECONDS_MAX
         with _as_unavailable():
             response = self._session.request(
                 "GET",
-                f"{self._client.url}{RUNTIME_PATH}",
+                f"{self._client.url}{path}",
                 hooks={"response": [lambda found, *_, **__: found]},
             )
             with contextlib.closing(response):
+                date = response.headers.get("Date", "")
                 if response.status_code in _NOT_A_PROMETHEUS:
-                    return ""
+                    return {}, date
                 _check_status(response)
                 text = response.raw.read(RUNTIME_BYTES_MAX)
         try:
-            return str(json.loads(text)["data"]["storageRetention"])
+            found = json.loads(text)["data"]
         except (ValueError, KeyError, TypeError):
-            return ""
+            return {}, date
+        return found if isinstance(found, dict) else {}, date
 
 
 def read_retention(text: str) -> timedelta | None:

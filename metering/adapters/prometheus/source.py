@@ -120,7 +120,7 @@ class PrometheusUsageSource:
         lag = max(LAG_SECONDS, LAG_SCRAPES * scrape)
         lead = max(LEAD_SECONDS, LEAD_SCRAPES * scrape)
         around = Range(start - lead, min(to_seconds(as_of), end + lag))
-        asking, plan = self._begin(target)
+        asking, plan = self.begin(target)
         latest = min(to_seconds(as_of), around.asked_seconds + LABELS_LATE_SECONDS)
         asked = _Pods(asking, plan, around, Range(around.asked_seconds, latest))
         return _read(asked, target, start=start, end=end)
@@ -131,7 +131,7 @@ class PrometheusUsageSource:
         Raises:
             SourceUnavailableError: As `observe` does.
         """
-        return read_retention(self._conversation(target).retention())
+        return read_retention(self.conversation(target).retention())
 
     def observe_devices(
         self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
@@ -144,7 +144,7 @@ class PrometheusUsageSource:
         """
         scrape = target.scrape_interval_seconds
         start, end = _ended(target, start_at=start_at, end_at=end_at, as_of=as_of)
-        asking, plan = self._begin(target)
+        asking, plan = self.begin(target)
         return read_device_figures(
             asking,
             plan,
@@ -153,14 +153,14 @@ class PrometheusUsageSource:
             source=SOURCE,
         )
 
-    def _begin(self, target: ClusterTarget) -> tuple[Asking, QueryPlan]:
+    def begin(self, target: ClusterTarget) -> tuple[Asking, QueryPlan]:
         """Return the conversation with a cluster's Prometheus and the queries that fit it."""
         names = names_of(target)
         plan = plan_queries(target, names, resources=self._resources, jobs=self._jobs)
         give_up_at = time.monotonic() + self._seconds_max
-        return Asking(self._conversation(target), names, give_up_at), plan
+        return Asking(self.conversation(target), names, give_up_at), plan
 
-    def _conversation(self, target: ClusterTarget) -> Conversation:
+    def conversation(self, target: ClusterTarget) -> Conversation:
         """Return the conversation with a cluster's Prometheus, presenting its credentials."""
         headers = request_headers(target)
         known_as = (target.slug, target.prometheus_url)
