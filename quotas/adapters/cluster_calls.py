@@ -131,6 +131,27 @@ class ClusterCalls:
         query = urlencode({"fieldManager": FIELD_MANAGER, "force": force})
         return self._ask(endpoint, "PATCH", f"{path}?{query}", body)
 
+    def create(self, endpoint: EnforcementEndpoint, path: str, body: JSON) -> JSON:
+        """Post an object; return what it became.
+
+        Raises:
+            ClusterRefusalError: The server refused.
+            SourceUnavailableError: It did not answer.
+        """
+        return self._ask(endpoint, "POST", path, body)
+
+    def read_clock(self, endpoint: EnforcementEndpoint, path: str) -> str:
+        """Return the Date header of the answer to a path; "" without one.
+
+        Raises:
+            ClusterRefusalError: The server refused.
+            SourceUnavailableError: It did not answer.
+        """
+        answer = self._send(endpoint, "GET", path, None, timeout=self._timeout)
+        self._check(endpoint, answer)
+        _read(answer, endpoint.slug)
+        return str(answer.response.headers.get("Date", ""))
+
     def patch(self, endpoint: EnforcementEndpoint, path: str, operations: Sequence[JSON]) -> JSON:
         """Change parts of an object that others own as well; return what it became.
 
@@ -197,8 +218,10 @@ class ClusterCalls:
         headers = {"Accept": accept}
         made.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         if body is not None:
-            headers["Content-Type"] = JSON_PATCH if isinstance(body, list) else APPLY_PATCH
-        sent = json.dumps(body) if isinstance(body, dict) else body
+            patch_type = JSON_PATCH if isinstance(body, list) else APPLY_PATCH
+            headers["Content-Type"] = PLAIN if method == "POST" else patch_type
+        is_text = isinstance(body, dict) and method != "POST"
+        sent = json.dumps(body) if is_text else body
         try:
             return made.rest_client.request(  # type: ignore[no-untyped-call]
                 method,
