@@ -79,7 +79,7 @@ def problem(check: str, found: str, remedy: str, page: str) -> CheckResult:
 def sentence(error: Exception) -> str:
     """Return the text of an expected error as a sentence."""
     text = " ".join(str(error).split())
-    return f"{text[:1].upper()}{text[1:]}" if text.endswith(".") else f"{text}."
+    return f"{text[:1].upper()}{text[1:]}".removesuffix(".") + "."
 
 
 def listed(names: Iterable[str]) -> str:

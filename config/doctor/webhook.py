@@ -15,7 +15,7 @@ from config.doctor.cluster_api import has_api, inspection_of, unanswered
 from config.doctor.clusters import ClusterFacts
 from config.doctor.findings import CheckResult, ok, problem, warning
 from quotas.adapters.cluster_calls import ClusterCalls
-from quotas.domain.enforcement.coverage import find_coverage
+from quotas.domain.enforcement.coverage import COUNTING, find_coverage
 from tenants.adapters.guarded import check_peer, forbidden_networks
 from tenants.domain.errors import SourceUnavailableError
 from tenants.models.cluster import AdmissionMode
@@ -47,33 +47,34 @@ def check_webhook(facts: ClusterFacts, calls: ClusterCalls) -> Iterator[CheckRes
     except SourceUnavailableError as error:
         yield unanswered("webhook", error)
         return
-    coverage = find_coverage(webhooks, cluster=cluster.slug, offered=cluster.offered_resources)
-    if coverage.problem:
-        yield problem(
-            "webhook",
-            coverage.problem,
-            f"Apply what `manage.py webhook_manifests --cluster {cluster.slug}` prints.",
-            PAGE,
-        )
-    else:
-        yield _policy(webhooks, mode=cluster.admission_mode)
+    yield _installed(facts, webhooks)
     if webhooks:
         yield _certificate(webhooks[0])
 
 
-def _policy(webhooks: tuple[Mapping[str, Any], ...], *, mode: str) -> CheckResult:
-    ignoring = [one["name"] for one in webhooks if one.get("failurePolicy") == "Ignore"]
-    counting = [name for name in ignoring if not str(name).startswith("workloads.")]
-    if counting and mode == AdmissionMode.ENFORCE:
+def _installed(facts: ClusterFacts, webhooks: tuple[Mapping[str, Any], ...]) -> CheckResult:
+    """Return whether every pod with GPUs is asked about, and what happens without an answer."""
+    cluster, mode = facts.cluster, facts.cluster.admission_mode
+    policies = {str(one.get("name")): one.get("failurePolicy") for one in webhooks}
+    if "Ignore" in {policies.get(name) for name in COUNTING}:
+        if mode == AdmissionMode.WARN:
+            return ok("webhook", "It is installed, in mode warn and with failurePolicy Ignore.")
         return warning(
             "webhook",
             "It is installed with failurePolicy Ignore: while it does not answer, pods start"
             " uncounted.",
-            "Set failurePolicy: Fail once two replicas of the server run.",
+            "Apply it with failurePolicy Fail once two replicas of the server run.",
             PAGE,
         )
-    policy = "Ignore" if counting else "Fail"
-    return ok("webhook", f"It is installed, in mode {mode} and with failurePolicy {policy}.")
+    found = find_coverage(webhooks, cluster=cluster.slug, offered=cluster.offered_resources)
+    if found.problem:
+        return problem(
+            "webhook",
+            found.problem,
+            f"Apply what `manage.py webhook_manifests --cluster {cluster.slug}` prints.",
+            PAGE,
+        )
+    return ok("webhook", f"It is installed, in mode {mode} and with failurePolicy Fail.")
 
 
 def _certificate(webhook: Mapping[str, Any]) -> CheckResult:

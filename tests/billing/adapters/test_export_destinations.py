@@ -310,3 +310,66 @@ def test_a_mail_carries_the_file_up_to_its_limit(file: OutgoingFile, settings: S
     )
     assert refused == "mail_refused"
     assert reason_of(MailDestination(sender="ledger@example.test"), too_large) == "too_large"
+
+
+def check_reason(destination: ExportDestination, file: OutgoingFile) -> str:
+    with pytest.raises(SourceUnavailableError) as refusal:
+        destination.check(file.place)
+    assert "a-secret" not in str(refusal.value)
+    return refusal.value.reason
+
+
+def test_a_bucket_is_found_without_a_file_in_it(store: str, file: OutgoingFile) -> None:
+    destination = BucketDestination(**LOCAL)
+    client(store).create_bucket(Bucket="looked-at")
+
+    destination.check(replace(file, address=f"{store}/looked-at/months").place)
+
+    assert "Contents" not in client(store).list_objects_v2(Bucket="looked-at")
+    missing = replace(file, address=f"{store}/nothing")
+    away = replace(file, address="http://127.0.0.1:1/ledger")
+    assert check_reason(destination, missing) == "bucket_refused"
+    assert check_reason(destination, away) == "unreachable"
+
+
+def test_a_folder_of_an_sftp_server_is_found_without_a_file_in_it(
+    sftp: Server, file: OutgoingFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    destination = SftpDestination(**LOCAL)
+
+    destination.check(over(sftp, file).place)
+
+    assert list((sftp.root / "in").iterdir()) == []
+    assert check_reason(destination, over(sftp, file, "/nowhere")) == "sftp_refused"
+    monkeypatch.setenv("EXPORT_SECRET_T", "wrong")
+    assert check_reason(destination, over(sftp, file)) == "login_refused"
+
+
+def test_a_webhook_is_reached_without_a_post(
+    file: OutgoingFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    destination = WebhookDestination(public_url="https://ledger.test", **LOCAL)
+    with receiving() as receiver:
+        sent = replace(file, address=f"http://127.0.0.1:{receiver.port}/ready")
+        of_another_form = check_reason(destination, sent)
+        monkeypatch.setenv("EXPORT_SECRET_T", WEBHOOK_SECRET)
+        destination.check(sent.place)
+        posts = list(receiver.posts)
+
+    assert of_another_form == "secret_invalid"
+    assert posts == []
+    away = replace(file, address="http://127.0.0.1:1/ready")
+    assert check_reason(destination, away) == "unreachable"
+
+
+def test_a_mail_server_is_reached_without_a_mail(file: OutgoingFile, settings: Settings) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    destination = MailDestination(sender="ledger@example.test")
+    with mailbox() as server:
+        settings.EMAIL_HOST, settings.EMAIL_PORT = server.server_address[:2]
+        destination.check(file.place)
+        mails = list(server.mails)
+    settings.EMAIL_PORT = 1
+
+    assert mails == []
+    assert check_reason(destination, file) == "unreachable"

@@ -1,25 +1,20 @@
 """The doctor's checks of clusters: their Kubernetes API, rights, watch and webhook."""
 
-import base64
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from kubernetes import client, config
 
-from config.doctor import cluster_api, clusters, rights, webhook
+from config.doctor import cluster_api, clusters, rights
 from config.doctor.clusters import ClusterFacts
 from config.doctor.findings import CheckResult
 from metering.models import ClusterWatch
 from quotas.adapters.cluster_calls import ClusterCalls
-from quotas.domain.admission.webhook_configuration import Registration, configurations
 from simulator.kubernetes_api import KubernetesAPI
 from tenants.models import Cluster
 from tests.support.builders import make_cluster
-from tests.support.kubernetes.webhook_server import WebhookServer
 from tests.support.kubernetes.wire import Wire
 from tests.support.references import reference_to
 
@@ -73,14 +68,6 @@ def test_the_rights_asked_for_are_those_that_the_manifests_grant(
         for resource in resources
         for verb in verbs
     }
-
-
-@pytest.fixture
-def wire(kubernetes_api: KubernetesAPI, tmp_path: Path) -> Wire:
-    configuration = client.Configuration()
-    kubeconfig = str(kubernetes_api.kubeconfig(tmp_path / "admin"))
-    config.load_kube_config(kubeconfig, client_configuration=configuration)  # type: ignore[no-untyped-call]
-    return Wire(configuration)
 
 
 @pytest.fixture
@@ -243,109 +230,3 @@ def test_a_watch_is_live_stale_or_was_never_there() -> None:
             "The last heartbeat is 7,200 s old. Its last error: HTTP 410 Gone.",
         ),
     }
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[WebhookServer]:
-    made = WebhookServer(tmp_path / "webhook", "127.0.0.1")
-    yield made
-    made.stop()
-
-
-def register(wire: Wire, *, authority: str, url: str = "", **changes: str) -> None:
-    registration = Registration("hopper", authority, url=url, service=changes.pop("service", ""))
-    for plural, body in zip(("mutating", "validating"), configurations(registration), strict=True):
-        for one in body["webhooks"]:
-            one.update(changes)
-        path = f"/apis/admissionregistration.k8s.io/v1/{plural}webhookconfigurations"
-        assert wire.post(path, body).code == 201
-
-
-def admission(reference: str, mode: str = "enforce") -> list[CheckResult]:
-    return list(webhook.check_webhook(facts_of(reference, admission_mode=mode), ClusterCalls()))
-
-
-@pytest.fixture
-def reference(kubernetes_api: KubernetesAPI, tmp_path: Path) -> str:
-    return reference_to(kubernetes_api.kubeconfig(tmp_path / "admin"))
-
-
-def decoded(server: WebhookServer) -> str:
-    return base64.b64decode(server.authority).decode()
-
-
-def test_a_webhook_that_answers_is_well(wire: Wire, reference: str, server: WebhookServer) -> None:
-    register(wire, url=f"https://127.0.0.1:{server.port}", authority=decoded(server))
-
-    policy, certificate = admission(reference)
-
-    assert (policy.state, policy.found) == (
-        "ok",
-        "It is installed, in mode enforce and with failurePolicy Fail.",
-    )
-    assert certificate.state == "ok"
-    assert certificate.found == f"127.0.0.1:{server.port}: valid for 825 days."
-
-
-def test_a_webhook_that_lets_pods_pass_is_a_warning(
-    wire: Wire, reference: str, server: WebhookServer
-) -> None:
-    url = f"https://127.0.0.1:{server.port}"
-    register(wire, url=url, authority=decoded(server), failurePolicy="Ignore")
-
-    results = admission(reference)
-
-    assert results[0].state in {"warning", "problem"}
-    assert results[0].remedy.endswith(".")
-
-
-def test_a_webhook_that_is_missing_or_away_is_a_problem(
-    wire: Wire, reference: str, server: WebhookServer
-) -> None:
-    (missing,) = admission(reference)
-    register(wire, url="https://127.0.0.1:1/x-secret-path", authority=decoded(server))
-    _, away = admission(reference)
-
-    assert (missing.state, missing.found) == (
-        "problem",
-        "The cluster has no webhook pods.gpu-ledger.io.",
-    )
-    assert missing.remedy == "Apply what `manage.py webhook_manifests --cluster hopper` prints."
-    assert (away.state, away.found) == (
-        "problem",
-        "127.0.0.1:1 does not answer (ConnectionRefusedError).",
-    )
-
-
-def test_a_certificate_of_another_authority_is_a_problem(
-    wire: Wire, reference: str, server: WebhookServer, kubernetes_api: KubernetesAPI
-) -> None:
-    url = f"https://127.0.0.1:{server.port}"
-    register(wire, url=url, authority=kubernetes_api.identity.authority_pem)
-
-    _, certificate = admission(reference)
-
-    assert certificate.state == "problem"
-    assert certificate.found.startswith(
-        f"127.0.0.1:{server.port} shows a certificate that caBundle does not trust:"
-    )
-
-
-def test_of_a_service_the_authority_is_seen(
-    wire: Wire, reference: str, server: WebhookServer
-) -> None:
-    register(wire, service="gpu-ledger/gpu-ledger-admission", authority=decoded(server))
-
-    _, certificate = admission(reference)
-
-    assert certificate.state == "ok"
-    assert certificate.found == (
-        "The Service gpu-ledger-admission.gpu-ledger.svc is seen only inside of the cluster; its"
-        " authority: valid for 825 days."
-    )
-
-
-def test_without_admission_nothing_is_asked() -> None:
-    (result,) = admission("", mode="off")
-
-    assert result.found == "Admission is off: pods are not counted before they start."

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 from django.db import connection
 
-from config.doctor.findings import CheckResult, InstallationCheck, listed, ok
-from config.doctor.running import run_checks
+from config.doctor.findings import CheckResult, InstallationCheck, counted, listed, ok, sentence
+from config.doctor.running import THREADS_MAX, run_checks
 
 
 def check(name: str, *results: CheckResult, subject: str = "") -> InstallationCheck:
@@ -80,3 +80,32 @@ def test_a_check_that_breaks_a_transaction_leaves_the_connection_to_the_next() -
 def test_long_lists_are_cut() -> None:
     assert listed(["a", "b", "c"]) == "a, b, c"
     assert listed("abcde") == "a, b, c and 2 more"
+
+
+def test_more_checks_than_threads_all_run_and_keep_their_order() -> None:
+    names = [f"check-{number}" for number in range(3 * THREADS_MAX)]
+    threads: set[str] = set()
+
+    def make(name: str) -> InstallationCheck:
+        def run() -> Iterable[CheckResult]:
+            threads.add(threading.current_thread().name)
+            return [ok(name, "Well.")]
+
+        return InstallationCheck("Section", (name,), run)
+
+    found = run_checks([make(name) for name in names])
+
+    assert [one.check for one in found] == names
+    assert threading.current_thread().name not in threads
+
+
+def test_findings_carry_the_section_and_the_subject_of_their_check() -> None:
+    (found,) = run_checks([check("watch", ok("watch", "Live."), subject="hopper")])
+
+    assert (found.section, found.subject) == ("Section", "hopper")
+
+
+def test_the_text_of_an_error_becomes_a_sentence() -> None:
+    assert sentence(ValueError("its file\nis gone")) == "Its file is gone."
+    assert sentence(ValueError("It is gone.")) == "It is gone."
+    assert (counted(1, "hour"), counted(1200, "hour")) == ("1 hour", "1,200 hours")

@@ -7,13 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
 
 from metering.adapters.prometheus import PrometheusUsageSource, session
-from metering.adapters.prometheus.session import read_retention
+from metering.adapters.prometheus.session import Conversation, read_retention
 from tenants.domain.errors import SourceUnavailableError
 from tests.support.metering.prometheus import (
     ASKED_AFTER,
@@ -208,3 +210,64 @@ def test_a_retention_is_read_as_prometheus_spells_it(reported: str, seconds: int
     found = read_retention(reported)
 
     assert found == (None if seconds is None else timedelta(seconds=seconds))
+
+
+@contextmanager
+def status_page(body: bytes, status: int = 200) -> Iterator[Conversation]:
+    """Give a conversation with a server whose status pages all answer this."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield Conversation(f"http://127.0.0.1:{server.server_address[1]}", ())
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_build_has_a_version_and_the_time_of_its_answer() -> None:
+    with status_page(b'{"status": "success", "data": {"version": "3.8.0"}}') as asked:
+        version, date = asked.build()
+
+    assert version == "3.8.0"
+    assert abs(parsedate_to_datetime(date) - datetime.now(UTC)) < timedelta(seconds=30)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"no such page", 404),
+        (b"not json", 200),
+        (b'{"data": ["version"]}', 200),
+        (b'{"status": "success"}', 200),
+        (b"[]", 200),
+    ],
+)
+def test_a_server_that_says_nothing_of_itself_has_no_version_and_no_retention(
+    body: bytes, status: int
+) -> None:
+    with status_page(body, status) as asked:
+        version, date = asked.build()
+        retention = asked.retention()
+
+    assert (version, retention) == ("", "")
+    assert date
+
+
+def test_a_status_that_is_refused_is_an_error() -> None:
+    with status_page(b"", 401) as asked, pytest.raises(SourceUnavailableError) as refusal:
+        asked.build()
+
+    assert refusal.value.reason == "unauthorized"
