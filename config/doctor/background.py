@@ -16,8 +16,12 @@ CONNECT_SECONDS_MAX: Final = 3
 SAFE_POLICY: Final = "noeviction"
 
 
-def check_background(url: str) -> Iterator[CheckResult]:
-    """Yield whether the broker answers and keeps messages, and whether its queues are served."""
+def check_background(url: str | None = None) -> Iterator[CheckResult]:
+    """Yield whether the broker answers and keeps messages, and whether its queues are served.
+
+    Args:
+        url: Of the broker; None for the one of workers, which sentinels may name.
+    """
     with app.connection_for_write(url, connect_timeout=CONNECT_SECONDS_MAX) as broker:
         try:
             broker.ensure_connection(max_retries=1, timeout=CONNECT_SECONDS_MAX)
@@ -29,7 +33,7 @@ def check_background(url: str) -> Iterator[CheckResult]:
             yield problem(
                 "broker",
                 f"Valkey does not answer ({type(error).__name__}): no worker is woken.",
-                "Start it, and check host, port and password in REDIS_URL.",
+                "Start it, and check REDIS_URL, and REDIS_SENTINELS where they are set.",
                 PAGE,
             )
             return

@@ -5,8 +5,6 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from django.conf import settings
-
 from billing.selectors.exports.runs import active_schedules
 from config.doctor import (
     background,
@@ -102,8 +100,8 @@ def _of_database(at: datetime) -> list[InstallationCheck]:
 
 
 def _of_background() -> list[InstallationCheck]:
-    run = partial(background.check_background, settings.REDIS_URL)
-    return [InstallationCheck(BACKGROUND, ("broker", "workers", "beat"), run)]
+    names = ("broker", "workers", "beat")
+    return [InstallationCheck(BACKGROUND, names, background.check_background)]
 
 
 def _of_clusters(at: datetime) -> list[InstallationCheck]:

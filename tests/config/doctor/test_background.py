@@ -88,4 +88,6 @@ def test_a_broker_that_is_away_is_one_problem_without_its_password() -> None:
 
     assert (result.check, result.state) == ("broker", "problem")
     assert result.found == "Valkey does not answer (OperationalError): no worker is woken."
-    assert result.remedy == "Start it, and check host, port and password in REDIS_URL."
+    assert result.remedy == (
+        "Start it, and check REDIS_URL, and REDIS_SENTINELS where they are set."
+    )

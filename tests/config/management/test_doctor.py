@@ -39,8 +39,8 @@ def test_the_table_fits_a_terminal_and_a_remedy_is_below_its_problem(
         "Background work",
         "problem broker Valkey does not answer (OperationalError): no worker",
         "is woken.",
-        "Remedy: Start it, and check host, port and password",
-        "in REDIS_URL.",
+        "Remedy: Start it, and check REDIS_URL, and",
+        "REDIS_SENTINELS where they are set.",
         "docs/how-to/install.md",
         "1 ok, 0 warning, 1 problem",
     ]
