@@ -20,6 +20,7 @@ from billing.selectors.verification import (
     check_numbers,
     check_prices,
 )
+from config.management.archives import archives_check
 from metering.selectors.collection.verification import (
     check_corrections,
     check_credits,
@@ -41,6 +42,7 @@ from tenants.selectors.verification import (
 from tenants.services.verification import AUDIT, begin_verification, verify_batch
 from tenants.services.wakeups import WakeUp
 
+ARCHIVED: Final = "archived months"
 EVERY: Final = timedelta(hours=24)
 ABANDONED_AFTER: Final = timedelta(hours=12)
 """A nightly run that has not ended by then is begun anew."""
@@ -55,6 +57,7 @@ def checks() -> Mapping[str, Check]:
         AUDIT: check_audit_entries,
         "objects of the database": object_check(),
         "sequences": check_sequences,
+        ARCHIVED: archives_check(),
         "seals": check_seals,
         "sealed windows": check_sealed_windows,
         "device figures": check_device_windows,

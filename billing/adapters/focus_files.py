@@ -47,18 +47,20 @@ def to_parquet(blocks: Iterator[bytes], columns: Sequence[FocusColumn]) -> Itera
     next(blocks)
     sink = Sink()
     with pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for group in _groups(blocks, schema):
+        for group in csv_tables(blocks, schema):
             writer.write_table(group)
             yield from sink.take()
     yield from sink.take()
 
 
-def _groups(blocks: Iterator[bytes], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield rows of CSV as tables of a row group each."""
+def csv_tables(
+    blocks: Iterator[bytes], schema: pa.Schema, *, group_rows: int = GROUP_ROWS
+) -> Iterator[pa.Table]:
+    """Yield rows of CSV, without its header, as tables of a row group each."""
     tables: list[pa.Table] = []
     for chunk in _read_ahead(join_blocks(blocks, BLOCK_BYTES)):
         tables.append(_table(chunk, schema))
-        if sum(table.num_rows for table in tables) >= GROUP_ROWS:
+        if sum(table.num_rows for table in tables) >= group_rows:
             yield pa.concat_tables(tables)
             tables.clear()
     if tables:

@@ -1,6 +1,6 @@
 """Pages of a line: how it was computed, its days, and the charges and pods of a day."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, Final
 from uuid import UUID
@@ -40,9 +40,11 @@ from billing.selectors.documents.line_charges import (
 )
 from billing.selectors.documents.membership import with_line
 from metering.access import usage_visible_to
-from metering.selectors.collection.records import UseRecords, largest_records
+from metering.selectors.collection.records import UseKey, UseRecords, largest_records
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.refusals import refusal_sentence
 from tenants.domain.actors import Actor
+from tenants.domain.archives import MonthArchivedError
 from tenants.domain.currencies import MINOR_DIGITS
 from tenants.domain.identity.roles import RoleScope
 from tenants.templatetags.texts import figure, who_may_text
@@ -92,14 +94,13 @@ def line_day_page(page: LedgerAdmin, request: HttpRequest, line_id: UUID, day: s
     shown = Paginator(charges_of_day(charges, line, asked), CHARGES_SHOWN).get_page(
         request.GET.get("page")
     )
-    records = largest_records(
-        usage_visible_to(actor), [use_of(one) for one in shown], limit=RECORDS_SHOWN
-    )
+    records, archived = _records(actor, [use_of(one) for one in shown], limit=RECORDS_SHOWN)
     context = {
         **page.page_context(request, title=_day_title(asked, line)),
         **_about(line),
         "day": _day(whole, line),
         "charges": [charge_row(one, records.get(use_of(one))) for one in shown],
+        "archived": archived,
         "page": shown,
     }
     return TemplateResponse(request, "admin/billing/invoice/line_day.html", context)
@@ -114,6 +115,16 @@ def _line_title(line: InvoiceLine) -> str:
 def _day_title(day: date, line: InvoiceLine) -> str:
     shown = date_format(day, gettext("j F Y"))
     return gettext("{day}, line {position}").format(day=shown, position=line.position)
+
+
+def _records(
+    actor: Actor, uses: Sequence[UseKey], *, limit: int
+) -> tuple[Mapping[UseKey, UseRecords], str]:
+    """Return the records of charges, and where they are when their month is archived."""
+    try:
+        return largest_records(usage_visible_to(actor), uses, limit=limit), ""
+    except MonthArchivedError as refusal:
+        return {}, refusal_sentence(refusal)
 
 
 def charge_row(charge: Charge, found: UseRecords | None) -> dict[str, Any]:
@@ -132,16 +143,16 @@ def charge_row(charge: Charge, found: UseRecords | None) -> dict[str, Any]:
 def charge_origin(charge: Charge, actor: Actor) -> dict[str, Any]:
     """Return what a charge's page shows: its line and day, and the pods it was added up from."""
     use = use_of(charge)
-    found = largest_records(usage_visible_to(actor), [use], limit=RECORDS_MAX).get(use)
+    records, archived = _records(actor, [use], limit=RECORDS_MAX)
     owned = with_local_day(with_line(charges_visible_to(actor), of_drafts=True)).get(pk=charge.pk)
     # A lead reads charges of a project, and not the documents of its organization.
     line = lines_visible_to(actor).filter(pk=owned.line_id).first()
     return {
-        "charges": [{**charge_row(charge, found), "more": 0}],
+        "charges": [{**charge_row(charge, records.get(use)), "more": 0}],
         "line": line,
         "day": owned.local_day,
         "day_link": line and reverse(DAY_PAGE, args=[line.pk, owned.local_day.isoformat()]),
-        "rule": _origin_rule(charge, found),
+        "rule": archived or _origin_rule(charge, records.get(use)),
     }
 
 

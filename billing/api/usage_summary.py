@@ -27,6 +27,8 @@ from tenants.access import projects_visible_to
 from tenants.api.actors import actor_of_request
 from tenants.api.expansion import add_names, described, wanted_names
 from tenants.api.serializers import StrictSerializer
+from tenants.domain.archives import ArchivedTable
+from tenants.selectors.archives import require_rows
 from tenants.selectors.directory import shared_time_zone
 
 RANGE_MAX = timedelta(days=400)
@@ -150,6 +152,7 @@ class UsageSummaryViewSet(ViewSet):
         zone = ZoneInfo(shared_time_zone(projects, **narrowed)) if "month" in asked else None
         span = _span(asked, zone)
         hours = {"begin_at": span.begin_at, "end_at": span.end_at, "group_by": asked["group_by"]}
+        require_rows(ArchivedTable.USAGE, begin_at=span.begin_at, end_at=span.end_at)
         totals = usage_totals(**hours, **narrowed, projects=projects)
         if len(totals) > ROWS_MAX:
             raise SummaryRangeError("So many totals are not returned at once.", field="group_by")

@@ -11,8 +11,10 @@ from billing.domain.documents.document import canonical_text, digest_of
 from billing.models import Invoice, InvoiceLine
 from billing.selectors.assignment_verification import EVER_ASSIGNED, range_differences
 from billing.selectors.documents.membership import KEYED
+from tenants.domain.archives import ArchivedTable
 from tenants.domain.verification import CheckedBatch, Cursor, differences_of
 from tenants.models import AuditEntry
+from tenants.selectors.archives import archived_hour
 from tenants.selectors.verification import check_frozen_by_entries
 
 INVOICES_PER_BATCH: Final = 100
@@ -71,7 +73,12 @@ SELECT l.position, coalesce(l.unit_seconds, 0), coalesce(k.unit_seconds, 0)
  WHERE k.unit_seconds IS DISTINCT FROM l.unit_seconds
  ORDER BY 1, 3
 """  # noqa: S608 - Put together from constants only.
-_PAGE: Final = "SELECT id FROM metering_sealed_window WHERE id > %s ORDER BY id LIMIT %s"
+_PAGE: Final = f"""
+SELECT id FROM metering_sealed_window
+ WHERE id > %s AND NOT {archived_hour(ArchivedTable.USAGE, "start_at")}
+   AND NOT {archived_hour(ArchivedTable.CHARGES, "start_at")}
+ ORDER BY id LIMIT %s
+"""  # noqa: S608 - Constants.
 _KEY: Final = "window_id, correction_id, organization_id, project_id, owner, size, price_group"
 _NO_CORRECTION: Final = "'00000000-0000-0000-0000-000000000000'::uuid"
 _GROUPED: Final = f"""

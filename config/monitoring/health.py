@@ -165,6 +165,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "tenants_accountchange": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "tenants_invitation": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "tenants_apitoken": ("change_is_audited", "is_audited"),
+    "tenants_archivedmonth": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "tenants_auditentry": ("leaf", "refuses_delete", "refuses_truncate", "refuses_update"),
     "tenants_membership": ("change_is_audited", "is_audited"),
     "tenants_namespacebinding": ("keeps_metered",),

@@ -19,9 +19,15 @@ from metering.domain.devices.figures import Attribution
 from metering.domain.figures import percent_text
 from metering.models import DeviceUsage
 from metering.selectors.devices.sharing import CoTenancyInterval, device_sharing, reach_of
-from metering.selectors.devices.unbilled import UnbilledDevice, unbilled_devices
+from metering.selectors.devices.unbilled import (
+    UnbilledDevice,
+    UnbilledReport,
+    unbilled_devices,
+)
 from tenants.access import clusters_visible_to
 from tenants.admin.base import LedgerAdmin, actor_of_request
+from tenants.admin.refusals import refusal_sentence
+from tenants.domain.archives import MonthArchivedError
 from tenants.models import Cluster
 from tenants.templatetags.texts import figure, minute_text, value_text
 
@@ -106,12 +112,16 @@ def unbilled_context(
 ) -> dict[str, Any]:
     """Return the template's values for a week of unbilled devices; see `sharing_context`."""
     context, chosen = _week_context(week=week, cluster=cluster, clusters=clusters, at=at)
-    found = unbilled_devices(
-        begin_at=context["begin"],
-        end_at=context["end"],
-        limit=ROWS_MAX + 1,
-        cluster_id=None if chosen is None else chosen.pk,
-    )
+    archived = ""
+    try:
+        found = unbilled_devices(
+            begin_at=context["begin"],
+            end_at=context["end"],
+            limit=ROWS_MAX + 1,
+            cluster_id=None if chosen is None else chosen.pk,
+        )
+    except MonthArchivedError as refusal:
+        found, archived = UnbilledReport((), {}), refusal_sentence(refusal)
     unknown = [f"{slug}: {hours}" for slug, hours in found.unknown_hours.items()]
     text = gettext("Sealed hours without device figures: {hours}.")
     notes = [text.format(hours=", ".join(unknown))] if unknown else []
@@ -119,7 +129,8 @@ def unbilled_context(
         **context,
         "lead": gettext("Which devices and allocations of sealed hours no usage record covers."),
         "card": gettext("In use, and on no bill"),
-        "empty": gettext("Every device known to be in use in {place} is on a bill.").format(
+        "empty": archived
+        or gettext("Every device known to be in use in {place} is on a bill.").format(
             place=context["place"]
         ),
         "words": [

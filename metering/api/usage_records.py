@@ -18,6 +18,8 @@ from metering.selectors.collection.records import records_added_since
 from metering.selectors.explain import explain_record
 from tenants.api.filters import StrictFilterSet
 from tenants.api.views import ReadingViewSet
+from tenants.domain.archives import ArchivedTable
+from tenants.selectors.archives import require_rows
 
 SIZE_CHOICES = [(size.value, size.value.capitalize()) for size in GPUSize]
 
@@ -109,6 +111,19 @@ class UsageRecordFilter(StrictFilterSet):
     )
     window_start_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
     window_start_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
+
+    def filter_queryset(self, queryset: QuerySet[UsageRecord]) -> QuerySet[UsageRecord]:
+        """Return the records of a range, none of which is archived.
+
+        Raises:
+            MonthArchivedError: A month of the range is in an archive.
+        """
+        begin_at = self.form.cleaned_data["window_start_from"]
+        end_at = self.form.cleaned_data["window_start_before"]
+        if begin_at or end_at:
+            require_rows(ArchivedTable.USAGE, begin_at=begin_at, end_at=end_at)
+        rows: QuerySet[UsageRecord] = super().filter_queryset(queryset)
+        return rows
 
     def filter_updated(
         self,

@@ -32,7 +32,9 @@ from metering.models import (
     QueuedPod,
     UsageRecord,
 )
+from tenants.domain.archives import ArchivedTable
 from tenants.models import Cluster
+from tenants.selectors.archives import require_rows
 
 PODS_MAX: Final = 50
 """Pods of one name that are read: names are used again, uids never."""
@@ -252,6 +254,7 @@ def explain_pod(pod: PodName, *, begin_at: datetime, end_at: datetime) -> PodExp
         begin_at: In the first queried hour.
         end_at: After the last one.
     """
+    require_rows(ArchivedTable.USAGE, begin_at=begin_at, end_at=end_at)
     rows = pod_rows(pod, begin_at=begin_at, end_at=end_at)
     return PodExplanation(
         pod=pod,

@@ -1,5 +1,6 @@
 """Tables of tenants and their constraints."""
 
+from tenants.models.archive import ArchivedMonth
 from tenants.models.audit import (
     AuditEntry,
     IdempotencyRecord,
@@ -30,6 +31,7 @@ __all__ = [
     "AccountChange",
     "AdmissionMode",
     "ApiToken",
+    "ArchivedMonth",
     "AttemptCount",
     "AuditEntry",
     "Cluster",

@@ -149,6 +149,8 @@ ELSEWHERE = {
     "billing.crediting.draft_debit",
     "billing.crediting.void_invoice",
     "billing.ledger.carried.release_balance",
+    "tenants.archives.detach_month",
+    "tenants.archives.restore_month",
     "tenants.identity.account_changes.confirm_address",
     "tenants.identity.invitations.accept_invitation",
     "tenants.identity.password_links.ask_password_link",

@@ -3,12 +3,14 @@
 import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 
-from config.verification import checks
+from config.management.archives import archives_check
+from config.verification import ARCHIVED, checks
 from tenants.domain.actors import system_actor
 from tenants.domain.verification import Check
 from tenants.models import Verification
@@ -45,6 +47,11 @@ class Command(BaseCommand):
                 " entry, after their author was found; needs --reason"
             ),
         )
+        parser.add_argument(
+            "--archive",
+            metavar="DIR",
+            help="where the archives of detached months are, to read their files too",
+        )
         parser.add_argument("--reason", default="", help="why, for the audit trail")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
@@ -53,7 +60,9 @@ class Command(BaseCommand):
         Raises:
             CommandError: Something differs.
         """
-        known = checks()
+        known = dict(checks())
+        if options["archive"]:
+            known[ARCHIVED] = archives_check(Path(options["archive"]))
         run = _begin(known, options)
         shown_at = time.monotonic()
         while name := run.check_name:

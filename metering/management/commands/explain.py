@@ -16,6 +16,7 @@ from metering.access import access_usage_record
 from metering.domain.explain import Step
 from metering.selectors.explain import PodName, cluster_id_of, explain_pod, explain_record
 from tenants.domain.actors import system_actor
+from tenants.domain.archives import MonthArchivedError
 from tenants.domain.errors import NotFoundError
 from tenants.selectors.clock import database_now
 
@@ -48,7 +49,8 @@ class Command(BaseCommand):
         """Print the explanation.
 
         Raises:
-            CommandError: There is no such record or cluster, or the question is incomplete.
+            CommandError: There is no such record or cluster, the question is incomplete, or the
+                month is archived.
         """
         if options["asked"] == "record":
             self._tell(_record_steps(options["id"]))
@@ -59,9 +61,11 @@ class Command(BaseCommand):
         until = _time(options["until"])
         if not 1 <= options["hours"] <= HOURS_MAX:
             raise CommandError(f"--hours is a whole number from 1 to {HOURS_MAX}.")
-        found = explain_pod(
-            _pod(options), begin_at=until - timedelta(hours=options["hours"]), end_at=until
-        )
+        begin_at = until - timedelta(hours=options["hours"])
+        try:
+            found = explain_pod(_pod(options), begin_at=begin_at, end_at=until)
+        except MonthArchivedError as error:
+            raise CommandError(f"{error.message} {error.advice}") from error
         self._tell(found.steps)
         for hour in found.hours:
             self.stdout.write(

@@ -9,7 +9,10 @@ from uuid import UUID
 from django.db.models import Count, F, Q, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
+from metering.domain.collection.windows import WINDOW
 from metering.models import MeteringWindow, UsageCorrection, UsageRecord
+from tenants.domain.archives import ArchivedTable
+from tenants.selectors.archives import require_rows
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,9 @@ def largest_records(
         rows: Those that may be read.
         uses: Of one project, size and price group.
         limit: How many of each at most.
+
+    Raises:
+        MonthArchivedError: Some of these hours are in an archive.
     """
     if not uses:
         return {}
@@ -77,6 +83,9 @@ def largest_records(
         use = use_of_record(record)
         found[use].append(record)
         sums[use] = record.alike, int(record.used)
+    if len(found) < len(set(uses)):
+        hours = [use.window_start for use in uses]
+        require_rows(ArchivedTable.USAGE, begin_at=min(hours), end_at=max(hours) + WINDOW)
     return {use: UseRecords(tuple(found[use]), *sums[use]) for use in uses if use in found}
 
 

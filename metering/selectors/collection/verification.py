@@ -17,7 +17,9 @@ from metering.selectors.collection.record_digest import (
     device_lines,
 )
 from metering.selectors.corrections.ledger import LINE_TYPES
+from tenants.domain.archives import ArchivedTable
 from tenants.domain.verification import CheckedBatch, Cursor, differences_of
+from tenants.selectors.archives import archived_hour
 from tenants.selectors.verification import check_frozen_by_entries
 
 RECORDS_PER_BATCH: Final = 20_000
@@ -42,7 +44,8 @@ _WINDOWS: Final = f"""
 SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"'), d.records,
        w.record_count, d.digest, w.record_digest, a.digest,
        coalesce(k.billed = used.unit_seconds, true), used.is_corrected,
-       last.id IS NULL OR coalesce(last.digest = k.digest, false)
+       last.id IS NULL OR coalesce(last.digest = k.digest, false),
+       {archived_hour(ArchivedTable.USAGE, "w.start_at")}
   FROM metering_meteringwindow w
   LEFT JOIN LATERAL (
     SELECT facts ->> 'digest' AS digest FROM tenants_auditentry
@@ -102,7 +105,7 @@ SELECT c.id FROM metering_usagecorrection c
       FROM (SELECT {_COLUMNS} FROM metering_usagerecord r
              WHERE (r.correction_id, r.window_start, r.window_id, r.cluster_id)
                    = (c.id, c.window_start, c.window_id, c.cluster_id)) u) there ON true
- WHERE c.id = ANY(%s)
+ WHERE c.id = ANY(%s) AND NOT {archived_hour(ArchivedTable.USAGE, "c.window_start")}
    AND (asked.records, asked.unit_seconds, asked.is_own, asked.lines)
        IS DISTINCT FROM (c.record_count::bigint, c.unit_seconds::numeric, true, there.lines)
 """  # noqa: S608 - Constants.
@@ -168,7 +171,7 @@ SELECT r.id, coalesce(e.organization_id = r.organization_id AND NOT EXISTS (
 """
 
 # Until a correction has been looked at, a credit does not know of it yet.
-_RETRACTED: Final = """
+_RETRACTED: Final = f"""
 SELECT q.id
   FROM metering_creditproposal q
   JOIN metering_clusterhealth h ON h.window_id = q.window_id
@@ -179,10 +182,10 @@ SELECT q.id
      FROM metering_usagerecord r
     WHERE (r.window_id, r.window_start, r.pod_uid, r.resource)
           = (q.window_id, q.window_start, q.pod_uid, q.resource)) net
- WHERE q.state = 'accepted'
+ WHERE q.state = 'accepted' AND NOT {archived_hour(ArchivedTable.USAGE, "q.window_start")}
    AND q.retracted_unit_seconds <> q.unit_seconds - least(q.unit_seconds, net.unit_seconds)
  ORDER BY q.id
-"""
+"""  # noqa: S608 - Constants.
 
 
 def check_seals(cursor: Cursor) -> CheckedBatch:
@@ -206,7 +209,7 @@ def check_postings(cursor: Cursor) -> CheckedBatch:
 
 
 def check_sealed_windows(cursor: Cursor) -> CheckedBatch:
-    """Recompute the digests of sealed windows from their records."""
+    """Recompute the digests of sealed windows from their records, where these are not archived."""
     with connection.cursor() as database:
         database.execute(_PAGE, [cursor.get("id", 0), WINDOWS_PER_BATCH, RECORDS_PER_BATCH])
         ids = [window_id for (window_id,) in database.fetchall()]
@@ -216,13 +219,13 @@ def check_sealed_windows(cursor: Cursor) -> CheckedBatch:
         rows = database.fetchall()
     found = []
     for window_id, hour, records, kept, digest, sealed, audited, *facts in rows:
-        is_balanced, is_corrected, is_capacity_kept = facts
+        is_balanced, is_corrected, is_capacity_kept, is_archived = facts
         name = f"The window {window_id} of {hour}"
-        if (records, digest) != (kept, sealed):
+        if (records, digest) != (kept, sealed) and not is_archived:
             found.append(f"{name} has {records} records, and not the {kept} that were sealed.")
         if sealed != audited:
             found.append(f"{name} has another digest than the audit entry of its seal.")
-        if not is_balanced:
+        if not is_balanced and not is_archived:
             found.append(f"{name} has other capacity billed than its records hold.")
         if not is_corrected:
             found.append(f"{name} has records of no posted correction.")

@@ -9,6 +9,8 @@ from uuid import UUID
 from django.db import connection
 
 from metering.domain.devices.unbilled import BUSY_MIN, NAMING_LAG, UnbilledCause
+from tenants.domain.archives import ArchivedTable
+from tenants.selectors.archives import require_rows
 
 # An exception holds a named pod by its namespace, and a device without a name by its node.
 # A claim is billed to the pods that used it, so its record may carry a consumer's uid.
@@ -123,7 +125,7 @@ class UnbilledReport:
 def unbilled_devices(
     *, begin_at: datetime, end_at: datetime, limit: int, cluster_id: UUID | None = None
 ) -> UnbilledReport:
-    """Return what was in use and on no bill, in two statements.
+    """Return what was in use and on no bill, in three statements.
 
     Args:
         begin_at: Start of the first hour.
@@ -139,6 +141,7 @@ def unbilled_devices(
         "lag": int(NAMING_LAG.total_seconds()),
         "limit": limit,
     }
+    require_rows(ArchivedTable.USAGE, begin_at=begin_at, end_at=end_at)
     with connection.cursor() as cursor:
         cursor.execute(_UNBILLED, given)
         rows = tuple(_row(values) for values in cursor.fetchall())

@@ -15,6 +15,8 @@ from metering.domain.devices.attribution import Kind, Place, profile_in
 from metering.domain.devices.events import LevelKey
 from metering.domain.devices.figures import COVERAGE_MIN, Attribution
 from metering.models import CapacityRecord, ClusterHealth, DeviceEvent, DeviceUsage, UsageRecord
+from tenants.domain.archives import ArchivedTable
+from tenants.selectors.archives import require_rows
 
 _STEP = Decimal("0.000001")
 _EXACT: DecimalField = DecimalField(max_digits=38, decimal_places=6)  # type: ignore[type-arg]
@@ -65,7 +67,7 @@ class ProjectDevices:
 def project_devices(
     *, begin_at: datetime, end_at: datetime, cluster_id: UUID | None = None
 ) -> tuple[ProjectDevices, ...]:
-    """Return each project's use and its devices' activity, by project id; two statements.
+    """Return each project's use and its devices' activity, by project id; three statements.
 
     Only stretches of which at least 80 % was sampled count towards a mean, each by its seconds.
 
@@ -73,7 +75,11 @@ def project_devices(
         begin_at: First hour, included.
         end_at: End, excluded.
         cluster_id: Only this cluster's; None for all.
+
+    Raises:
+        MonthArchivedError: Some of these hours are in an archive.
     """
+    require_rows(ArchivedTable.USAGE, begin_at=begin_at, end_at=end_at)
     span = {"window_start__gte": begin_at, "window_start__lt": end_at}
     where = span if cluster_id is None else {**span, "cluster_id": cluster_id}
     energy = Sum("activity__energy_millijoules", filter=Q(revision=0))

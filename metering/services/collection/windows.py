@@ -28,7 +28,9 @@ from metering.domain.corrections.exceptions import QUARANTINED_SENTENCE, REMEDIE
 from metering.domain.errors import PartitionRangeError
 from metering.selectors.locks import try_tick_lock
 from metering.services.collection.composed import LeasedHour, hour_of
+from tenants.domain.archives import ArchivedTable
 from tenants.models import Cluster
+from tenants.selectors.archives import is_archived
 
 logger = structlog.get_logger(__name__)
 
@@ -72,11 +74,15 @@ def ensure_each_month(moments: Iterable[datetime]) -> frozenset[datetime]:
     """Make the partition of each month that has none, newest first; return the months that have.
 
     Once the lock is not free, the other months that have none are left for the next call as well.
+    A month whose usage is archived gets none until it is restored.
     """
     ready = set()
     is_free = True
     for month in sorted({month_of(moment) for moment in moments}, reverse=True):
         if _is_missing(from_month=month, months=1):
+            if is_archived(ArchivedTable.USAGE, month):
+                logger.warning("metering.partitions.archived", month=month.isoformat())
+                continue
             is_free = is_free and try_partitions(from_month=month, months=1)
             if not is_free:
                 continue

@@ -15,6 +15,7 @@ from django.db import connection
 
 from metering.domain.allocations.claims import allocation_key
 from metering.domain.catalogue.units import sanitise
+from metering.domain.collection.windows import WINDOW
 from metering.domain.corrections.correction import (
     CorrectionCause,
     CorrectionState,
@@ -34,6 +35,8 @@ from metering.models import MeteringWindow, UsageCorrection
 from metering.selectors.corrections.ledger import LINE_TYPES, LedgerFact, Line
 from metering.services.collection.posting import finding_values
 from tenants.domain.actors import Actor
+from tenants.domain.archives import ArchivedTable
+from tenants.selectors.archives import require_rows
 
 _COLUMNS = ", ".join(LINE_TYPES)
 
@@ -82,9 +85,12 @@ def write_drafts(
     """Write corrections as proposed, or as posted with their records; return them in order.
 
     Raises:
+        MonthArchivedError: The usage of the month is in an archive.
         CorrectionBelowZeroError: A line takes away more than there is.
     """
     for draft in drafts:
+        start_at = draft.window.start_at
+        require_rows(ArchivedTable.USAGE, begin_at=start_at, end_at=start_at + WINDOW)
         require_above_zero(draft.lines)
     made = UsageCorrection.objects.bulk_create(
         [_row(draft, state=state, actor=actor, at=at) for draft in drafts]

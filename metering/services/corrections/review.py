@@ -33,6 +33,8 @@ from metering.services.corrections.posting import (
     write_records,
 )
 from tenants.domain.actors import Actor
+from tenants.domain.archives import ArchivedTable
+from tenants.selectors.archives import require_rows
 from tenants.services.audit import record as record_entry
 
 WINDOW_SECONDS = int(WINDOW.total_seconds())
@@ -105,6 +107,7 @@ def _line_of(record: UsageRecord, window: MeteringWindow, *, unit_seconds: int |
 
     Raises:
         WindowNotSealedError: The hour is not sealed.
+        MonthArchivedError: The usage of its month is in an archive.
         CorrectionEmptyError: It would change nothing.
         CorrectionTooLargeError: It adds more than the pod's units could use in an hour.
     """
@@ -112,6 +115,7 @@ def _line_of(record: UsageRecord, window: MeteringWindow, *, unit_seconds: int |
         raise WindowNotSealedError(
             f"The window is {window.state}, not sealed.", facts={"state": window.state}
         )
+    require_rows(ArchivedTable.USAGE, begin_at=window.start_at, end_at=window.start_at + WINDOW)
     key = (record.pod_uid, record.resource)
     fact = ledger_of_window(window.pk, start_at=window.start_at, key=key)[key]
     is_retraction = unit_seconds is None

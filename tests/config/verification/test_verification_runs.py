@@ -1,7 +1,5 @@
 """Runs of `verify`: which may not be forged, who goes on with them, and what they look at next."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, connection, connections, transaction
+from django.db import DatabaseError, connection, transaction
 from psycopg.types.json import Jsonb
 
 from config.verification import checks, due_run, tick
@@ -20,6 +18,7 @@ from tenants.models import AuditEntry, Verification
 from tenants.selectors.clock import database_now
 from tenants.selectors.verification import first_audit_cursor, verification_sentence
 from tenants.services.verification import begin_verification, verify_batch
+from tests.support.config.archives import signed_in
 from tests.support.config.planted import unguarded, verify
 
 ACTOR = system_actor("manage.verify")
@@ -28,21 +27,6 @@ INSERT INTO tenants_verification ({id}started_at, ended_at, checks, check_name, 
   counts, differences, difference_count, audit_count, audit_digest, begun_by, accepted_entry_id)
 VALUES ({value}'2999-01-01', '2999-01-01', %s, '', true, '{{}}', '{{}}', '[]', 0, 0, '', '', 0)
 """
-
-
-@contextmanager
-def signed_in(url: str) -> Iterator[None]:
-    """Let commands within sign in to the database as the role of a URL."""
-    settings = connections["default"].settings_dict
-    own = {name: settings[name] for name in ("USER", "PASSWORD")}
-    parts = psycopg.conninfo.conninfo_to_dict(url)
-    connections.close_all()
-    settings.update(USER=parts["user"], PASSWORD=parts["password"])
-    try:
-        yield
-    finally:
-        connections.close_all()
-        settings.update(own)
 
 
 def refusal_of(*arguments: str) -> str:

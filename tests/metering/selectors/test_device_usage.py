@@ -101,7 +101,7 @@ def test_only_the_range_and_the_cluster_asked_for_are_reported(project: Project)
     assert (reported.project_id, reported.energy_millijoules) == (project.pk, 1_000_000)
 
 
-def test_it_costs_two_statements(project: Project) -> None:
+def test_it_costs_three_statements(project: Project) -> None:
     measure(observation(pod("uid-1"), devices=(device(), device("GPU-2"))))
     assert (UsageRecord.objects.count(), DeviceUsage.objects.count()) == (1, 2)
     assert project is not None
@@ -109,4 +109,4 @@ def test_it_costs_two_statements(project: Project) -> None:
     with CaptureQueriesContext(connection) as captured:
         project_devices(begin_at=HOUR, end_at=END)
 
-    assert len(captured) == 2
+    assert len(captured) == 3

@@ -1,0 +1,248 @@
+"""Archives of months: the tables that have them, and what writes, reads and checks an archive."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from billing.adapters.archive_files import (
+    Progress,
+    begin_folder,
+    finish_folder,
+    read_manifest,
+    read_rows,
+    require_files,
+    require_same_rows,
+    write_lines,
+    write_table,
+)
+from billing.selectors.archive import CHARGE_MONTHS, CHARGES, unfinished_billing
+from billing.selectors.exports.months import snapshot
+from metering.selectors.collection.archive import (
+    USAGE,
+    USAGE_MONTHS,
+    changed_windows,
+    unfinished_usage,
+    window_lines,
+    windows_digest,
+)
+from tenants.domain.actors import Actor
+from tenants.domain.archives import (
+    ArchiveDiffersError,
+    ArchivedTable,
+    ArchiveManifest,
+    ArchiveMonth,
+    MonthNotFinishedError,
+    MonthTable,
+)
+from tenants.domain.errors import DomainError
+from tenants.domain.verification import Check, CheckedBatch, Cursor
+from tenants.models import ArchivedMonth
+from tenants.selectors.archives import (
+    archived_months,
+    audit_head,
+    columns_of,
+    copy_rows,
+    entry_differences,
+    missing_partitions,
+    require_partition,
+    schema_version,
+    sums_of,
+)
+from tenants.selectors.clock import database_now
+from tenants.services.archives import detach_month, restore_month
+
+TABLES: Final[Mapping[str, MonthTable]] = {one.name.value: one for one in (USAGE, CHARGES)}
+DETACHED: Final = (USAGE.name.value,)
+"""The tables whose months are detached: documents are still made of charges of earlier months."""
+WINDOWS: Final = "windows.csv"
+_MONTHS: Final = {ArchivedTable.USAGE: USAGE_MONTHS, ArchivedTable.CHARGES: CHARGE_MONTHS}
+
+
+def rows_file(table: MonthTable) -> str:
+    """Return the name of the file with a table's rows."""
+    return f"{table.name}.parquet"
+
+
+def require_finished(month: ArchiveMonth) -> None:
+    """Refuse a month of which anything can still change.
+
+    Raises:
+        MonthNotFinishedError: With all that is left to do.
+    """
+    left = [] if month.end_at <= database_now() else ["the month is not over"]
+    left += [*unfinished_usage(month), *unfinished_billing(month)]
+    if left:
+        raise MonthNotFinishedError(
+            f"{month.label} is not finished: {', '.join(left)}.", field="month"
+        )
+
+
+def write_archive(
+    table: MonthTable, month: ArchiveMonth, *, root: Path, progress: Progress
+) -> tuple[Path, ArchiveManifest]:
+    """Write the archive of a month, read it back, and return its folder and manifest.
+
+    What an earlier attempt left is removed first. All is of one state of the database.
+
+    Raises:
+        MonthNotFinishedError: Something of the month can still change.
+        MonthArchivedError: It is detached.
+        MonthNotArchivedError: There is no such partition.
+        ArchiveDiffersError: The archive exists, or what was written is not what is read back.
+    """
+    with snapshot():
+        require_finished(month)
+        require_partition(table, month)
+        source = table.rows(month)
+        folder = begin_folder(root / table.folder(month))
+        columns = columns_of(table.table)
+        read = partial(copy_rows, source, columns, key=table.key)
+        rows = write_table(folder / rows_file(table), read(), columns, progress=progress)
+        windows = write_lines(folder / WINDOWS, window_lines(month))
+        count, sums = sums_of(source, table)
+        manifest = ArchiveManifest(
+            table=table.name,
+            month=month.label,
+            rows=count,
+            sums=sums,
+            schema_version=schema_version(table.app),
+            columns=columns,
+            windows=(folder / WINDOWS).read_bytes().count(b"\n") - 1,
+            audit=audit_head(),
+            files=(rows, windows),
+        )
+        require_files(folder, manifest)
+        if require_same_rows(folder / rows.name, read(), columns, progress=progress) != count:
+            raise ArchiveDiffersError(f"{folder} has other rows than were counted.")
+    return finish_folder(folder, manifest), manifest
+
+
+def read_archive(
+    table: MonthTable, month: ArchiveMonth, *, root: Path
+) -> tuple[Path, ArchiveManifest, str]:
+    """Return folder, manifest and digest of the manifest of an archive whose files are unaltered.
+
+    Raises:
+        ArchiveDiffersError: A file is missing or altered, or it is the archive of another month.
+    """
+    folder = root / table.folder(month)
+    manifest, digest = read_manifest(folder)
+    if (manifest.table, manifest.month) != (table.name, month.label):
+        raise ArchiveDiffersError(f"{folder} is of {manifest.table} of {manifest.month}.")
+    require_files(folder, manifest)
+    return folder, manifest, digest
+
+
+def archives_check(root: Path | None = None) -> Check:
+    """Return the check of archived months.
+
+    Args:
+        root: Where their archives are, to read them too; None without.
+    """
+
+    def check(_: Cursor) -> CheckedBatch:
+        months = archived_months()
+        found = entry_differences()
+        for row in months:
+            found += _differences(row)
+            if root is not None:
+                found += _file_differences(row, root)
+        for table in TABLES.values():
+            found += [
+                f"{name} is missing, and its month is not archived."
+                for name in missing_partitions(table, _MONTHS[table.name])
+            ]
+        return CheckedBatch(len(months), tuple(found))
+
+    return check
+
+
+def _differences(row: ArchivedMonth) -> list[str]:
+    table, month = TABLES[row.table_name], ArchiveMonth.parse(row.label)
+    found = []
+    if columns_of(table.partition(month)):
+        found.append(f"The {row.table_name} of {row.label} is archived, and has a partition.")
+    if windows_digest(month) != row.windows_sha256:
+        found.append(f"The windows of {row.label} are not those of the archive of {row}.")
+    return found
+
+
+def _file_differences(row: ArchivedMonth, root: Path) -> list[str]:
+    table, month = TABLES[row.table_name], ArchiveMonth.parse(row.label)
+    try:
+        folder, manifest, digest = read_archive(table, month, root=root)
+    except DomainError as error:
+        return [error.message]
+    if digest != row.manifest_sha256:
+        return [f"The manifest in {folder} is not that of the archived month {row.pk}."]
+    if manifest.rows != row.row_count or dict(manifest.sums) != row.sums:
+        return [f"The archived month {row.pk} has other sums than its manifest in {folder}."]
+    return []
+
+
+def detach_archived(
+    table_name: str,
+    label: str,
+    *,
+    root: Path,
+    progress: Progress,
+    reason: str,
+    actor: Actor,
+) -> ArchivedMonth:
+    """Drop the partition of a month whose archive is complete, and return its row.
+
+    Raises:
+        MonthNotFinishedError: Something of the month can change again.
+        ArchiveDiffersError: A file is missing or altered, or differs from the database.
+    """
+    table, month = TABLES[table_name], ArchiveMonth.parse(label)
+    folder, manifest, digest = read_archive(table, month, root=root)
+    windows = manifest.file(WINDOWS).sha256
+    if windows_digest(month) != windows:
+        raise ArchiveDiffersError(f"{folder / WINDOWS} differs from the windows of {label}.")
+    require_finished(month)
+    return detach_month(
+        table=table,
+        month=month,
+        manifest=manifest,
+        manifest_sha256=digest,
+        windows_sha256=windows,
+        location=str(root),
+        compare=partial(require_same_rows, folder / rows_file(table), progress=progress),
+        reason=reason,
+        actor=actor,
+        at=database_now(),
+    )
+
+
+def restore_archived(
+    table_name: str,
+    label: str,
+    *,
+    root: Path,
+    progress: Progress,
+    reason: str,
+    actor: Actor,
+) -> ArchivedMonth:
+    """Write a detached month back from its archive, and return its row.
+
+    Raises:
+        ArchiveDiffersError: A file is missing or altered.
+    """
+    table, month = TABLES[table_name], ArchiveMonth.parse(label)
+    folder, manifest, digest = read_archive(table, month, root=root)
+    path = folder / rows_file(table)
+    return restore_month(
+        table=table,
+        month=month,
+        manifest=manifest,
+        manifest_sha256=digest,
+        rows=read_rows(path, manifest.columns),
+        compare=partial(require_same_rows, path, progress=progress),
+        changed_windows=changed_windows if table is USAGE else lambda _: [],
+        reason=reason,
+        location=str(root),
+        actor=actor,
+        at=database_now(),
+    )
