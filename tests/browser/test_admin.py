@@ -96,7 +96,7 @@ def test_a_capacity_bar_is_as_long_as_its_share_and_has_a_colour(visit: Visit) -
     assert track is not None
     assert drawn is not None
     assert round(100 * drawn["width"] / track["width"]) == 75
-    colors = visit.page.get_by_title("Held: 5.0 %").evaluate(
+    colors = visit.page.get_by_title("Held back: 5.0 %").evaluate(
         "held => [held, held.parentElement, held.previousElementSibling]"
         ".map(element => getComputedStyle(element).backgroundColor)"
     )

@@ -17,20 +17,20 @@ PAGES = {
     "billing/charge/waste/": (BILLING, ("Charges", "charge/"), "Waste"),
     "metering/meteringwindow/calendar/": (
         METERING,
-        ("Metering windows", "meteringwindow/"),
+        ("Windows", "meteringwindow/"),
         "Calendar",
     ),
     "metering/catalogueversion/edit/": (
         METERING,
-        ("Catalogue versions", "catalogueversion/"),
+        ("Catalogue", "catalogueversion/"),
         "Edit the catalogue",
     ),
     "metering/deviceusage/sharing/": (
         METERING,
-        ("Device usages", "deviceusage/"),
+        ("Device usage", "deviceusage/"),
         "Device sharing",
     ),
-    "quotas/quotalimit/board/": (QUOTAS, ("Quota limits", "quotalimit/"), "Quota board"),
+    "quotas/quotalimit/board/": (QUOTAS, ("Limits", "quotalimit/"), "Quota board"),
 }
 
 

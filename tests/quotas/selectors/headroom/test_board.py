@@ -228,7 +228,7 @@ def test_the_statements_stay_the_same_however_much_is_shown(
 
     with django_assert_num_queries(11):
         board(cast)
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(12):
         board(cast, has_forecast=True)
 
 
