@@ -21,6 +21,7 @@ from tenants.domain.errors import SourceUnavailableError
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 FIELD_MANAGER: Final = "gpu-ledger"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 """Without it the same call silently becomes a strategic merge patch."""
@@ -131,14 +132,14 @@ class ClusterCalls:
         query = urlencode({"fieldManager": FIELD_MANAGER, "force": force})
         return self._ask(endpoint, "PATCH", f"{path}?{query}", body)
 
-    def create(self, endpoint: EnforcementEndpoint, path: str, body: JSON) -> JSON:
-        """Post an object; return what it became.
+    def review(self, endpoint: EnforcementEndpoint, body: JSON) -> JSON:
+        """Return a review of the account's own access; nothing is stored.
 
         Raises:
             ClusterRefusalError: The server refused.
             SourceUnavailableError: It did not answer.
         """
-        return self._ask(endpoint, "POST", path, body)
+        return self._ask(endpoint, "POST", ACCESS_REVIEWS, body)
 
     def read_clock(self, endpoint: EnforcementEndpoint, path: str) -> str:
         """Return the Date header of the answer to a path; "" without one.

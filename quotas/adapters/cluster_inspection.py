@@ -14,7 +14,6 @@ from quotas.adapters.cluster_calls import ClusterCalls, ClusterRefusalError, una
 from quotas.adapters.webhook_configurations import webhooks_of
 from quotas.protocols import EnforcementEndpoint
 
-REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 VERSION: Final = "/version"
 
 
@@ -109,7 +108,7 @@ class ClusterInspection:
             "spec": {"resourceAttributes": {key: text for key, text in asked.items() if text}},
         }
         try:
-            answer = self._calls.create(self._endpoint, REVIEWS, review)
+            answer = self._calls.review(self._endpoint, review)
         except ClusterRefusalError as error:
             raise unavailable(error, f"The review of {right}") from error
         return bool((answer.get("status") or {}).get("allowed"))

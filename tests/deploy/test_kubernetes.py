@@ -6,7 +6,7 @@ import pytest
 import yaml
 from django.conf import settings
 
-from quotas.adapters.cluster_calls import ClusterCalls
+from quotas.adapters.cluster_calls import ACCESS_REVIEWS, ClusterCalls
 from quotas.adapters.kueue import API_VERSION, CONFIGURATION_NAME, CONFIGURATION_PATH
 from quotas.domain.admission.webhook_configuration import configuration_name
 from tests.deploy.files import ROOT
@@ -64,10 +64,11 @@ def test_the_role_for_kueue_allows_reading_its_configuration_and_nothing_else() 
     assert found["RoleBinding"]["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
 
 
-def test_the_adapters_only_read_watch_apply_and_patch() -> None:
+def test_the_adapters_only_read_watch_apply_patch_and_ask_for_their_own_access() -> None:
     asked = {name for name in vars(ClusterCalls) if not name.startswith("_")}
 
-    assert asked == {"get", "watch", "apply", "patch"}
+    assert asked == {"get", "read_clock", "watch", "apply", "patch", "review"}
+    assert ACCESS_REVIEWS.endswith("/selfsubjectaccessreviews")
 
 
 def test_the_role_for_selectors_allows_our_own_configurations_and_no_others() -> None:
