@@ -49,7 +49,7 @@ from tenants.domain.currencies import MINOR_DIGITS
 from tenants.templatetags.texts import figure
 
 TEMPLATE: Final = "admin/billing/charge/waste.html"
-ROWS_MAX: Final = 50
+ROWS_MAX: Final = 40
 """The largest amounts; the list of findings has the rest."""
 RULE_WORDS: Final = {
     WasteRule.NOT_RUNNING: gettext_noop("Never started"),

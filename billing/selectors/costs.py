@@ -76,7 +76,7 @@ def costs_by_organization(
 ) -> tuple[OrganizationCost, ...]:
     """Return cost and use of the local days [first, end) by currency, the largest cost first.
 
-    One statement, and at most three rows an organization and currency.
+    Two statements, and at most three rows an organization and currency.
 
     Args:
         costs: What the actor sees.
@@ -93,7 +93,9 @@ def costs_by_organization(
         .order_by("organization_id", "currency")
     )
     sized = list(rows)
-    names = Organization.objects.in_bulk({row["organization_id"] for row in sized})
+    found_ids = {row["organization_id"] for row in sized}
+    rows = Organization.objects.filter(pk__in=found_ids).values_list("pk", "slug", "name")
+    names = {key: (slug, name) for key, slug, name in rows}
     made = []
     for (organization_id, currency), found in groupby(
         sized, key=itemgetter("organization_id", "currency")
@@ -103,8 +105,8 @@ def costs_by_organization(
         made.append(
             OrganizationCost(
                 organization_id=organization_id,
-                organization=names[organization_id].slug,
-                organization_name=names[organization_id].name,
+                organization=names[organization_id][0],
+                organization_name=names[organization_id][1],
                 unit_seconds={row["size"]: int(row["used"]) for row in parts},
                 cost=cost_of(product, currency=currency),
             )
