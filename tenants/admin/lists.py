@@ -111,7 +111,26 @@ def _others(request: HttpRequest, names: Collection[str | None]) -> list[tuple[s
     ]
 
 
-class RowsFilter(RelatedFieldListFilter):
+class BoxFilter:
+    """A filter that shows many rows as a box to select from."""
+
+    lookup_choices: Any
+    chosen: set[str]
+
+    def offer(self, request: HttpRequest, *, key: str) -> None:
+        """Keep what else the address has, and become a box where there are many rows."""
+        self.others = _others(request, [key])
+        if len(self.lookup_choices) > LINKS_MAX:
+            self.template = "admin/select_filter.html"
+
+    @property
+    def options(self) -> Iterator[dict[str, Any]]:
+        """Yield value, label and whether it is chosen, of each row."""
+        for key, label in self.lookup_choices:
+            yield {"value": key, "label": label, "is_chosen": str(key) in self.chosen}
+
+
+class RowsFilter(BoxFilter, RelatedFieldListFilter):
     """The rows of another table: links, or where they are many a box to select from."""
 
     def __init__(
@@ -128,34 +147,19 @@ class RowsFilter(RelatedFieldListFilter):
         if params.get(key) == [""]:
             del params[key]
         super().__init__(field, request, params, model, model_admin, field_path)
-        self.others = _others(request, self.expected_parameters())
-        if len(self.lookup_choices) > LINKS_MAX:
-            self.template = "admin/select_filter.html"
-
-    @property
-    def options(self) -> Iterator[dict[str, Any]]:
-        """Yield value, label and whether it is chosen, of each row."""
-        chosen = {str(one) for one in self.lookup_val or ()}
-        for key, label in self.lookup_choices:
-            yield {"value": key, "label": label, "is_chosen": str(key) in chosen}
+        self.chosen = {str(one) for one in self.lookup_val or ()}
+        self.offer(request, key=self.lookup_kwarg)
 
 
-class NamesFilter(SimpleListFilter):
+class NamesFilter(BoxFilter, SimpleListFilter):
     """Rows of another table by a name of their own, like `RowsFilter`."""
 
     def __init__(self, request: HttpRequest, params: Any, model: Any, model_admin: Any) -> None:  # noqa: ANN401 - Django's signature.
         """Read the names to choose from, and what else the address has."""
         super().__init__(request, params, model, model_admin)
         self.lookup_kwarg = str(self.parameter_name)
-        self.others = _others(request, [self.lookup_kwarg])
-        if len(self.lookup_choices) > LINKS_MAX:
-            self.template = "admin/select_filter.html"
-
-    @property
-    def options(self) -> Iterator[dict[str, Any]]:
-        """Yield value, label and whether it is chosen, of each row."""
-        for key, label in self.lookup_choices:
-            yield {"value": key, "label": label, "is_chosen": key == self.value()}
+        self.chosen = {str(self.value())}
+        self.offer(request, key=self.lookup_kwarg)
 
 
 class ValuesFilter(FieldListFilter):
