@@ -15,6 +15,7 @@ from concurrent.futures import wait
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TEST_DATABASE = "gpu_ledger_test"
 GARBAGE_OBJECTS = 10_000
 """After which it is collected: at 700, Python's default, that is 2 % of what the tests take."""
+DATABASE_NUMBERS = count(1)
 MEMORY_MIN_BYTES = 8 * 1024**3
 """Of a few processes, each with its log and the copies of the tests that it runs."""
 
@@ -251,9 +253,10 @@ def committed_db(
     request: pytest.FixtureRequest,
 ) -> Iterator[str]:
     """Give the test a database of its own in which it commits; return its name."""
-    name = "committed_" + "".join(c if c.isalnum() else "_" for c in request.node.name.lower())[:40]
+    asked = "".join(c if c.isalnum() else "_" for c in request.node.name.lower())[:40]
+    # No name is used twice: a pooler that failed to reach one which is gone turns clients away.
+    name = f"committed_{next(DATABASE_NUMBERS)}_{asked}"
     with psycopg.connect(superuser_url_of(postgres), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         postgres.create_database(connection, name, template=database_template)
     use_database(postgres, name)
     with django_db_blocker.unblock():  # type: ignore[attr-defined]
