@@ -18,6 +18,7 @@ from django.db.models import CharField, DateTimeField, Model, QuerySet
 from django.http import HttpRequest
 from django.utils.formats import number_format
 from django.utils.functional import cached_property
+from django.utils.text import capfirst
 from django.utils.translation import gettext, gettext_noop
 from unfold.admin import ModelAdmin
 
@@ -324,6 +325,7 @@ class DatedAdmin(ModelAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's list.
         """Return the list, with filters whose titles are words."""
         found = super().get_changelist_instance(request)
+        found.title = capfirst(str(self.opts.verbose_name_plural))
         if not (found.query or found.has_active_filters):
             # All rows are shown: the theme offers to show all where these two differ.
             found.full_result_count = found.result_count

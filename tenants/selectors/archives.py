@@ -77,8 +77,7 @@ def require_rows(
             f"The {first.table_name} of {first.label} are archived."
             if table is ArchivedTable.CHARGES
             else f"The {first.table_name} of {first.label} is archived.",
-            facts={"month": first.label, "table": table.value, "location": first.location},
-            remedy=f"{MonthArchivedError.remedy} The archive was put at {first.location}.",
+            facts={"month": first.label, "table": table.value},
         )
 
 

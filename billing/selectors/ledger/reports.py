@@ -130,20 +130,22 @@ carried AS (
     FROM billing_posting p JOIN billing_journalentry e ON e.id = p.entry_id
    WHERE p.account_id = 'carried_balance' AND e.document_on <= %(on)s
    GROUP BY 1, 2)
-SELECT o.slug, u.currency,
-       coalesce(sum(u.amount) FILTER (WHERE u.days <= 0), 0),
-       coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 1 AND 30), 0),
-       coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 31 AND 60), 0),
-       coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 61 AND 90), 0),
-       coalesce(sum(u.amount) FILTER (WHERE u.days > 90), 0),
-       coalesce(sum(u.amount) FILTER (WHERE u.days IS NULL), 0),
-       sum(u.amount)
-  FROM (SELECT * FROM open_items UNION ALL SELECT * FROM credits
-         UNION ALL SELECT * FROM carried) u
-  JOIN tenants_organization o ON o.id = u.organization_id
- WHERE (%(organizations)s::uuid[] IS NULL OR o.id = ANY(%(organizations)s::uuid[]))
- GROUP BY o.slug, u.currency HAVING bool_or(u.amount <> 0)
- ORDER BY o.slug, u.currency
+SELECT a.* FROM (
+  SELECT o.slug, u.currency,
+         coalesce(sum(u.amount) FILTER (WHERE u.days <= 0), 0) AS not_due,
+         coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 1 AND 30), 0) AS to_30,
+         coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 31 AND 60), 0) AS to_60,
+         coalesce(sum(u.amount) FILTER (WHERE u.days BETWEEN 61 AND 90), 0) AS to_90,
+         coalesce(sum(u.amount) FILTER (WHERE u.days > 90), 0) AS older,
+         coalesce(sum(u.amount) FILTER (WHERE u.days IS NULL), 0) AS credit,
+         sum(u.amount) AS total
+    FROM (SELECT * FROM open_items UNION ALL SELECT * FROM credits
+           UNION ALL SELECT * FROM carried) u
+    JOIN tenants_organization o ON o.id = u.organization_id
+   WHERE (%(organizations)s::uuid[] IS NULL OR o.id = ANY(%(organizations)s::uuid[]))
+   GROUP BY o.slug, u.currency) a
+ WHERE (a.not_due, a.to_30, a.to_60, a.to_90, a.older, a.credit) <> (0, 0, 0, 0, 0, 0)
+ ORDER BY a.slug, a.currency
 """  # noqa: S608 - Put together from constants only.
 # Every event that changes what is owed; an allocation does not.
 _STATEMENT: Final = """

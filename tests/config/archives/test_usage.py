@@ -94,8 +94,8 @@ def test_a_month_is_detached_verified_and_restored(tmp_path: Path, owner_url: st
     assert verify("--archive", str(tmp_path)) == ""
     with pytest.raises(MonthArchivedError) as refused:
         require_rows(ArchivedTable.USAGE, begin_at=MONTH_START, end_at=None)
-    assert refused.value.facts["location"] == str(tmp_path)
-    assert str(tmp_path) in refused.value.advice
+    # Tenants read it, and the archive is a folder of the server.
+    assert str(tmp_path) not in f"{refused.value.facts} {refused.value.advice}"
     refuses(f"SELECT metering_ensure_partitions('{MONTH_START}', 1)", "is archived")
     assert ensure_each_month([MONTH_START]) == frozenset()
     assert "is archived" in refusal("archive_month", tmp_path)

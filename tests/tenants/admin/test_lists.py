@@ -55,6 +55,12 @@ def test_many_organizations_are_selected_from_a_box_and_few_are_links(client: Cl
     assert [row.slug for row in many.context["cl"].result_list] == ["llm"]
 
 
+def test_a_list_is_called_by_what_it_lists(client: Client) -> None:
+    page = client.get(PROJECTS).content.decode()
+
+    assert re.search(r"<title>\s*Projects\b", page)
+
+
 def test_all_of_a_box_shows_all_rows(client: Client) -> None:
     everything = rows_of(client, PROJECTS).result_count
 

@@ -1,13 +1,16 @@
-"""What is paid back is at most what is left, whatever writes it."""
+"""What is paid back is at most what is left, whatever writes it, and then nothing is open."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from billing.models import Payment
+from billing.models import DueDate, Payment
+from billing.selectors.ledger.reports import ageing
+from billing.services.ledger.settling import refund_payment
 from tests.support.billing.late import draft, finalize
-from tests.support.billing.ledger import month_of_use
+from tests.support.billing.ledger import DORA, month_of_use
 from tests.support.billing.payments import pay
 from tests.support.builders import AT
 
@@ -38,3 +41,24 @@ def test_the_database_refuses_to_pay_back_more_than_is_left() -> None:
         refund.save(force_insert=True)
 
     assert not payment.returns.exists()
+
+
+def test_who_was_paid_back_is_not_among_open_items() -> None:
+    ledger = month_of_use([("llm", 3600)])
+    final = finalize(draft(ledger.organization, "2026-10"))
+    payment = pay(amount="5.00", remittance=final.reference)
+    today = max(AT.date(), DueDate.objects.get(document=final).due_on) + timedelta(days=1)
+    (credit,) = ageing(on=today, organization_ids=None)
+
+    refund_payment(
+        payment_id=payment.pk,
+        amount=-credit.total,
+        bank_reference="R1",
+        booked_on=AT.date(),
+        reason="Paid twice.",
+        actor=DORA,
+        at=AT,
+    )
+
+    assert credit.total < 0
+    assert ageing(on=today, organization_ids=None) == ()
