@@ -14,10 +14,10 @@ from django.utils.translation import gettext
 
 from billing.access.costs import daily_costs_visible_to
 from billing.domain.costs import CostQuery
-from billing.models import DailyCost
+from billing.models import DailyCost, Invoice
 from billing.selectors.cost_report import cost_by_day, last_day_with_costs
 from billing.selectors.costs import UnpricedFact, costs_by_organization, unpriced_use
-from billing.selectors.documents.invoices import InvoiceFact, invoices_of_month
+from billing.selectors.documents.invoices import invoices_of_month
 from billing.selectors.pricing.price_calendars import calendars_ending
 from config.dashboard import parts
 from config.dashboard.parts import cell, number, page_of, sizes_text
@@ -71,7 +71,7 @@ def waiting_table(
     begin_at: datetime,
     progress: Iterable[ClusterProgress],
     unpriced: Iterable[UnpricedFact],
-    drafts: Sequence[InvoiceFact],
+    drafts: int,
     requests: int,
 ) -> dict[str, Any]:
     """Return the items that need review, with subject and count."""
@@ -96,7 +96,7 @@ def waiting_table(
         _waiting(
             gettext("Invoices to finalize"),
             gettext("by another person than the drafter"),
-            len(drafts),
+            drafts,
             link=invoices,
         ),
         _waiting(gettext("Quota requests"), gettext("approve or reject"), requests, link=asked),
@@ -221,7 +221,9 @@ def build_dashboard(
     charted = parts.largest_organizations(organizations)
     requests = QuotaRequest.objects.filter(state=RequestState.SUBMITTED.value).count()
     exceptions = open_exception_totals(begin_at=begin_at, end_at=end_at)
-    invoices = invoices_of_month(f"{begin_at:%Y-%m}")
+    month = f"{begin_at:%Y-%m}"
+    listed = {one.organization_id for one in organizations[: parts.ORGANIZATIONS_SHOWN]}
+    invoices = invoices_of_month(month, organization_ids=listed)
     capacity = capacity_totals(begin_at=begin_at, end_at=end_at)
     names = _cluster_names()
     days = {"begin": f"{begin_at:%Y-%m-%d}", "last": f"{end_at - timedelta(days=1):%Y-%m-%d}"}
@@ -247,7 +249,7 @@ def build_dashboard(
                 begin_at=begin_at,
                 progress=cluster_progress(begin_at=begin_at, end_at=end_at),
                 unpriced=unpriced_use(),
-                drafts=[invoice for invoice in invoices if invoice.state == "draft"],
+                drafts=Invoice.objects.filter(period__label=month, state="draft").count(),
                 requests=requests,
             ),
             calendars_ending(at=at).count(),

@@ -23,44 +23,28 @@ from billing.selectors.documents.membership import BILLED, KEYED
 
 @dataclass(frozen=True)
 class InvoiceFact:
-    """One invoice; `reference` is "draft" before it has a number."""
+    """One document; `reference` is "draft" before it has a number."""
 
     id: UUID
     organization_id: UUID
-    organization: str
-    period: str
-    state: str
     reference: str
     total: Money
-    unit_seconds: int
-    drafted_at: datetime
-    finalized_at: datetime | None
 
 
-def invoices_of_month(label: str) -> tuple[InvoiceFact, ...]:
-    """Return the invoices of a month such as "2026-10", by organization."""
+def invoices_of_month(label: str, *, organization_ids: Collection[UUID]) -> tuple[InvoiceFact, ...]:
+    """Return the documents of some organizations for a month such as "2026-10", oldest first."""
+    columns = "organization", "period__label", "total", "currency", "number", "series", "issue_year"
     return tuple(
-        _fact(invoice)
-        for invoice in _invoices().filter(period__label=label).order_by("organization__slug")
-    )
-
-
-def _invoices() -> QuerySet[Invoice]:
-    return Invoice.objects.select_related("organization", "period").defer("document")
-
-
-def _fact(invoice: Invoice) -> InvoiceFact:
-    return InvoiceFact(
-        id=invoice.pk,
-        organization_id=invoice.organization_id,
-        organization=invoice.organization.slug,
-        period=invoice.period.label,
-        state=invoice.state,
-        reference=invoice.reference,
-        total=Money(invoice.total, invoice.currency),
-        unit_seconds=invoice.unit_seconds,
-        drafted_at=invoice.drafted_at,
-        finalized_at=invoice.finalized_at,
+        InvoiceFact(
+            id=invoice.pk,
+            organization_id=invoice.organization_id,
+            reference=invoice.reference,
+            total=Money(invoice.total, invoice.currency),
+        )
+        for invoice in Invoice.objects.select_related("period")
+        .filter(period__label=label, organization_id__in=organization_ids)
+        .only(*columns)
+        .order_by("drafted_at", "pk")
     )
 
 
@@ -102,7 +86,8 @@ def project_parts(
         .annotate(lines=Count("pk"), amount=Sum("amount"))[:limit]
     )
     found = list(sums)
-    invoices = _invoices().in_bulk({invoice_id for invoice_id, *_ in found})
+    rows = Invoice.objects.select_related("organization", "period").defer("document")
+    invoices = rows.in_bulk({invoice_id for invoice_id, *_ in found})
     return tuple(
         ProjectPart(
             invoice=invoices[invoice_id],

@@ -23,7 +23,7 @@ def test_hours_that_wait_are_added_over_clusters_and_usage_without_price_is_name
         begin_at=FEBRUARY,
         progress=[progress, progress],
         unpriced=[UnpricedFact(ACME, "acme", 3, {"large": 7_200, "small": 5_400})],
-        drafts=[],
+        drafts=0,
         requests=0,
     )
 
@@ -41,7 +41,7 @@ def test_many_organizations_without_a_price_are_one_row() -> None:
         begin_at=FEBRUARY,
         progress=[],
         unpriced=[UnpricedFact(ACME, f"tenant-{n}", 3, {"large": 60}) for n in range(6)],
-        drafts=[],
+        drafts=0,
         requests=0,
     )
 
@@ -66,7 +66,7 @@ def test_what_a_kind_of_exception_holds_is_no_sum_over_sizes(
         begin_at=FEBRUARY,
         progress=[],
         unpriced=[],
-        drafts=[],
+        drafts=0,
         requests=0,
     )
 
