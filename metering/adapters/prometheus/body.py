@@ -3,8 +3,9 @@
 An hour of a large cluster is a hundred megabytes of JSON. One row of it is in memory at a time, cut
 out where Prometheus' own spelling shows a row's end. The cut is provably right: each part of a row
 is a complete JSON value, and no prefix of a JSON object or array is complete, so a part that parses
-is the intended part. A body that is formatted differently goes through the standard parser instead,
-which yields the same rows.
+is the intended part. What is cut out is decoded to its type, which checks it too. A body that is
+formatted or shaped differently goes through the standard parser instead, which yields the same
+rows.
 
 Use no row before the last one was read: warnings follow the rows.
 """
@@ -14,9 +15,10 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
+
+import msgspec
 
 from tenants.domain.errors import SourceUnavailableError
 
@@ -47,8 +49,18 @@ def _refuse_constant(text: str) -> NoReturn:
 _DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant)
 
 
-@dataclass(frozen=True, slots=True)
-class Cut(Generic[T]):
+class VectorRow(msgspec.Struct, gc=False):
+    """A row of a vector in the shape that Prometheus documents: labels, and time and value."""
+
+    metric: dict[str, str]
+    value: tuple[float, str]
+
+
+_LABELS: Final = msgspec.json.Decoder(dict[str, str])
+_VECTOR: Final = msgspec.json.Decoder(list[VectorRow])
+
+
+class Cut(NamedTuple, Generic[T]):
     """A row of a matrix in Prometheus' own spelling, with what its samples were read as."""
 
     labels: Mapping[str, Any]
@@ -89,7 +101,7 @@ class QueryResponse:
         return self._checked(_Cutter(read).rows)
 
     def rows(self) -> Iterator[Any]:
-        """Yield the rows of any result as parsed JSON.
+        """Yield the rows of any result: `VectorRow` where they are shaped so, else parsed JSON.
 
         Raises:
             SourceUnavailableError: `truncated` when it is not whole or no JSON, `query_failed`,
@@ -203,10 +215,8 @@ class _Cutter(Generic[T]):
             return None
         head = body.text[body.at + len(_BEGIN) - 1 : middle + 1]
         try:
-            labels, stop = _DECODER.raw_decode(head)
+            labels = _LABELS.decode(head)
         except (ValueError, RecursionError):
-            return None
-        if stop != len(head):
             return None
         body.at = end + len(_END)
         return Cut(labels, samples)
@@ -258,10 +268,14 @@ def _batch(body: _Body) -> list[Any] | None:
     end = body.text.rfind("]},{", body.at)
     if end < 0:
         return None
+    text = f"[{body.text[body.at : end + 2]}]"
     try:
-        rows: list[Any] = _DECODER.decode(f"[{body.text[body.at : end + 2]}]")
+        rows: list[Any] = _VECTOR.decode(text)
     except (ValueError, RecursionError):
-        return None
+        try:
+            rows = _DECODER.decode(text)
+        except (ValueError, RecursionError):
+            return None
     body.at = end + 2
     return rows
 

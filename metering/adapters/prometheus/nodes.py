@@ -1,5 +1,6 @@
 """Nodes: what they offered, for how long, and their labels at a point in time."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,6 +68,8 @@ class NodeLabels:
             at: Unix milliseconds.
         """
         sets = self.sets.get(node, ())
+        if len(sets) == 1:
+            return sets[0].labels
         sizing = [one for one in sets if names_product(one.labels)] or sets
         if not sizing:
             return {}
@@ -189,19 +192,21 @@ def _observe(
     if not any(allocatable.values()) and not defects:
         return None
     parts = [one for series in offered.values() for one in series]
-    times = sorted({at for one in parts for at in one.times})
+    times = parts[0].times if len(parts) == 1 else sorted({at for one in parts for at in one.times})
     targets = {names.label(one.labels, "instance") for one in parts}
     covered = covered_seconds(times, hours)
-    inside = [at for at in times if hours.start <= at < hours.end]
+    until = bisect_left(times, hours.end)
+    is_inside = until > 0 and times[until - 1] >= hours.start
     return NodeObservation(
         node=node,
-        labels=labels.nearest(node, inside[-1] if inside else hours.end),
+        labels=labels.nearest(node, times[until - 1] if is_inside else hours.end),
         allocatable=allocatable,
         covered_seconds=covered,
         offered_unit_seconds={
             name: unit_seconds
             for name, units in allocatable.items()
-            if abs((unit_seconds := _offered(offered[name], hours)) - units * covered) > units
+            if not _is_constant(offered[name], times)
+            and abs((unit_seconds := _offered(offered[name], hours)) - units * covered) > units
         },
         first_seen_at=to_time(times[0]),
         last_seen_at=to_time(times[-1]),
@@ -210,12 +215,23 @@ def _observe(
     )
 
 
+def _is_constant(series: Sequence[Series], times: Sequence[int]) -> bool:
+    """Whether one series alone shows an offer, at all these times and always the same."""
+    return len(series) == 1 and len(distinct(series[0].values)) == 1 and series[0].times == times
+
+
 def _most_offered(series: Sequence[Series], hours: Hours) -> int | None:
     """Return the most units that a sample inside the window showed; None without a sample."""
-    return max(
-        (units for one in series for at, units in _samples(one) if hours.start <= at < hours.end),
-        default=None,
-    )
+    return max((units for one in series for units in _units_inside(one, hours)), default=None)
+
+
+def _units_inside(one: Series, hours: Hours) -> Iterator[int]:
+    """Yield each amount that a sample inside the window showed."""
+    low, high = bisect_left(one.times, hours.start), bisect_left(one.times, hours.end)
+    for text in set(one.values[low:high]):
+        units = read_units(text)
+        if units is not None:
+            yield units
 
 
 def _offered(series: Sequence[Series], hours: Hours) -> int:

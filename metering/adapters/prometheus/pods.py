@@ -135,9 +135,6 @@ def _merge_units(pod: SeenPod, one: Series, names: Names) -> None:
         pod.units[key] = max(former, units)
 
 
-_NOTHING: Final[AbstractSet[str]] = frozenset()
-
-
 @dataclass(slots=True)
 class PodFacts:
     """Facts of one uid from instant queries, over all copies.
@@ -189,7 +186,7 @@ def _note(pod: PodFacts, fact: Fact, names: Names, *, user_label: str, within: R
     match fact.metric:
         case known.POD_INFO:
             node = names.label(fact.labels, "node")
-            pod.nodes |= {node} if node else _NOTHING
+            pod.nodes |= {node} if node else frozenset()
             pod.priorities |= {fact.labels.get("priority_class", "")}
         case known.POD_LABELS:
             pod.owners |= {owner_of(fact.labels, user_label)}
@@ -316,17 +313,22 @@ class _PodComposition:
         if self.is_request_alone and self.pod.nodes:
             return to_time(self.pod.first)
         scheduled = self.facts.scheduled
-        self._note_impossible("time of bind", scheduled)
-        self._note_disagreement("time of bind", {at.isoformat() for at in _times(scheduled)})
-        return min(_times(scheduled), default=to_time(self.pod.first) if scheduled else None)
+        times = _times(scheduled)
+        if len(times) < len(scheduled):
+            self._note_impossible("time of bind", scheduled)
+        if len(times) > 1:
+            self._note_disagreement("time of bind", {at.isoformat() for at in times})
+        return min(times, default=to_time(self.pod.first) if scheduled else None)
 
     def _node(self, bind: int) -> str:
         """Return the node; what only series from before the bind name is the scrape job's label."""
-        left = {node for node, last in self.pod.nodes.items() if last < bind}
         named = self.pod.nodes.keys() if self.is_request_alone else self.facts.nodes
+        if len(named) <= 1:
+            return next(iter(named), "")
+        left = {node for node, last in self.pod.nodes.items() if last < bind}
         nodes = named - left or named
         self._note_disagreement("node", nodes)
-        return min(nodes, default="")
+        return min(nodes)
 
     def _finished_at(self) -> datetime | None:
         """Return the last container's end, or None for a running pod, where it means nothing."""
@@ -360,8 +362,10 @@ class _PodComposition:
         return self.history.owners.get(self.uid, min(owners))
 
     def _priority_class(self) -> str:
-        priorities = self.facts.priorities - {""}
-        self._note_disagreement("priority class", priorities)
+        priorities = self.facts.priorities
+        if len(priorities) > 1:
+            priorities = priorities - {""}
+            self._note_disagreement("priority class", priorities)
         return min(priorities, default="")
 
     def _note_disagreement(self, what: str, texts: AbstractSet[str]) -> None:

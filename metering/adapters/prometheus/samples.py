@@ -10,10 +10,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from operator import lt
 from typing import Any, Final, NamedTuple, NoReturn
 
-from metering.adapters.prometheus.body import MEMO_MAX, Cut, QueryResponse
+from metering.adapters.prometheus.body import MEMO_MAX, Cut, QueryResponse, VectorRow
 from metering.adapters.prometheus.names import Names
 from metering.domain.catalogue.units import UNKNOWN_UNITS_MAX
 from tenants.domain.errors import SourceUnavailableError
@@ -134,6 +135,9 @@ SKEW_SECONDS_MAX: Final = 300
 """How far a cluster's clock may run ahead of the query's time."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIR: Final = 2
+TIMES_MAX: Final = 4096
+"""Scrapes of several hours and targets."""
+_PLAIN_SECONDS: Final = re.compile(r"\d{1,10}", re.ASCII)
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 """NUL and half a surrogate pair: JSON can spell them, no database keeps them."""
 _REPLACEMENT: Final = "\ufffd"
@@ -217,6 +221,9 @@ def read_rows(answer: QueryResponse) -> Iterator[tuple[Mapping[str, str], str]]:
         SourceUnavailableError: `wrong_result_type`, `bad_answer`, or what `Answer` refuses.
     """
     for row in answer.rows():
+        if isinstance(row, VectorRow):
+            yield _storable(row.metric, answer), row.value[1]
+            continue
         raw, sample = _parts(row, "value")
         if len(sample) != _PAIR or not isinstance(sample[1], str):
             _refuse_answer()
@@ -224,8 +231,9 @@ def read_rows(answer: QueryResponse) -> Iterator[tuple[Mapping[str, str], str]]:
     _check_type(answer, "vector")
 
 
+@lru_cache(maxsize=TIMES_MAX)
 def to_time(milliseconds: int) -> datetime:
-    """Return a UTC time, exact to the millisecond."""
+    """Return a UTC time, exact to the millisecond; what one scrape saw shares it."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
@@ -252,6 +260,7 @@ def read_count(text: str) -> int:
     return int(value)
 
 
+@lru_cache(maxsize=MEMO_MAX)
 def read_units(text: str) -> int | None:
     """Return a count of units: whole, not negative, believable; None when it is none."""
     value = _number(text)
@@ -262,9 +271,12 @@ def read_units(text: str) -> int | None:
 
 def read_timestamp(text: str, within: Range) -> datetime | None:
     """Return the time a value means in Unix seconds; None before 2000 or after the query."""
-    value = _number(text)
+    # Nearly all are whole seconds, which need no decimal arithmetic.
+    value = int(text) if _PLAIN_SECONDS.fullmatch(text) else _number(text)
     if value is None or not EARLIEST_SECONDS <= value <= within.asked_seconds + SKEW_SECONDS_MAX:
         return None
+    if isinstance(value, int):
+        return datetime.fromtimestamp(value, UTC)
     return to_time(int(value * 1000))
 
 
@@ -307,19 +319,17 @@ def _parts(row: object, key: str) -> tuple[dict[str, str], list[Any]]:
     labels, samples = row.get("metric"), row.get(key)
     if not isinstance(labels, dict) or not isinstance(samples, list):
         _refuse_answer()
+    if not all(isinstance(text, str) for text in labels.values()):
+        _refuse_answer()
     return labels, samples
 
 
 def _storable(labels: Mapping[str, str], answer: QueryResponse) -> Mapping[str, str]:
-    """Return labels that are texts, with U+FFFD for what no database keeps.
+    """Return labels with U+FFFD for what no database keeps.
 
     A tenant chooses some of them, such as the image of a container, so one must not cost the rest.
     """
-    try:
-        texts = "".join(labels.values())
-    except TypeError:
-        _refuse_answer()
-    if not answer.has_escapes or not _UNSTORABLE.search(texts):
+    if not answer.has_escapes or not _UNSTORABLE.search("".join(labels.values())):
         return labels
     return {key: _UNSTORABLE.sub(_REPLACEMENT, value) for key, value in labels.items()}
 
