@@ -76,7 +76,9 @@ def pages(owner: psycopg.Connection) -> Client:
     return client
 
 
-def test_the_pages_of_a_charge_and_a_day_name_the_archived_month(detached: Path, pages: Client) -> None:
+def test_the_pages_of_a_charge_and_a_day_name_the_archived_month(
+    detached: Path, pages: Client
+) -> None:
     charge = Charge.objects.earliest("pk")
     line = InvoiceLine.objects.filter(kind="usage").earliest("pk")
 
