@@ -1,5 +1,7 @@
 """What is sealed is frozen by the database itself, for the runtime role and for a superuser."""
 
+import uuid
+
 import psycopg
 import pytest
 from django.db import connection, transaction
@@ -122,3 +124,35 @@ def test_a_revision_of_a_pod_belongs_to_one_organization() -> None:
         record.save(force_insert=True)
 
     assert UsageRecord.objects.filter(window=window).count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("column", ["project_id", "organization_id", "catalogue_version"])
+def test_usage_refers_to_what_exists_without_a_foreign_key(column: str) -> None:
+    meter()
+    window = MeteringWindow.objects.create(
+        cluster=make_cluster("ampere", metered_from=HOUR), start_at=HOUR, not_before=HOUR
+    )
+    record = UsageRecord.objects.get()
+    record.id, record.window, record.cluster_id = None, window, window.cluster_id
+    setattr(record, column, 99 if column == "catalogue_version" else uuid.UUID(int=1))
+
+    with pytest.raises(DatabaseError, match="in state open does not take"), transaction.atomic():
+        record.save(force_insert=True)
+
+    assert not UsageRecord.objects.filter(window=window).exists()
+
+
+def test_what_usage_refers_to_is_never_deleted(
+    committed_db: str,  # noqa: ARG001 - The record is committed into it.
+    superuser_url: str,
+) -> None:
+    meter()
+
+    with psycopg.connect(superuser_url, autocommit=True) as superuser:
+        superuser.execute("SET session_replication_role = replica")
+        for table in (b"tenants_project", b"metering_catalogueversion"):
+            with pytest.raises(psycopg.errors.RestrictViolation):
+                superuser.execute(b"DELETE FROM " + table)
+
+    assert UsageRecord.objects.get().project.slug
