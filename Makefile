@@ -11,7 +11,7 @@ CONTRACT ?= tests/contract/kubernetes tests/contract/quota_enforcer tests/contra
 TEST ?= tests
 TEST_FLAGS ?=
 TEST_PROCESSES ?= 3
-REQUIREMENTS := build base embedded development
+REQUIREMENTS := build base embedded development peers
 
 export PATH := $(CURDIR)/.tools/prometheus:$(PATH)
 

@@ -23,6 +23,7 @@ WITHOUT_SMOKE: Final = {
     "churn": "it takes a real cluster, and ten minutes",
     "lab": "its story lasts four minutes of real time at any size",
     "losses": "each loss lasts long enough for the slowest repair at any size",
+    "peers": "it installs CloudKitty, which takes minutes for 1,000 tenants at any size",
     "starved": "tests/embedded/test_workers.py starves a worker at this size",
 }
 ALONE: Final = {"enforcement", "watching_https"}

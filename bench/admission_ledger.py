@@ -25,6 +25,7 @@ from bench.harness import (
     ledger_database,
     measurement,
     ratio,
+    row_sizes,
     scaled,
 )
 
@@ -54,6 +55,7 @@ def run() -> Iterator[Figure]:
         yield _last_unit(url)
         yield from _random_steps(url)
         yield from _rates(url)
+        yield from row_sizes("quotas_reservation")
 
 
 def _last_unit(url: str) -> Figure:

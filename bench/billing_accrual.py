@@ -22,6 +22,7 @@ from bench.harness import (
     measured,
     measurement,
     ratio,
+    row_sizes,
     scaled,
 )
 
@@ -79,6 +80,7 @@ def _measure() -> Iterator[Figure]:
     charged = Charge.objects.filter(window_start=begin).count()
     yield invariant("billing_accrual.large_window_charges", charged, "charges", LARGE_WINDOW)
     yield measurement("billing_accrual.large_window", large.seconds, "s")
+    yield from row_sizes("billing_charge", "billing_accruedusage")
     yield from _unpriced(stage, begin=begin + timedelta(hours=1))
     yield from _closing(stage, begin=begin + timedelta(hours=12))
 

@@ -33,6 +33,14 @@ SETTINGS: Final = {
 }
 
 
+_ROW_SIZE: Final = """
+SELECT pg_total_relation_size(%(table)s::regclass)
+       + coalesce((SELECT sum(pg_total_relation_size(relid))
+                     FROM pg_partition_tree(%(table)s) WHERE isleaf AND level > 0), 0),
+       (SELECT count(*) FROM {table})
+"""
+
+
 class Bound(StrEnum):
     """Which side of the limit is good."""
 
@@ -129,8 +137,40 @@ def measured() -> Iterator[Stopwatch]:
     watch.seconds = Decimal(time.perf_counter_ns() - begin) / 1_000_000_000
 
 
+def row_sizes(*tables: str) -> Iterator[Figure]:
+    """Yield the bytes of a row of each table, with indexes, TOAST, dead rows and all partitions."""
+    from django.db import connection  # noqa: PLC0415 - Django is set up by now.
+
+    for table in tables:
+        with connection.cursor() as cursor:
+            cursor.execute(_ROW_SIZE.format(table=table), {"table": table})
+            ((size, rows),) = cursor.fetchall()
+        yield measurement(f"row.{table}", Decimal(size) / rows, "B")
+
+
+def process_seconds() -> Decimal:
+    """Return the CPU time of this process so far."""
+    return Decimal(time.process_time_ns()) / 1_000_000_000
+
+
+def cpu_seconds(pid: int) -> Decimal:
+    """Return the CPU time of a process and of its children, those that have ended too."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            number, _, rest = stat.read_text().partition(" ")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        fields = rest.rpartition(")")[2].split()
+        if int(number) == pid:
+            ticks += sum(map(int, fields[11:15]))
+        elif int(fields[1]) == pid:
+            ticks += sum(map(int, fields[11:13]))
+    return Decimal(ticks) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def ledger_database() -> Iterator[None]:
+def ledger_database() -> Iterator[EmbeddedPostgres]:
     """Start a PostgreSQL of our own with a database migrated by its owner; set Django up on it."""
     with tempfile.TemporaryDirectory(prefix="gpu-ledger-bench-") as folder:
         Path(folder).chmod(0o755)
@@ -148,7 +188,7 @@ def ledger_database() -> Iterator[None]:
             import django  # noqa: PLC0415 - Settings are set first.
 
             django.setup()
-            yield
+            yield server
             from django.db import connections  # noqa: PLC0415 - As above.
 
             connections.close_all()

@@ -19,6 +19,7 @@ from bench.harness import (
     measured,
     measurement,
     ratio,
+    row_sizes,
     scaled,
 )
 
@@ -51,6 +52,7 @@ def run() -> Iterator[Figure]:
         list_nodes(lease)
         _list_pods(lease, count=WARM_UP_PODS, at=START)
         yield from _listed(lease)
+        yield from row_sizes("metering_podallocation", "metering_noderecord")
         yield from _followed(lease)
 
 

@@ -8,7 +8,6 @@ the window, so that its peak memory is measured alone.
 """
 
 import multiprocessing
-import os
 import socket
 import tempfile
 import time
@@ -26,6 +25,7 @@ from bench.harness import (
     ROOT,
     Bound,
     Figure,
+    cpu_seconds,
     invariant,
     ledger_database,
     measured,
@@ -33,7 +33,7 @@ from bench.harness import (
     ratio,
     scaled,
 )
-from bench.plain import ask_plainly
+from bench.plain import ask_plainly, copy_plainly
 from embedded.prometheus import EmbeddedPrometheus
 
 HOUR: Final = datetime(2026, 10, 1, 10, tzinfo=UTC)
@@ -81,10 +81,11 @@ def _measure(url: str, *, pid: int) -> Iterator[Figure]:
     _tenants(url)
     first, again, few, many = _metered_elsewhere()
     assert first.records == again.records == PODS[CROWD], first.records
-    cpu = _cpu_seconds(pid)
+    cpu = cpu_seconds(pid)
     prometheus = min(ask_plainly(url, first.queries) for _ in range(2))
-    prometheus_cpu = (_cpu_seconds(pid) - cpu) / 2
-    copied = _copy_plainly()
+    prometheus_cpu = (cpu_seconds(pid) - cpu) / 2
+    copied, rows = copy_plainly(CROWD)
+    assert rows == PODS[CROWD], rows
     yield invariant("window.queries", len(first.queries), "queries", QUERIES_MAX, Bound.AT_MOST)
     yield measurement("window.prometheus", prometheus, "s")
     yield measurement("window.prometheus_cpu", prometheus_cpu, "s")
@@ -215,30 +216,6 @@ def _peak_mib() -> Decimal:
         line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line
     )
     return Decimal(line.split()[1]) / 1024
-
-
-def _cpu_seconds(pid: int) -> Decimal:
-    """Return the user and system CPU time of a process."""
-    reported = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return Decimal(int(reported[11]) + int(reported[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _copy_plainly() -> Decimal:
-    """Return the seconds of a COPY of the window's records into a table that is like theirs."""
-    from django.db import connection, transaction  # noqa: PLC0415 - Django is set up by now.
-
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("CREATE TEMP TABLE plain (LIKE metering_usagerecord INCLUDING ALL)")
-        with cursor.copy(
-            "COPY (SELECT u.* FROM metering_usagerecord u"
-            " JOIN metering_meteringwindow w ON w.id = u.window_id"
-            " JOIN tenants_cluster c ON c.id = w.cluster_id WHERE c.slug = 'crowd') TO STDOUT"
-        ) as out:
-            text = b"".join(bytes(block) for block in out)
-        assert text.count(b"\n") == PODS[CROWD]
-        with measured() as watch, cursor.copy("COPY plain FROM STDIN") as into:
-            into.write(text)
-    return watch.seconds
 
 
 def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:

@@ -84,6 +84,25 @@ def find_helm() -> str:
     return on_path
 
 
+def find_peers() -> str:
+    """Return the Python of an environment with the systems a bench runs beside ours."""
+    requirement = REQUIREMENTS / "peers.txt"
+    home = TOOLS / f"peers-{_digest(requirement)}"
+    if not home.exists():
+        _say("Installing requirements/peers.txt into .tools")
+        uv, partial = find_uv(), home.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        python = ("--python", str(partial / "bin" / "python"))
+        locked = ("--require-hashes", "-r", str(requirement))
+        try:
+            _run(uv, "venv", "--quiet", "--python", sys.executable, str(partial))
+            _run(uv, "pip", "install", "--quiet", *python, *locked)
+            partial.rename(home)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return str(home / "bin" / "python")
+
+
 def forget() -> None:
     """Delete the demo's state, also where it had to move to; refuse while the demo runs."""
     if not STATE.exists():
@@ -214,13 +233,16 @@ def main(arguments: list[str]) -> int:
             case ["uv"]:
                 with _lock():
                     sys.stdout.write(f"{find_uv()}\n")
+            case ["peers"]:
+                with _lock():
+                    sys.stdout.write(f"{find_peers()}\n")
             case ["helm"]:
                 with _lock():
                     sys.stdout.write(f"{find_helm()}\n")
             case ["forget"]:
                 forget()
             case _:
-                sys.stderr.write("usage: bin/prepare embedded|development|uv|helm|forget\n")
+                sys.stderr.write("usage: bin/prepare embedded|development|uv|peers|helm|forget\n")
                 return 2
     except CannotPrepareError as error:
         sys.stderr.write(f"{error}\n")

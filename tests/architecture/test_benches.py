@@ -1,7 +1,10 @@
 """What a bench judges: ratios and invariants, and in a smoke run the invariants alone."""
 
+from pathlib import Path
+
 import pytest
 
+from bench import peers
 from bench.__main__ import WITHOUT_SMOKE, bench_names
 from bench.harness import SMOKE_VARIABLE, Bound, invariant, measurement, ratio, scaled
 
@@ -43,3 +46,15 @@ def test_a_measurement_has_no_limit() -> None:
 def test_a_smoke_run_is_a_tenth_of_the_size(*, smoke: bool) -> None:
     assert scaled(720) == (72 if smoke else 720)
     assert scaled(2_000, least=500) == (500 if smoke else 2_000)
+
+
+def test_a_peer_that_cannot_be_installed_is_left_out_and_judges_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "prepare").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin" / "prepare").chmod(0o755)
+    monkeypatch.setattr(peers, "ROOT", tmp_path)
+
+    assert list(peers.run()) == []
+    assert capsys.readouterr().out.startswith("peers is left out: ")
