@@ -46,6 +46,8 @@ READ_NAMESPACE: Final = "tenants:namespace:read"
 READ_NOTIFICATION: Final = "tenants:notification:read"
 READ_AUDIT: Final = "tenants:audit:read"
 WRITE_TOKEN: Final = "tenants:token:write"  # noqa: S105 - A capability's name.
+OF_PLATFORM: Final = ("export_run", "export_schedule", "write_off")
+"""Objects about an organization that no role of it reads, nor what was done to them."""
 
 Row = TypeVar("Row", bound=models.Model)
 Row_co = TypeVar("Row_co", bound=models.Model, covariant=True)
@@ -255,11 +257,15 @@ def own_tokens(actor: Actor, *, at: datetime) -> QuerySet[ApiToken]:
 
 
 def audit_entries_visible_to(actor: Actor) -> QuerySet[AuditEntry]:
-    """Return the trail of the organizations an actor audits; all of it to the platform's."""
+    """Return the trail of the organizations an actor audits; all of it to the platform's.
+
+    Roles of an organization are not shown what concerns OF_PLATFORM.
+    """
     if is_platform_wide(actor, READ_AUDIT):
         return AuditEntry.objects.all()
     organizations, _ = _scopes(actor, READ_AUDIT)
-    return AuditEntry.objects.filter(organization_id__in=organizations)
+    rows = AuditEntry.objects.filter(organization_id__in=organizations)
+    return rows.exclude(object_kind__in=OF_PLATFORM)
 
 
 def endpoints_visible_to(

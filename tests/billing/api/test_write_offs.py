@@ -49,6 +49,9 @@ def test_a_write_off_is_confirmed_by_another_person_and_reversed(
     assert seen["open_amount"]["amount"] == "1.00"
     assert problem(alice.get(f"{URL}{made['id']}/")) == (404, "not_found")
     assert problem(post(alice, "", asked)) == (403, "forbidden")
+    trail = "/api/v1/audit-entries/?object_kind=write_off"
+    assert alice.get(trail).json()["results"] == []
+    assert len(dora.get(trail).json()["results"]) == 2
     done = post(dora, f"{made['id']}/reverse/", {"reason": "They paid."}).json()
     assert (done["state"], done["reversal_reason"]) == ("reversed", "They paid.")
 
