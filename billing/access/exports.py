@@ -1,17 +1,17 @@
 """Access to scheduled exports: they are of the platform, of whichever organization the data is."""
 
-from collections.abc import Collection
 from typing import Final
 from uuid import UUID
 
 from django.db.models import QuerySet
 
-from billing.access import READ_CHARGE
+from billing.access import READ_CHARGE, access_billed
 from billing.models import ExportFile, ExportRun, ExportSchedule
 from tenants.access import (
     build_access,
     build_read_access,
     organizations_visible_to,
+    require_capability,
     scope_to_platform,
 )
 from tenants.domain.actors import Actor
@@ -38,14 +38,21 @@ def files_visible_to(actor: Actor, capability: str = READ_EXPORT) -> QuerySet[Ex
     return scope_to_platform(rows, actor, capability)
 
 
-def annexed_organizations(
-    actor: Actor, organization_ids: Collection[UUID], *, is_on: bool
-) -> list[UUID]:
-    """Return those organizations whose usage annexes an actor may read; none where they are off."""
-    if not is_on:
-        return []
-    rows = organizations_visible_to(actor, READ_CHARGE).filter(pk__in=organization_ids)
-    return list(rows.order_by().values_list("pk", flat=True))
+def access_charged(actor: Actor, slug: str = "") -> list[UUID]:
+    """Return the organizations of which an actor reads bills and charges, by slug; or one of them.
+
+    Charges name persons: a token that is limited to bills reads no file with charges.
+
+    Raises:
+        NotFoundError: There is none of this slug for this actor.
+        ForbiddenError: The actor reads bills, or charges, of none.
+    """
+    billed = access_billed(actor, slug)
+    rows = organizations_visible_to(actor, READ_CHARGE).filter(pk__in=billed)
+    found = list(rows.order_by("slug").values_list("pk", flat=True))
+    if billed and not found:
+        require_capability(actor, READ_CHARGE, organization_id=billed[0])
+    return found
 
 
 access_schedule: Final = build_access(schedules_visible_to)

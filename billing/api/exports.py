@@ -12,7 +12,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 
 from billing.access import READ_INVOICE, READ_JOURNAL, access_billed, access_payer
-from billing.access.exports import annexed_organizations
+from billing.access.exports import access_charged
 from billing.adapters.focus_files import ENCODERS
 from billing.adapters.month_bundle import BUNDLE_MAKERS
 from billing.adapters.terms import invoice_terms
@@ -62,7 +62,7 @@ class MonthQuerySerializer(StrictSerializer):
 
 
 class ExportViewSet(LedgerViewSet):
-    """Files for other systems, of the organizations whose bills the caller reads."""
+    """Files for other systems, of the organizations whose bills, and charges, the caller reads."""
 
     def perform_content_negotiation(
         self,
@@ -83,8 +83,9 @@ class ExportViewSet(LedgerViewSet):
     def focus(self, request: Request) -> StreamingHttpResponse:
         """Return a FOCUS dataset of a month, as CSV or Parquet.
 
-        All rows are of one state of the database. A file that is cut short was not ended properly:
-        its transfer fails.
+        CostAndUsage, which names persons, is for callers who read the charges, too. All rows are
+        of one state of the database. A file that is cut short was not ended properly: its transfer
+        fails.
         """
         query = FocusQuerySerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
@@ -96,7 +97,9 @@ class ExportViewSet(LedgerViewSet):
             format_name=asked["format"],
         )
         slug = self._slug(asked["organization"])
-        scope = FocusScope(access_billed(self.actor, slug), issuer=invoice_terms().issuer.name)
+        is_of_charges = file.dataset is FocusDataset.COST_AND_USAGE
+        access = access_charged if is_of_charges else access_billed
+        scope = FocusScope(access(self.actor, slug), issuer=invoice_terms().issuer.name)
         blocks = stream_focus(file, scope, encode=ENCODERS[file.format])
         return download(blocks, name=file.name, content_type=CONTENT_TYPES[file.format])
 
@@ -108,20 +111,20 @@ class ExportViewSet(LedgerViewSet):
     def month(self, request: Request) -> StreamingHttpResponse:
         """Return a month as one zip: documents, charges, FOCUS, and a manifest.
 
-        Documents are PDF, CSV, XLSX and JSON lines, with the usage annex of an invoice where it is
-        on and the caller reads the charges. The journal is for callers who read it. All
-        tables are of one state of the database; the manifest has the SHA-256, rows and totals of
-        each file.
+        It is of organizations whose bills and charges the caller reads. Documents are PDF, CSV,
+        XLSX and JSON lines, with the usage annex of an invoice where it is on. The journal is for
+        callers who read it. All tables are of one state of the database; the manifest has the
+        SHA-256, rows and totals of each file.
         """
         query = MonthQuerySerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
         month = Month.parse(query.validated_data["month"], field="month")
         slug = self._slug(query.validated_data["organization"])
-        ids = access_billed(self.actor, slug)
+        ids = access_charged(self.actor, slug)
         blocks = stream_month(
             month=month,
             scope=FocusScope(ids, issuer=invoice_terms().issuer.name),
-            annexed=annexed_organizations(self.actor, ids, is_on=settings.USAGE_ANNEX),
+            annexed=ids if settings.USAGE_ANNEX else (),
             with_journal=is_platform_wide(self.actor, READ_JOURNAL),
             makers=BUNDLE_MAKERS,
             at=self.at,

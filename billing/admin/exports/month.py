@@ -5,8 +5,8 @@ from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from billing.access import READ_JOURNAL, access_billed
-from billing.access.exports import annexed_organizations
+from billing.access import READ_JOURNAL
+from billing.access.exports import access_charged
 from billing.adapters.month_bundle import BUNDLE_MAKERS
 from billing.adapters.terms import invoice_terms
 from billing.domain.exports.bundle import bundle_name
@@ -25,14 +25,14 @@ def export_month(
     actor = actor_of_request(request)
     try:
         month = Month.parse(label, field="month")
-        organization_ids = access_billed(actor, organization)
+        organization_ids = access_charged(actor, organization)
     except DomainError as error:
         page.report_refusal(request, error)
         return redirect(back)
     blocks = stream_month(
         month=month,
         scope=FocusScope(organization_ids, issuer=invoice_terms().issuer.name),
-        annexed=annexed_organizations(actor, organization_ids, is_on=settings.USAGE_ANNEX),
+        annexed=organization_ids if settings.USAGE_ANNEX else (),
         with_journal=is_platform_wide(actor, READ_JOURNAL),
         makers=BUNDLE_MAKERS,
         at=timezone.now(),

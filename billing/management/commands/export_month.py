@@ -12,7 +12,6 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from billing.access import access_billed
-from billing.access.exports import annexed_organizations
 from billing.adapters.month_bundle import BUNDLE_MAKERS
 from billing.adapters.terms import invoice_terms
 from billing.domain.period import Month
@@ -46,7 +45,7 @@ class Command(BaseCommand):
             blocks = stream_month(
                 month=Month.parse(options["month"], field="month"),
                 scope=FocusScope(ids, issuer=invoice_terms().issuer.name),
-                annexed=annexed_organizations(ACTOR, ids, is_on=settings.USAGE_ANNEX),
+                annexed=ids if settings.USAGE_ANNEX else (),
                 with_journal=True,
                 makers=BUNDLE_MAKERS,
                 at=timezone.now(),

@@ -4,7 +4,7 @@ A month's use is a row for each hour, project, user, cluster, size, price group 
 corrects it within the open month is in its quantity. Rows keep their whole precision, so that price
 times quantity is the cost, and a row for each line has the rest to the amount of the line. Each
 document is in one month: that of its first billing run, or that in which a later run was issued. So
-the rows of a closed month never change.
+the rows and amounts of a closed month never change; names are those of the day of the export.
 """
 
 from collections.abc import Callable, Collection, Iterator

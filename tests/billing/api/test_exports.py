@@ -78,6 +78,27 @@ def test_who_reads_no_bills_is_refused(office: Office, path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "query", "status"),
+    [
+        (MONTH, {}, 403),
+        (PATH, {}, 403),
+        (PATH, {"dataset": "InvoiceDetail"}, 200),
+        (PATH, {"dataset": "BillingPeriod"}, 200),
+    ],
+)
+def test_a_token_for_bills_alone_gets_no_file_with_charges(
+    office: Office, path: str, query: dict[str, str], status: int
+) -> None:
+    client = api_client(office.cast.alice, scopes=("billing:invoice:read",))
+
+    answer = client.get(path, {"month": "2026-10", **query})
+
+    assert answer.status_code == status
+    if status == 403:
+        assert "billing:charge:read" in answer.json()["remedy"]
+
+
+@pytest.mark.parametrize(
     ("query", "field"),
     [
         ({"month": "2026-13"}, "month"),
