@@ -102,7 +102,7 @@ def cost_report(
             pace=pace,
         )
         for (_, *values), (added, used) in sums.items()
-        if used or added.previous or added.month
+        if used or added.product or added.previous or added.month
     ]
     rows.sort(key=lambda row: (row.cost.currency, -row.cost.amount, *(k.name for k in row.keys)))
     return CostReport(

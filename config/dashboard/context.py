@@ -172,7 +172,8 @@ def _held_text(total: ExceptionTotal) -> str:
 MONTHS_SHOWN = 3
 ORGANIZATIONS_NAMED = 5
 """Of those whose use has no price: each has a row of its own."""
-YEARS = range(2000, 3000)
+YEARS = range(2000, 2199)
+"""With costs: the months of a later year cannot be reported."""
 NEEDED = ("billing:charge:read", "metering:usage:read")
 
 

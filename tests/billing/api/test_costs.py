@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from billing.models import DailyCost
 from billing.services.showback import add_up_changed_days
 from tenants.models import Cluster, Project
 from tests.support.billing.ledger import (
@@ -85,6 +86,17 @@ def test_growth_compares_with_as_many_days_before(costs: Office) -> None:
     acme, umbrella = body["results"]
     assert (acme["previous_cost"]["amount"], acme["growth"]) == ("3.00", "2.1667")
     assert (umbrella["previous_cost"]["amount"], umbrella["growth"]) == ("0.03", "-1.0000")
+
+
+def test_use_that_adds_up_to_nothing_at_two_prices_shows_its_cost(costs: Office) -> None:
+    row = DailyCost.objects.get(day="2026-10-03", owner="carol")
+    row.pk, row.unit_seconds, row.unit_price = None, -row.unit_seconds, row.unit_price / 2
+    row.save()
+
+    body = report(costs.cast.alice, **THE_THIRD, group_by="owner", size="small")
+
+    assert rows(body) == [("=1+1", "1.00", 1800), ("carol", "0.25", 0)]
+    assert body["totals"][0]["cost"]["amount"] == "1.25"
 
 
 @pytest.mark.parametrize(
