@@ -6,8 +6,6 @@ every machine and at every size. A *measurement* is for the reader and has no li
 """
 
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,10 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-import psycopg
-
-from embedded.migrated import TEMPLATE, start_migrated, superuser_url
-from embedded.postgres import DATABASE, OWNER, EmbeddedPostgres
+from embedded.migrated import start_with_tables
+from embedded.postgres import OWNER, EmbeddedPostgres
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE_VARIABLE: Final = "BENCH_SMOKE"
@@ -177,10 +173,7 @@ def ledger_database() -> Iterator[EmbeddedPostgres]:
         # What a disk takes to write is part of a figure, and in a smoke run no time is judged.
         server = EmbeddedPostgres(Path(folder) / "postgres", is_durable=not is_smoke())
         try:
-            start_migrated(server, checkout=ROOT, migrate=lambda: _migrate(server))
-            with psycopg.connect(superuser_url(server), autocommit=True) as connection:
-                connection.execute(f"DROP DATABASE {DATABASE}")
-                server.create_database(connection, DATABASE, template=TEMPLATE)
+            start_with_tables(server, checkout=ROOT)
             os.environ |= SETTINGS | {
                 "DATABASE_URL": server.url(),
                 "DATABASE_OWNER_URL": server.url(role=OWNER),
@@ -194,16 +187,3 @@ def ledger_database() -> Iterator[EmbeddedPostgres]:
             connections.close_all()
         finally:
             server.stop()
-
-
-def _migrate(server: EmbeddedPostgres) -> None:
-    urls = {
-        "DATABASE_URL": server.url(database=TEMPLATE),
-        "DATABASE_OWNER_URL": server.url(role=OWNER, database=TEMPLATE),
-    }
-    subprocess.run(
-        [sys.executable, "-m", "embedded.quick_migrate", "--database", "owner", "-v", "0"],
-        cwd=ROOT,
-        check=True,
-        env=os.environ | SETTINGS | urls,
-    )

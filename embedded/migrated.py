@@ -2,8 +2,10 @@
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +14,7 @@ from typing import Final
 
 import psycopg
 
-from embedded.postgres import EmbeddedPostgres
+from embedded.postgres import DATABASE, OWNER, EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
 
 TEMPLATE: Final = "gpu_ledger_template"
@@ -40,6 +42,28 @@ def start_migrated(
     if not server.data.exists():
         _copy(kept, server.folder)
     server.start()
+
+
+def start_with_tables(server: EmbeddedPostgres, *, checkout: Path) -> None:
+    """Start a new server whose database has all tables, made by their owner."""
+    start_migrated(server, checkout=checkout, migrate=lambda: _migrate(server, checkout))
+    with psycopg.connect(superuser_url(server), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {DATABASE}")
+        server.create_database(connection, DATABASE, template=TEMPLATE)
+
+
+def _migrate(server: EmbeddedPostgres, checkout: Path) -> None:
+    urls = {
+        "DATABASE_URL": server.url(database=TEMPLATE),
+        "DATABASE_OWNER_URL": server.url(role=OWNER, database=TEMPLATE),
+    }
+    settings = {"DJANGO_SETTINGS_MODULE": "config.settings.development", "LOG_LEVEL": "WARNING"}
+    subprocess.run(
+        [sys.executable, "-m", "embedded.quick_migrate", "--database", "owner", "-v", "0"],
+        cwd=checkout,
+        check=True,
+        env=os.environ | settings | urls,
+    )
 
 
 @contextmanager

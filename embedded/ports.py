@@ -3,12 +3,15 @@
 import json
 import socket
 from pathlib import Path
+from typing import Final
+
+LOOPBACK: Final = "127.0.0.1"
 
 
-def free_port() -> int:
+def free_port(address: str = LOOPBACK) -> int:
     """Return a TCP port that is free now."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((address, 0))
         return int(probe.getsockname()[1])
 
 

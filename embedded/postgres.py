@@ -18,7 +18,7 @@ from embedded.account import (
     server_account,
     state_folder,
 )
-from embedded.ports import free_port
+from embedded.ports import LOOPBACK, free_port
 from embedded.postgres_data import (
     STOP_TIMEOUT_SECONDS,
     SUPERUSER,
@@ -81,6 +81,7 @@ class EmbeddedPostgres:
     Args:
         folder: Where the state should be.
         is_durable: False for tests: faster, and lost in a power failure.
+        address: Where it listens and is reached.
         port: The port to listen on; 0 for a free one at each start.
         log: Its log file; beside the data by default.
         mark: The stack it belongs to; its own folder without a stack.
@@ -93,6 +94,7 @@ class EmbeddedPostgres:
         folder: Path,
         *,
         is_durable: bool = True,
+        address: str = LOOPBACK,
         port: int = 0,
         log: Path | None = None,
         mark: Path | None = None,
@@ -104,6 +106,7 @@ class EmbeddedPostgres:
         self.log = log or self.folder / "postgres.log"
         self.mark = mark or self.folder
         self.is_durable = is_durable
+        self.address = address
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
         self._is_port_given = port != 0
@@ -120,7 +123,7 @@ class EmbeddedPostgres:
         """
         for attempt in range(1, START_ATTEMPTS_MAX + 1):
             if not self._is_port_given:
-                self.port = free_port()
+                self.port = free_port(self.address)
             program = self.prepare()
             self.process = start_program(program)
             try:
@@ -180,12 +183,12 @@ class EmbeddedPostgres:
             OWNER: self._passwords.owner,
             APP: self._passwords.app,
         }[role]
-        return f"postgresql://{role}:{password}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{role}:{password}@{self.address}:{self.port}/{database}"
 
     def _program(self) -> Program:
         settings = {
             "port": self.port,
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": self.address,
             "unix_socket_directories": "",
             "password_encryption": "scram-sha-256",
             "max_connections": 100,

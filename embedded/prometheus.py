@@ -22,7 +22,7 @@ from embedded.account import (
     server_account,
     state_folder,
 )
-from embedded.ports import free_port
+from embedded.ports import LOOPBACK, free_port
 from embedded.programs import (
     EmbeddedServerError,
     Program,
@@ -54,6 +54,7 @@ class EmbeddedPrometheus:
         folder: Where the state should be.
         programs: The folder that holds `prometheus` and `promtool`.
         scrape_configs: Its `scrape_configs`, as in prometheus.yml.
+        address: Where it listens and is reached.
         port: The port to listen on; 0 for a free one at each start.
         log: Its log file; beside the data by default.
         mark: The stack it belongs to; its own folder without a stack.
@@ -68,6 +69,7 @@ class EmbeddedPrometheus:
         *,
         programs: Path,
         scrape_configs: Sequence[dict[str, object]] = (),
+        address: str = LOOPBACK,
         port: int = 0,
         log: Path | None = None,
         mark: Path | None = None,
@@ -80,6 +82,7 @@ class EmbeddedPrometheus:
         self.data = self.folder / "data"
         self.log = log or self.folder / "prometheus.log"
         self.mark = mark or self.folder
+        self.address = address
         self.port = port
         self.scrape_configs = list(scrape_configs)
         self.process: subprocess.Popen[bytes] | None = None
@@ -96,7 +99,7 @@ class EmbeddedPrometheus:
             EmbeddedServerError: It did not answer in time, or ended.
         """
         if not self._is_port_given:
-            self.port = free_port()
+            self.port = free_port(self.address)
         process = self.process = start_program(self.prepare())
         wait_until(
             lambda: process.poll() is not None or self.is_ready(),
@@ -139,7 +142,7 @@ class EmbeddedPrometheus:
 
     def url(self) -> str:
         """Return the base URL of the server."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.address}:{self.port}"
 
     def has_imported(self, name: str) -> bool:
         """Whether a text of this name was imported completely, now or before a restart."""
@@ -211,7 +214,7 @@ class EmbeddedPrometheus:
                 f"--storage.tsdb.path={self.data}",
                 f"--storage.tsdb.retention.time={RETENTION}",
                 f"--storage.tsdb.max-block-duration={BLOCK_DURATION}",
-                f"--web.listen-address=127.0.0.1:{self.port}",
+                f"--web.listen-address={self.address}:{self.port}",
                 "--log.level=warn",
                 *([f"--query.max-samples={self.samples_max}"] if self.samples_max else ()),
             ),

@@ -20,7 +20,7 @@ from embedded.account import (
     server_account,
     state_folder,
 )
-from embedded.ports import free_port
+from embedded.ports import LOOPBACK, free_port
 from embedded.programs import (
     EmbeddedServerError,
     Program,
@@ -63,6 +63,7 @@ class EmbeddedValkey:
 
     Args:
         folder: Where the state should be.
+        address: Where it listens and is reached.
         port: The port to listen on; 0 for a free one at each start.
         log: Its log file; beside the data by default.
         mark: The stack it belongs to; its own folder without a stack.
@@ -71,7 +72,13 @@ class EmbeddedValkey:
     name = "valkey"
 
     def __init__(
-        self, folder: Path, *, port: int = 0, log: Path | None = None, mark: Path | None = None
+        self,
+        folder: Path,
+        *,
+        address: str = LOOPBACK,
+        port: int = 0,
+        log: Path | None = None,
+        mark: Path | None = None,
     ) -> None:
         """Set account and paths; nothing is started yet."""
         self.account: ServerAccount = server_account()
@@ -79,6 +86,7 @@ class EmbeddedValkey:
         self.socket = self.folder / "valkey.sock"
         self.log = log or self.folder / "valkey.log"
         self.mark = mark or self.folder
+        self.address = address
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
         self._is_port_given = port != 0
@@ -100,7 +108,7 @@ class EmbeddedValkey:
             EmbeddedServerError: It did not answer in time, or ended.
         """
         if not self._is_port_given:
-            self.port = free_port()
+            self.port = free_port(self.address)
         process = self.process = start_program(self.prepare())
         wait_until(
             lambda: process.poll() is not None or self.is_ready(),
@@ -135,7 +143,7 @@ class EmbeddedValkey:
 
     def url(self) -> str:
         """Return the URL of the server over TCP."""
-        return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
+        return f"redis://:{self._password}@{self.address}:{self.port}/0"
 
     def socket_url(self) -> str:
         """Return the URL of the server over its socket, as Celery spells it.
@@ -161,7 +169,7 @@ class EmbeddedValkey:
 
     def _write_configuration(self) -> None:
         lines = [
-            "bind 127.0.0.1",
+            f"bind {self.address}",
             f"port {self.port}",
             f"requirepass {self._password}",
             f'dir "{self.folder}"',

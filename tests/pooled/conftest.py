@@ -12,7 +12,7 @@ from django.db import connections
 
 from embedded.debian_programs import find_programs
 from embedded.postgres import EmbeddedPostgres
-from tests.support.pooler import PGBOUNCER, Pooler
+from simulator.hosts.pooler import PGBOUNCER, Pooler
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).resolve().parent

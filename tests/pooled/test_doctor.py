@@ -9,8 +9,8 @@ from django.db import connections
 
 from config.doctor.database import check_pooler, check_server
 from embedded.postgres import EmbeddedPostgres
+from simulator.hosts.pooler import Pooler
 from tests.pooled.conftest import reach_through
-from tests.support.pooler import Pooler
 
 
 @pytest.fixture(params=["session", "statement"])

@@ -13,13 +13,13 @@ from metering.protocols.watch import ListPage, WatchedKind
 from metering.services.allocations.leases import Lease
 from metering.services.allocations.lists import ledger_list
 from metering.services.allocations.states import Ledgered
+from simulator.hosts.pooler import Pooler
 from tenants.models import Cluster
 from tests.metering.services.collection.test_concurrency import at_once
 from tests.pooled.conftest import reach_through
 from tests.support.builders import make_cluster
 from tests.support.metering.allocations.states import lead, pages, reported_pod
 from tests.support.metering.seen import ACTOR, HOUR, moment
-from tests.support.pooler import Pooler
 
 PODS = 1000
 PAGE = 100

@@ -1,4 +1,4 @@
-"""A real PgBouncer in transaction mode between Django and the tests' PostgreSQL.
+"""A PgBouncer in transaction mode before an embedded PostgreSQL.
 
 Its pool is small and served in rotation, so that what a test left in a session is met by the next
 transaction of somebody else, or missed by its own.
@@ -14,7 +14,14 @@ from embedded.account import ENVIRONMENT, reachable_binaries, server_account, st
 from embedded.debian_programs import Package
 from embedded.ports import free_port
 from embedded.postgres import APP, EmbeddedPostgres
-from embedded.programs import Program, log_tail, start_program, stop_program, wait_until
+from embedded.programs import (
+    EmbeddedServerError,
+    Program,
+    log_tail,
+    start_program,
+    stop_program,
+    wait_until,
+)
 
 PGBOUNCER = Package("PgBouncer", "pgbouncer", ("pgbouncer",), folder="usr/sbin", has_libraries=True)
 START_TIMEOUT_SECONDS = 20
@@ -40,7 +47,8 @@ class Pooler:
         """Write the configuration; nothing is started yet."""
         self.account = server_account()
         self.folder = state_folder(self.account, folder.absolute())
-        self.port = free_port()
+        self.address = server.address
+        self.port = free_port(self.address)
         self.log = self.folder / "pgbouncer.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._binaries = reachable_binaries(
@@ -51,9 +59,9 @@ class Pooler:
         self._write(
             "pgbouncer.ini",
             f"""[databases]
-* = host=127.0.0.1 port={server.port}
+* = host={server.address} port={server.port}
 [pgbouncer]
-listen_addr = 127.0.0.1
+listen_addr = {self.address}
 listen_port = {self.port}
 unix_socket_dir =
 auth_type = scram-sha-256
@@ -76,7 +84,7 @@ server_login_retry = 1
         )
         if not self._listens():
             self.stop()
-            raise AssertionError(f"PgBouncer did not start:\n{log_tail(self.log)}")
+            raise EmbeddedServerError(f"PgBouncer did not start:\n{log_tail(self.log)}")
 
     def stop(self) -> None:
         """Stop it and wait for its end."""
@@ -96,7 +104,7 @@ server_login_retry = 1
 
     def _listens(self) -> bool:
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex((self.address, self.port)) == 0
 
     def _write(self, name: str, text: str) -> None:
         path = self.folder / name
