@@ -29,6 +29,8 @@ def calm_collector() -> None:
 VISIBILITY_TIMEOUT_SECONDS = 600
 TASK_TIME_LIMIT_SECONDS = 240
 TASK_SOFT_TIME_LIMIT_SECONDS = 200
+BROKER_TIMEOUT_SECONDS = 5
+"""Longer than a worker waits for a message in one command, which is a second."""
 QUEUES = ("celery", "metering", "short")
 """One for the kinds in general, one for those with a backlog, one for those that must not wait."""
 
@@ -73,6 +75,11 @@ app.conf.update(
         "visibility_timeout": VISIBILITY_TIMEOUT_SECONDS,
         "unacked_restore_interval": 5,
         "unacked_restore_throttle": 1,
+        # A broker whose host is lost sends no end of a connection: without these a worker that
+        # publishes waits for it until its task's time is over.
+        "socket_timeout": BROKER_TIMEOUT_SECONDS,
+        "socket_connect_timeout": BROKER_TIMEOUT_SECONDS,
+        "socket_keepalive": True,
     },
     visibility_timeout=VISIBILITY_TIMEOUT_SECONDS,
     enable_utc=True,

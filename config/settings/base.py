@@ -80,6 +80,17 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]]
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
 
+LOST_HOST: Mapping[str, str] = {
+    "connect_timeout": "10",
+    "keepalives_idle": "20",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "50000",
+}
+"""A host that is lost sends no end of a connection: its loss is noticed within a minute, and not
+after the two hours of Linux. A URL may have other values. Source: libpq's connection parameters."""
+
+
 def database(url: str) -> dict[str, Any]:
     """Return Django's settings for one PostgreSQL URL.
 
@@ -98,7 +109,7 @@ def database(url: str) -> dict[str, Any]:
     return {
         "ENGINE": "django.db.backends.postgresql",
         **known,
-        "OPTIONS": {**parts, "application_name": "gpu-ledger"},
+        "OPTIONS": {**LOST_HOST, **parts, "application_name": "gpu-ledger"},
         "DISABLE_SERVER_SIDE_CURSORS": True,
         "CONN_MAX_AGE": 600,
         "CONN_HEALTH_CHECKS": True,

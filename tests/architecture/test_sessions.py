@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from config.settings.base import database
+from config.settings.base import LOST_HOST, database
 from tests.architecture.source import PRODUCT, ROOT, Module, modules, product, tracked_files
 from tests.architecture.test_tidy import assert_none
 
@@ -93,7 +93,9 @@ def test_nothing_is_prepared_and_no_cursor_is_named() -> None:
 def test_connections_begin_without_options_and_have_no_cursor_of_the_server() -> None:
     made = database("postgresql://ledger:secret@db:5432/ledger?sslmode=require")
 
-    assert made["OPTIONS"] == {"sslmode": "require", "application_name": "gpu-ledger"}
+    named = {"sslmode": "require", "application_name": "gpu-ledger"}
+    assert made["OPTIONS"] == {**LOST_HOST, **named}
+    assert "options" not in LOST_HOST
     assert made["DISABLE_SERVER_SIDE_CURSORS"] is True
 
 
