@@ -15,6 +15,7 @@ from celery import shared_task
 from django.conf import settings
 
 from metering.adapters import usage_source
+from metering.domain.collection.avoidance import AvoidedClusters
 from metering.domain.collection.windows import GapPolicy, MeteringPolicy
 from metering.domain.efficiency.rules import WasteThresholds, thresholds_of
 from metering.protocols import UsageSource
@@ -176,7 +177,14 @@ def worker_from_settings(*, actor: Actor = ACTOR) -> Worker:
         source=process_source(),
         actor=actor,
         policy=policy_from_settings(),
+        avoided=process_avoided(),
     )
+
+
+@cache
+def process_avoided() -> AvoidedClusters:
+    """Return the process's memory of clusters whose sources it could not reach."""
+    return AvoidedClusters()
 
 
 @cache

@@ -20,6 +20,8 @@ from tenants.models import Cluster
 from tenants.models.organization import LifecycleState
 
 HOUR: Final = timedelta(hours=1)
+LATELY: Final = timedelta(minutes=1)
+"""A source that answered so lately is not taken to be away from every worker."""
 
 
 @dataclass(frozen=True)
@@ -239,3 +241,9 @@ def cluster_progress(*, begin_at: datetime, end_at: datetime) -> tuple[ClusterPr
         )
         for row in rows
     )
+
+
+def is_sealing(cluster_id: UUID, *, at: datetime) -> bool:
+    """Whether a worker has sealed an hour of a cluster in the last minute."""
+    sealed = MeteringWindow.objects.filter(cluster_id=cluster_id, sealed_at__gt=at - LATELY)
+    return sealed.exists()

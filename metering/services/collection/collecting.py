@@ -31,6 +31,7 @@ from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composed import Composed, WindowInput, repeatable_read
 from metering.services.collection.composition import compose_window
 from metering.services.collection.failures import (
+    AWAY_REASONS,
     record_failure,
     record_incomplete,
     return_to_person,
@@ -98,6 +99,7 @@ class Collection:
         records: Usage records written.
         unit_seconds: Their sum over all sizes.
         findings: Exceptions that hold now.
+        is_away: Whether the worker could not reach the source.
     """
 
     window_id: int
@@ -105,6 +107,7 @@ class Collection:
     records: int = 0
     unit_seconds: int = 0
     findings: int = 0
+    is_away: bool = False
 
 
 @repeatable_read()
@@ -153,7 +156,8 @@ def collect_window(
         state = record_incomplete(
             claimed=claimed, observed=observed, actor=actor, at=at, policy=policy
         )
-    return Collection(window_id=claimed.id, state=state)
+    is_away = observed.failure is not None and observed.failure.reason in AWAY_REASONS
+    return Collection(window_id=claimed.id, state=state, is_away=is_away)
 
 
 def _suffices(

@@ -30,6 +30,7 @@ from metering.domain.corrections.exceptions import REMEDIES, WAITING_KINDS, Exce
 from metering.domain.errors import ClaimLostError
 from metering.domain.figures import percent_text
 from metering.models import MeteringWindow
+from metering.selectors.collection.windows import is_sealing
 from metering.selectors.locks import holds_claim
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composition import compose_window
@@ -122,10 +123,7 @@ class _Release:
 def record_failure(
     *, claimed: ClaimedWindow, error: SourceUnavailableError, at: datetime, policy: MeteringPolicy
 ) -> WindowState:
-    """Release a claim whose source did not respond; it is due again after a pause.
-
-    However long the source is unavailable, the window waits for it: an outage is not a reason to
-    give up.
+    """Release a claim whose source did not respond; it is due again after a pause, each time.
 
     Raises:
         ClaimLostError: Another worker took the window over.
@@ -143,7 +141,8 @@ def record_failure(
         return _release(claimed, release=release, at=at)
     with transaction.atomic():
         state = _release(claimed, release=release, at=at)
-        _put_off_due(claimed, finding=finding, at=at)
+        if not is_sealing(claimed.cluster_id, at=at):  # Else it is away from this worker only.
+            _put_off_due(claimed, finding=finding, at=at)
     return state
 
 

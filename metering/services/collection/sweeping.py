@@ -6,13 +6,14 @@ workers may sweep at once, and any may die at any moment.
 
 import json
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
 from typing import Final, Self, TypeVar
 
 import structlog
 from django.db import connection
 
+from metering.domain.collection.avoidance import AvoidedClusters
 from metering.domain.collection.windows import DEFAULT_POLICY, MeteringPolicy, WindowState
 from metering.domain.corrections.exceptions import (
     REMEDIES,
@@ -73,12 +74,13 @@ Progress = Callable[[CollectionSweep], None]
 
 @dataclass(frozen=True)
 class Worker:
-    """The metering process, its source and its policy."""
+    """The metering process, its source and its policy, and the clusters it leaves to others."""
 
     name: str
     source: UsageSource
     actor: Actor
     policy: MeteringPolicy = DEFAULT_POLICY
+    avoided: AvoidedClusters = field(default_factory=AvoidedClusters)
 
 
 def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None) -> CollectionSweep:
@@ -152,9 +154,16 @@ def seal_due(*, worker: Worker, at: datetime) -> CollectionSweep:
 def meter_next(*, worker: Worker, at: datetime) -> CollectionSweep | None:
     """Lease the window that is longest due, collect and seal it; return None when none is due.
 
-    After a fault its lease keeps it behind the others.
+    After a fault its lease keeps it behind the others. Clusters whose source this process could
+    not reach are left to other processes for a while.
     """
-    claimed = claim_windows(worker=worker.name, limit=1, at=at, policy=worker.policy)
+    claimed = claim_windows(
+        worker=worker.name,
+        limit=1,
+        avoided=worker.avoided.during(at),
+        at=at,
+        policy=worker.policy,
+    )
     return meter_window(claimed=claimed[0], worker=worker, at=at) if claimed else None
 
 
@@ -184,6 +193,10 @@ def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Collectio
     except ClaimLostError:
         logger.warning("metering.window.lease_lost", window_id=claimed.id)
         return CollectionSweep()
+    if collected.is_away:
+        worker.avoided.add(claimed.cluster_id, at=at)
+    else:
+        worker.avoided.remove(claimed.cluster_id)
     if collected.state is not WindowState.RECONCILED:
         return CollectionSweep(retried=1)
     return CollectionSweep(sealed=_seal(claimed.id, worker=worker, at=at))

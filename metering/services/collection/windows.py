@@ -5,7 +5,7 @@ invoice, but no window is missed.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -244,7 +244,7 @@ def lease_rows(  # noqa: PLR0913 - Values of one statement; all are keyword only
     policy: MeteringPolicy,
     failpoint: str,
     leased: str,
-    **values: str | UUID | None,
+    **values: str | UUID | list[UUID] | None,
 ) -> list[tuple[Any, ...]]:
     """Lease due rows for a worker; return those in the leased state, [] when nothing is due.
 
@@ -277,6 +277,7 @@ WITH due AS (
      AND not_before <= LEAST(%(at)s, clock_timestamp())
      AND (state = 'open' OR (state = 'collecting' AND lease_until <= clock_timestamp()))
      AND (%(cluster_id)s::uuid IS NULL OR cluster_id = %(cluster_id)s)
+     AND cluster_id <> ALL(%(avoided)s::uuid[])
    ORDER BY not_before, start_at, cluster_id
    LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED),
@@ -305,6 +306,7 @@ def claim_windows(
     worker: str,
     limit: int,
     cluster_id: UUID | None = None,
+    avoided: Collection[UUID] = (),
     at: datetime | None = None,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> list[ClaimedWindow]:
@@ -312,7 +314,7 @@ def claim_windows(
 
     An hour is due from its end on, so a backlog is metered oldest first; one whose source did not
     respond is due again after a pause, behind the hours that became due meanwhile. All due hours of
-    a cluster with an unavailable source are delayed at once, so that it costs one attempt per
+    a cluster whose source answers no worker are delayed at once, so that it costs one attempt per
     pause. A claim lasts `policy.lease_seconds` by the database's clock. A window whose claims keep
     expiring is quarantined with an exception instead of claimed again; the next ones are claimed
     instead, so the result is empty only when nothing is due.
@@ -321,6 +323,7 @@ def claim_windows(
         worker: Name of the worker, for people.
         limit: How many at most; never more than 100.
         cluster_id: Only of this cluster; None for any.
+        avoided: Not of these clusters, whose sources the worker could not reach.
         at: Which retries are due; None takes the database's clock, and no later time counts.
         policy: Lease and attempts.
     """
@@ -333,6 +336,7 @@ def claim_windows(
         failpoint="claim",
         leased=WindowState.COLLECTING,
         cluster_id=cluster_id,
+        avoided=list(avoided),
         quarantined=ExceptionKind.QUARANTINED.value,
         sentence=QUARANTINED_SENTENCE,
         remedy=REMEDIES[ExceptionKind.QUARANTINED],

@@ -232,6 +232,25 @@ def test_a_silent_cluster_with_a_backlog_keeps_no_hour_of_another_waiting() -> N
     assert source.tried <= 6 * 4 + 6 + 6
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_worker_that_cannot_reach_a_source_keeps_no_other_from_metering(
+    is_first: bool,  # noqa: FBT001 - A case of the test.
+) -> None:
+    make_cluster("silent", metered_from=HOUR - timedelta(hours=10))
+    open_due_windows(at=DUE)
+    source = SilentSource(now=DUE, timeout_seconds=0)
+    cut_off = Worker(name="cut-off", source=source, actor=ACTOR)
+    pair = (cut_off, worker()) if is_first else (worker(), cut_off)
+
+    for second in range(30):
+        for metering in pair:
+            meter_next(worker=metering, at=DUE + timedelta(seconds=second))
+
+    assert MeteringWindow.objects.filter(state="sealed").count() == 11
+    assert source.tried == 1
+    assert not MeteringException.objects.filter(state="open").exists()
+
+
 def test_an_hour_that_always_takes_too_long_keeps_none_of_its_cluster_waiting() -> None:
     make_cluster("silent", metered_from=HOUR - timedelta(hours=5))
     source = SilentSource(now=DUE, silent_at=HOUR - timedelta(hours=5))
