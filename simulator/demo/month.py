@@ -207,18 +207,18 @@ def accrue_month(progress: Progress) -> None:
     progress.update(task, total=1, completed=1)
 
 
-def invoice_month(world: World, progress: Progress) -> list[Invoice]:
-    """Draft the invoice of everybody in the month as one person and finalize it as another."""
+def invoice_month(label: str, progress: Progress) -> list[Invoice]:
+    """Draft the invoice of everybody in a month as one person and finalize it as another."""
     slugs = [plan.slug for plan in ORGANIZATIONS]
     organizations = list(Organization.objects.filter(slug__in=slugs).order_by("slug"))
     task = progress.add_task("Invoicing", total=len(organizations))
     invoices = []
     for organization in organizations:
         period = BillingPeriod.objects.filter(
-            organization=organization, label=world.label
+            organization=organization, label=label
         ).first() or open_period(
             organization=organization,
-            label=world.label,
+            label=label,
             actor=actor_named(FINANCE_ADMIN),
             at=now(),
         )

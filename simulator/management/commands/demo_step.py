@@ -156,7 +156,7 @@ def _play(world: World, *, is_json: bool, notes: list[str]) -> telling.Summary:
         with clock.step("accrual"):
             accrue_month(progress)
         with clock.step("invoicing"):
-            invoices = invoice_month(world, progress)
+            invoices = invoice_month(world.label, progress)
             settle_month(invoices)
         with clock.step("documents"):
             written = write_documents(invoices, FOLDER)

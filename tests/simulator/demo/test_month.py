@@ -100,7 +100,7 @@ def test_a_month_that_costs_much_more_than_the_one_before_is_invoiced_all_the_sa
         make_user(name)
 
     with time_machine.travel(NOVEMBER_END, tick=False):
-        (invoice,) = invoice_month(replace(WORLD, month=11), Progress(disable=True))
+        (invoice,) = invoice_month(replace(WORLD, month=11).label, Progress(disable=True))
 
     november.refresh_from_db()
     assert (november.state, november.acknowledgement) == ("closed", WHOLE_MONTH)
