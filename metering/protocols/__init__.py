@@ -12,6 +12,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
+import msgspec
+
 from metering.protocols.health import NO_HEALTH, HealthObservation
 
 
@@ -74,8 +76,7 @@ class ContainerKind(StrEnum):
     OVERHEAD = "overhead"
 
 
-@dataclass(frozen=True)
-class ContainerRequest:
+class ContainerRequest(msgspec.Struct, frozen=True):
     """What one container asks of one resource.
 
     Attributes:
@@ -90,8 +91,7 @@ class ContainerRequest:
     order: int | None = None
 
 
-@dataclass(frozen=True)
-class PodObservation:
+class PodObservation(msgspec.Struct, frozen=True):
     """One pod, identified by its uid, as seen around a window.
 
     Attributes:
@@ -122,14 +122,13 @@ class PodObservation:
     terminal_seen_at: datetime | None = None
     owner: str = ""
     priority_class: str = ""
-    node_labels: Mapping[str, str] = field(default_factory=dict)
+    node_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     targets: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
     is_end_known: bool = True
 
 
-@dataclass(frozen=True)
-class NodeObservation:
+class NodeObservation(msgspec.Struct, frozen=True):
     """One node's offer over the window.
 
     Attributes:
@@ -149,7 +148,7 @@ class NodeObservation:
     labels: Mapping[str, str]
     allocatable: Mapping[str, int]
     covered_seconds: int
-    offered_unit_seconds: Mapping[str, int] = field(default_factory=dict)
+    offered_unit_seconds: Mapping[str, int] = msgspec.field(default_factory=dict)
     first_seen_at: datetime | None = None
     last_seen_at: datetime | None = None
     targets: tuple[str, ...] = ()

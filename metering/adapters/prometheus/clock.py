@@ -8,9 +8,11 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from metering.adapters.prometheus.names import SHARD_ORDINAL, SHARDS_TOTAL, UP, Names
 from metering.adapters.prometheus.pods import PodFacts, SeenPod
@@ -231,7 +233,7 @@ def pod_on_api_clock(pod: PodObservation, skew_seconds: int) -> PodObservation:
     """Return a pod whose samples are on the API's clock."""
     skew = timedelta(seconds=skew_seconds)
     seen = pod.terminal_seen_at
-    return replace(
+    return structs.replace(
         pod,
         first_seen_at=pod.first_seen_at - skew,
         last_seen_at=pod.last_seen_at - skew,
@@ -243,7 +245,7 @@ def node_on_api_clock(node: NodeObservation, skew_seconds: int) -> NodeObservati
     """Return a node likewise."""
     skew = timedelta(seconds=skew_seconds)
     first, last = node.first_seen_at, node.last_seen_at
-    return replace(
+    return structs.replace(
         node,
         first_seen_at=None if first is None else first - skew,
         last_seen_at=None if last is None else last - skew,
@@ -261,7 +263,7 @@ def with_defects(
 ) -> tuple[PodObservation, ...]:
     """Return the pods, with a sentence more for some of them, by uid."""
     return tuple(
-        replace(pod, defects=tuple(sorted({*pod.defects, defects[pod.uid]})))
+        structs.replace(pod, defects=tuple(sorted({*pod.defects, defects[pod.uid]})))
         if pod.uid in defects
         else pod
         for pod in pods

@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
 _SECOND: Final = timedelta(seconds=1)
 _GAP_NUMERATOR: Final = 5
 _GAP_DENOMINATOR: Final = 2
@@ -62,8 +64,7 @@ class ObservedPod(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Life:
+class Life(msgspec.Struct, frozen=True):
     """From a pod's bind to its end, as far as one query shows.
 
     Attributes:
@@ -77,8 +78,7 @@ class Life:
     slack_seconds: int = 0
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """The part of a life inside one window; never empty."""
 
     begin_at: datetime

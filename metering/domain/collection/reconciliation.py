@@ -8,11 +8,14 @@ up.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from metering.domain.allocations.timeline import (
     EndKind,
@@ -26,8 +29,7 @@ from metering.domain.allocations.timeline import (
 )
 
 
-@dataclass(frozen=True)
-class SourceAccount:
+class SourceAccount(msgspec.Struct, frozen=True):
     """What one source reports.
 
     Attributes:
@@ -127,8 +129,7 @@ class SourceVerdict(StrEnum):
     ACCEPTED = "accepted"
 
 
-@dataclass(frozen=True)
-class Reconciled:
+class Reconciled(msgspec.Struct, frozen=True):
     """Two merged accounts, over all time.
 
     Attributes:
@@ -147,8 +148,7 @@ class Reconciled:
     is_request_different: bool = False
 
 
-@dataclass(frozen=True)
-class WindowShare:
+class WindowShare(msgspec.Struct, frozen=True):
     """The part of a reconciled life inside one window."""
 
     verdict: SourceVerdict

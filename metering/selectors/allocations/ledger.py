@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 from uuid import UUID
 
+import msgspec
 from django.db import connection
 
 from metering.domain.allocations.timeline import (
@@ -26,8 +27,7 @@ from metering.models import ClaimConsumer, NodeRecord, OfferedDevice, Reconcilia
 from metering.selectors.allocations.watch import watch_spans
 
 
-@dataclass(frozen=True)
-class AllocationFact:
+class AllocationFact(msgspec.Struct, frozen=True):
     """What a pod holds of one resource, as settled once and for all; see models.PodAllocation.
 
     Attributes:
@@ -52,14 +52,13 @@ class AllocationFact:
     begin_at: datetime
 
 
-FACT_COLUMNS = tuple(AllocationFact.__dataclass_fields__)
+FACT_COLUMNS = AllocationFact.__struct_fields__
 
 AllocationKey = tuple[str, str]
 """Pod uid and sanitised resource name."""
 
 
-@dataclass(frozen=True)
-class LedgerRow:
+class LedgerRow(msgspec.Struct, frozen=True):
     """One row of the ledger as it stands now.
 
     Attributes:
@@ -74,7 +73,7 @@ class LedgerRow:
     life: Life
     last_seen_at: datetime
     is_from_api: bool
-    node_labels: Mapping[str, str] = field(default_factory=dict)
+    node_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     priority_class: str = ""
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from django.conf import settings
+from msgspec import structs
 
 from metering.domain.allocations.claims import offered_resource, record_resource
 from metering.domain.allocations.timeline import EndKind, Interval, seconds_between, whole_second
@@ -314,12 +315,12 @@ def _in_whole_seconds(use: Use) -> Use:
 
 def _part_row(row: UsageRow, *, named: str, part: ClaimPart, consumer: ClaimUse | None) -> UsageRow:
     claim = row.fact
-    fact = replace(claim, resource=named)
+    fact = structs.replace(claim, resource=named)
     if part.pod_uid != NOBODY and consumer is not None:
-        fact = replace(
+        fact = structs.replace(
             fact, pod_uid=consumer.pod_uid, pod_name=consumer.pod_name, owner=consumer.owner
         )
-    return replace(
+    return structs.replace(
         row,
         fact=fact,
         interval=_interval_of(row.interval, part=part),
@@ -332,5 +333,5 @@ def _part_row(row: UsageRow, *, named: str, part: ClaimPart, consumer: ClaimUse 
 def _interval_of(whole: Interval, *, part: ClaimPart) -> Interval:
     """Return a part's time; only one that lasts as long as the claim ends as uncertainly."""
     if part.end_at == whole.end_at:
-        return replace(whole, begin_at=part.begin_at)
+        return structs.replace(whole, begin_at=part.begin_at)
     return Interval(part.begin_at, part.end_at, EndKind.EXACT, 0)

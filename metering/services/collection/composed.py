@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+import msgspec
+
 from metering.domain.allocations.timeline import Interval, Life
 from metering.domain.catalogue.sizing import Catalogue
 from metering.domain.catalogue.units import sanitise
@@ -134,8 +136,7 @@ class WindowInput:
         return self.hour.target.scrape_interval_seconds
 
 
-@dataclass(frozen=True)
-class UsageRow:
+class UsageRow(msgspec.Struct, frozen=True):
     """One usage record before it is written.
 
     Attributes:
@@ -173,8 +174,7 @@ class NewAllocation:
     last_seen_at: datetime
 
 
-@dataclass(frozen=True)
-class SeenAgain:
+class SeenAgain(msgspec.Struct, frozen=True):
     """A later observation of an allocation that only a source reported."""
 
     fact: AllocationFact
@@ -182,8 +182,7 @@ class SeenAgain:
     last_seen_at: datetime
 
 
-@dataclass(frozen=True)
-class NodeUse:
+class NodeUse(msgspec.Struct, frozen=True):
     """One pod's use of one resource of one node.
 
     Attributes:

@@ -7,7 +7,8 @@ holds the unit-seconds; nothing is guessed and nothing is dropped.
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from metering.domain.allocations.claims import offered_resource
 from metering.domain.allocations.timeline import EndKind, Interval, clip

@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from functools import cached_property
 
+from msgspec import structs
+
 from metering.domain.allocations.pod_life import UNITS_STORED_MAX
 from metering.domain.allocations.timeline import observed_ticks, seconds_between
 from metering.domain.catalogue.sizing import Catalogue
@@ -106,8 +108,7 @@ class HourObservation:
     @property
     def _whole(self) -> Hole:
         begin_at, end_at = self.hour.start_at, self.hour.end_at
-        seconds = seconds_between(begin_at, end_at)
-        return Hole(begin_at, end_at, seconds, is_bounded=True)
+        return Hole(begin_at, end_at, seconds_between(begin_at, end_at), is_bounded=True)
 
 
 @dataclass(frozen=True)
@@ -359,7 +360,7 @@ def _is_storable(pod: PodObservation) -> bool:
 def _cut(pod: PodObservation) -> PodObservation:
     """Return a pod whose texts can be stored; a uid that cannot is replaced by its digest."""
     is_uid = 1 <= len(pod.uid) <= UID_MAX
-    return replace(
+    return structs.replace(
         pod,
         uid=pod.uid if is_uid else hashlib.sha256(pod.uid.encode()).hexdigest(),
         namespace=pod.namespace[:NAMESPACE_MAX],
@@ -368,18 +369,17 @@ def _cut(pod: PodObservation) -> PodObservation:
         owner=pod.owner[:OWNER_MAX],
         priority_class=pod.priority_class[:NAME_MAX],
         requests=tuple(
-            replace(request, resource=request.resource[:RESOURCE_MAX]) for request in pod.requests
+            structs.replace(one, resource=one.resource[:RESOURCE_MAX]) for one in pod.requests
         ),
         defects=(*pod.defects, "One of its names is empty or too long."),
     )
 
 
 def _is_offer(node: NodeObservation) -> bool:
-    names = node.allocatable.keys()
     return (
         1 <= len(node.node) <= NAME_MAX
         and node.covered_seconds >= 0
-        and all(1 <= len(name) <= RESOURCE_MAX for name in names)
+        and all(1 <= len(name) <= RESOURCE_MAX for name in node.allocatable)
         and all(0 <= units <= UNITS_STORED_MAX for units in node.allocatable.values())
     )
 
@@ -391,7 +391,7 @@ def _stripped(node: NodeObservation) -> NodeObservation:
         for name, units in node.allocatable.items()
         if 1 <= len(name) <= RESOURCE_MAX and 0 <= units <= UNITS_STORED_MAX
     }
-    return replace(
+    return structs.replace(
         node,
         node=node.node[:NAME_MAX],
         allocatable=offered,

@@ -2,8 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
+
+import msgspec
+from msgspec import structs
 
 from metering.domain.allocations.timeline import (
     EndKind,
@@ -43,8 +46,7 @@ _UNFINISHED = frozenset({EndKind.OPEN, EndKind.VANISHED_IN_GAP})
 _ESTIMATES = frozenset({GapPolicy.LAST_KNOWN, GapPolicy.HOLD})
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """One resource of one pod in one window.
 
     Attributes:
@@ -242,7 +244,7 @@ class _Pairing:
         half = timedelta(seconds=self.given.scrape_interval_seconds) / 2
         slack = life.slack_seconds or seconds_between(lower, hour_end_at)
         end_at = whole_second(lower + min(half, timedelta(seconds=slack)))
-        return replace(
+        return structs.replace(
             found,
             billed=Life(
                 begin_at=life.begin_at,
@@ -292,7 +294,7 @@ class _Pairing:
 def _as_bound(pod: PodObservation, begins: Mapping[str, datetime]) -> PodObservation:
     """Return a pod; one that contradicts itself begins as it was snapshotted at its bind."""
     begin_at = begins.get(pod.uid) if pod.defects else None
-    return pod if begin_at is None else replace(pod, scheduled_at=begin_at)
+    return pod if begin_at is None else structs.replace(pod, scheduled_at=begin_at)
 
 
 def _by_resource(pod: PodObservation) -> Mapping[str, Sequence[ContainerRequest]]:
