@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -126,6 +127,7 @@ def life_of(
     return Life(begin_at=begin_at, end_at=None, end_kind=EndKind.OPEN)
 
 
+@lru_cache(maxsize=64)
 def gap_between(scrape_interval_seconds: int) -> timedelta:
     """Return how far two scrapes may be apart without a hole between them."""
     return timedelta(seconds=scrape_interval_seconds) * _GAP_NUMERATOR / _GAP_DENOMINATOR

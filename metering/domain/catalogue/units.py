@@ -189,6 +189,8 @@ def effective_units(asks: Iterable[ContainerAsk]) -> int:
     that nothing is billed from it.
     """
     listed = list(asks)
+    if len(listed) == 1 and listed[0].kind == REGULAR:
+        return listed[0].units
     lowest = min((ask.units for ask in listed), default=0)
     if lowest < 0:
         return lowest

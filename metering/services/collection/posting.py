@@ -5,10 +5,13 @@ for ten thousand.
 """
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
@@ -67,10 +70,11 @@ UPDATE metering_podallocation a
   FROM (SELECT p.id, seen.end_at, seen.end_kind, seen.end_slack_seconds, seen.last_seen_at,
                known.end_at AS known_end_at,
                seen.end_kind = 'vanished_in_gap' AND seen.end_at < known.end_at AS is_lower
-          FROM jsonb_to_recordset(%s) AS seen(pod_uid text, resource text, end_at timestamptz,
-            end_kind text, end_slack_seconds integer, last_seen_at timestamptz)
+          FROM jsonb_to_recordset(%s) AS seen(end_at timestamptz, end_kind text,
+            end_slack_seconds integer, last_seen_at timestamptz, pod_uids text[], resources text[])
+         CROSS JOIN LATERAL unnest(seen.pod_uids, seen.resources) AS one(pod_uid, resource)
           JOIN metering_podallocation p
-            ON p.cluster_id = %s AND p.pod_uid = seen.pod_uid AND p.resource = seen.resource
+            ON p.cluster_id = %s AND p.pod_uid = one.pod_uid AND p.resource = one.resource
          CROSS JOIN LATERAL (
            SELECT COALESCE(p.end_at, date_trunc('second', p.last_seen_at)) AS end_at) known) s
  WHERE a.id = s.id
@@ -102,6 +106,10 @@ UPDATE metering_podallocation a
 """
 
 
+LINES_AT_ONCE: Final = 10_000
+"""Some 3 MB."""
+
+
 def replace_usage(claimed: ClaimedWindow, *, rows: Sequence[UsageRow]) -> None:
     """Replace the window's metered records."""
     with connection.cursor() as cursor:
@@ -110,12 +118,11 @@ def replace_usage(claimed: ClaimedWindow, *, rows: Sequence[UsageRow]) -> None:
             " WHERE window_start = %s AND window_id = %s AND revision = 0",
             [claimed.start_at, claimed.id],
         )
-        _copy(
-            cursor,
-            table="metering_usagerecord",
-            columns=_USAGE_COLUMNS,
-            rows=[_usage_values(claimed, row=row) for row in rows],
-        )
+        if rows:
+            lines = _UsageLines(claimed)
+            with cursor.copy(f"COPY metering_usagerecord ({_USAGE_COLUMNS}) FROM STDIN") as copy:
+                for first in range(0, len(rows), LINES_AT_ONCE):
+                    copy.write("".join(map(lines.line, rows[first : first + LINES_AT_ONCE])))
 
 
 def replace_capacity(claimed: ClaimedWindow, *, rows: Sequence[CapacityRow]) -> None:
@@ -146,7 +153,7 @@ def write_allocations(
         if seen_again:
             cursor.execute(
                 _SEEN_AGAIN,
-                [_json([_observation_values(s) for s in seen_again]), claimed.cluster_id],
+                [_json(_observation_values(seen_again)), claimed.cluster_id],
             )
 
 
@@ -178,35 +185,47 @@ def _copy(
             copy.write_row(row)
 
 
-def _usage_values(claimed: ClaimedWindow, *, row: UsageRow) -> tuple[object, ...]:
-    fact, tenant, interval = row.fact, row.tenant, row.interval
-    return (
-        claimed.id,
-        claimed.start_at,
-        claimed.cluster_id,
-        tenant.organization_id,
-        tenant.project_id,
-        row.owner,
-        fact.namespace,
-        fact.pod_name,
-        fact.pod_uid,
-        fact.resource,
-        0,
-        fact.node,
-        fact.size,
-        fact.price_group,
-        fact.sharing_mode,
-        fact.share_numerator,
-        fact.share_denominator,
-        fact.units,
-        row.split_among,
-        interval.begin_at,
-        interval.end_at,
-        interval.seconds,
-        row.unit_seconds,
-        interval.end_kind.value,
-        interval.slack_seconds,
-        fact.catalogue_version,
+class _UsageLines:
+    """Usage records in COPY's text format, spelled here: column by column took three times as long.
+
+    Source: PostgreSQL, "COPY", "Text Format".
+    """
+
+    def __init__(self, claimed: ClaimedWindow) -> None:
+        self._hour = f"{claimed.id}\t{claimed.start_at.isoformat()}\t{claimed.cluster_id}"
+        self._tenants: dict[int, str] = {}
+
+    def line(self, row: UsageRow) -> str:
+        """Return the line of a record, its columns in the order of `_USAGE_COLUMNS`."""
+        fact, interval = row.fact, row.interval
+        names = _texts(row.owner, fact.namespace, fact.pod_name, fact.pod_uid, fact.resource)
+        kind = _texts(fact.node, fact.size, fact.price_group, fact.sharing_mode)
+        return (
+            f"{self._hour}\t{self._tenant(row)}\t{names}\t0\t{kind}\t{fact.share_numerator}"
+            f"\t{fact.share_denominator}\t{fact.units}\t{row.split_among}"
+            f"\t{interval.begin_at.isoformat()}\t{interval.end_at.isoformat()}"
+            f"\t{interval.seconds}\t{row.unit_seconds}\t{interval.end_kind.value}"
+            f"\t{interval.slack_seconds}\t{fact.catalogue_version}\n"
+        )
+
+    def _tenant(self, row: UsageRow) -> str:
+        """Return organization and project; the rows keep the object alive, and so its id."""
+        tenant = row.tenant
+        if id(tenant) not in self._tenants:
+            self._tenants[id(tenant)] = f"{tenant.organization_id}\t{tenant.project_id}"
+        return self._tenants[id(tenant)]
+
+
+_SPECIAL: Final = re.compile(r"[\\\x00-\x1f]")
+_ESCAPED: Final = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _texts(*texts: str) -> str:
+    """Return columns of text; what COPY reads as more than text is escaped."""
+    if not _SPECIAL.search("".join(texts)):
+        return "\t".join(texts)
+    return "\t".join(
+        _SPECIAL.sub(lambda found: _ESCAPED.get(found[0], found[0]), text) for text in texts
     )
 
 
@@ -242,30 +261,31 @@ def _allocation_values(item: NewAllocation) -> dict[str, object]:
     }
 
 
-def _observation_values(item: SeenAgain) -> dict[str, object]:
-    return {
-        "pod_uid": item.fact.pod_uid,
-        "resource": item.fact.resource,
-        "end_at": item.life.end_at,
-        "end_kind": item.life.end_kind.value,
-        "end_slack_seconds": item.life.slack_seconds,
-        "last_seen_at": item.last_seen_at,
-    }
+def _observation_values(items: Sequence[SeenAgain]) -> list[dict[str, object]]:
+    """Return one object for each end and time: most pods are open until the last scrape."""
+    groups: dict[tuple[object, ...], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    for item in items:
+        life = item.life
+        key = (life.end_at, life.end_kind.value, life.slack_seconds, item.last_seen_at)
+        uids, resources = groups[key]
+        uids.append(item.fact.pod_uid)
+        resources.append(item.fact.resource)
+    return [
+        {
+            "end_at": end_at,
+            "end_kind": end_kind,
+            "end_slack_seconds": slack_seconds,
+            "last_seen_at": last_seen_at,
+            "pod_uids": uids,
+            "resources": resources,
+        }
+        for (end_at, end_kind, slack_seconds, last_seen_at), (uids, resources) in groups.items()
+    ]
 
 
 def _json(rows: Sequence[dict[str, object]]) -> str:
-    return json.dumps(rows, default=_iso)
-
-
-def _iso(value: object) -> str:
-    """Return a time for JSON; no other type is passed.
-
-    Raises:
-        TypeError: The value is no time.
-    """
-    if not isinstance(value, datetime):
-        raise TypeError(f"{type(value).__name__} is not written as JSON")
-    return value.isoformat()
+    """Return rows as JSON, times in ISO 8601."""
+    return msgspec.json.encode(rows).decode()
 
 
 # An exception a person resolved stays resolved while the facts are the same; others open again, and

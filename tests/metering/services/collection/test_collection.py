@@ -184,3 +184,11 @@ def test_use_of_a_node_that_offered_nothing_is_reported_but_stops_nobody() -> No
     assert exceptions() == [("unknown_node", "node-1 nvidia.com/gpu", 0)]
     capacity = CapacityRecord.objects.get()
     assert (capacity.capacity_unit_seconds, capacity.idle_unit_seconds) == (3600, 0)
+
+
+@pytest.mark.parametrize("name", ["a\tb", "a\nb\rc", "\\N", "\\.", "a\\", "\x01\x0b", "ä\u2028€"])
+def test_every_text_is_stored_as_it_is(name: str) -> None:
+    collect(observation(pod("a", name=name, owner=name), pod("b", name="plain")))
+
+    records = UsageRecord.objects.order_by("pod_uid").values_list("pod_name", "owner")
+    assert list(records) == [(name, name), ("plain", "")]
