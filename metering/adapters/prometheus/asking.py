@@ -18,6 +18,7 @@ from metering.adapters.prometheus.samples import (
     Fact,
     Range,
     Series,
+    read_rows,
     read_vector,
     stream_matrix,
     to_time,
@@ -113,6 +114,17 @@ class Asking:
                 yield one
             self.note(template(part.seconds), part, answer, rows)
             self._arrive(name, template, part, answer, inside=rows)
+
+    def rows(self, query: str, within: Range) -> Iterator[tuple[dict[str, str], str]]:
+        """Yield labels and value of each row of a query that is not divided.
+
+        Raises:
+            SourceUnavailableError: No response, or an invalid one.
+        """
+        answer = self.ask(query, within)
+        for labels, value in read_rows(answer):
+            yield dict(labels), value
+        self.note(query, within, answer, answer.row_count)
 
     def _divided(self, template: Template, within: Range) -> Iterator[tuple[QueryResponse, Range]]:
         """Yield the responses over the whole range or, while that is refused, over its halves."""

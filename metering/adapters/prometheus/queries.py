@@ -32,6 +32,9 @@ SINCE_SECONDS: Final = 4 * 3600
 """How long another target may take to show what one showed that left: past any restart."""
 HEX: Final = "0123456789abcdef"
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}", re.ASCII)
+_UUID: Final = re.compile(r"[a-zA-Z0-9-]{1,64}", re.ASCII)
+LISTED_MAX: Final = 50
+"""GPUs named in one query, so that its URL stays below the 8 kB that proxies accept."""
 _VALUE: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9 ._:/@-]{0,127}", re.ASCII)
 
 
@@ -136,7 +139,7 @@ class QueryPlan:
             moments: When targets left.
             scrape_seconds: How far scrapes are apart.
         """
-        by = ",".join(label for label in self.names.labels["instance"] if _LABEL.fullmatch(label))
+        by = label_names(self.names, "instance")
         return " or ".join(
             f"label_replace(count by ({by}) ({carried}),"
             f'"{ANSWER_LABEL}","{position:d} {name}","","")'
@@ -195,12 +198,7 @@ class QueryPlan:
         Over the whole range: what decides a size may not rest on one moment, at which an exporter
         can be down.
         """
-        labels = ",".join(
-            label
-            for name in ("hostname", "model")
-            for label in self.names.labels[name]
-            if _LABEL.fullmatch(label)
-        )
+        labels = label_names(self.names, "hostname", "model")
         shown = _last(
             _named(self.names, known.BUSY_PERCENT, known.BUSY_RATIO, known.ENERGY),
             self.selector[1:],
@@ -220,8 +218,8 @@ class QueryPlan:
         return f"{exporters} and on (job,instance) {measured}"
 
     def device_series(self) -> str:
-        """Return how many series devices have, at one sample each."""
-        return f"count({{{_named(self.names, *known.PRESENCE, *known.FIGURES)}{self.selector}}})"
+        """Return how many series show a device, at one sample each."""
+        return f"count({{{_named(self.names, *known.PRESENCE)}{self.selector}}})"
 
     def device_parts(self, digits: int) -> tuple[str, ...]:
         """Return matchers that divide devices by the first digits of their UUID, and the rest.
@@ -239,15 +237,37 @@ class QueryPlan:
         others = f",{label}!~{quoted(f'GPU-[{HEX}]{{{digits}}}.*')}"
         return (*(f",{label}=~{quoted(f'GPU-{one}.*')}" for one in beginnings), others)
 
+    def device_lists(self, uuids: Mapping[str, str]) -> tuple[str, ...] | None:
+        """Return matchers of some GPUs; None where one cannot be named in a query.
+
+        Args:
+            uuids: Each GPU's UUID, with the label that holds it.
+        """
+        if not all(map(_LABEL.fullmatch, uuids.values())) or not all(map(_UUID.fullmatch, uuids)):
+            return None
+        by_label = {
+            label: sorted(uuid for uuid, holding in uuids.items() if holding == label)
+            for label in sorted(set(uuids.values()))
+        }
+        return tuple(
+            f",{label}=~{quoted('|'.join(found[first : first + LISTED_MAX]))}"
+            for label, found in by_label.items()
+            for first in range(0, len(found), LISTED_MAX)
+        )
+
     def devices(self, metrics: tuple[str, ...], part: str, range_seconds: int) -> str:
         """Return the raw samples of what devices showed.
 
         Args:
-            metrics: PRESENCE or FIGURES, in our spelling.
-            part: One of `device_parts`.
+            metrics: Some of PRESENCE and FIGURES, in our spelling.
+            part: One of `device_parts` or `device_lists`.
             range_seconds: How far to look back.
         """
         return f"{{{_named(self.names, *metrics)}{part}{self.selector}}}[{range_seconds:d}s]"
+
+    def selected(self, metric: str, part: str) -> str:
+        """Return the selector of one metric of some devices."""
+        return f"{{{_named(self.names, metric)}{part}{self.selector}}}"
 
     def details(self, metrics: tuple[str, ...], range_seconds: int) -> str:
         """Return the raw samples of facts that changed, or that have no timestamp.
@@ -292,6 +312,12 @@ def quoted(text: str) -> str:
     if not text.isprintable():
         raise ValueError("A control character has no place in a query.")
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def label_names(names: Names, *ours: str, plain: Sequence[str] = ()) -> str:
+    """Return every name a site may use for some labels, and further ones, for `by (...)`."""
+    found = (*(label for name in ours for label in names.labels[name]), *plain)
+    return ",".join(label for label in dict.fromkeys(found) if _LABEL.fullmatch(label))
 
 
 def _named(names: Names, *metrics: str) -> str:

@@ -308,6 +308,20 @@ def read_decimal(text: str) -> Decimal:
         ) from None
 
 
+def read_float(text: str) -> float:
+    """Return a value as Prometheus calculated it.
+
+    Raises:
+        SourceUnavailableError: `bad_sample` when it is no number.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise SourceUnavailableError(
+            f"A value is no number: {text[:32]!r}.", reason="bad_sample"
+        ) from None
+
+
 def _check_type(answer: QueryResponse, expected: str) -> None:
     if answer.result_type != expected:
         raise SourceUnavailableError(f"The answer is no {expected}.", reason="wrong_result_type")

@@ -23,7 +23,7 @@ from metering.adapters.prometheus.clock import (
     with_defects,
 )
 from metering.adapters.prometheus.completeness import check_counts, check_one_cluster
-from metering.adapters.prometheus.device_reading import DEVICE_SCRAPES, read_device_figures
+from metering.adapters.prometheus.devices.reading import DEVICE_SCRAPES, read_device_figures
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import (
     Hours,

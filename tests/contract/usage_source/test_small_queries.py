@@ -12,7 +12,8 @@ from django.db.models import Sum
 from embedded.programs import end_stale
 from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
-from metering.adapters.prometheus import PrometheusUsageSource, device_reading
+from metering.adapters.prometheus import PrometheusUsageSource
+from metering.adapters.prometheus.devices import reading
 from metering.models import DeviceUsage, DeviceWindow, UsageRecord
 from metering.services.collection.sweeping import Worker, meter_due
 from metering.services.collection.windows import open_due_windows
@@ -90,7 +91,7 @@ def test_devices_asked_in_parts_by_uuid_are_the_same(
     prometheus: Seen, monkeypatch: pytest.MonkeyPatch, samples_max: int
 ) -> None:
     whole = prometheus.observe_devices("hopper", 1)
-    monkeypatch.setattr(device_reading, "DEVICE_SAMPLES_MAX", samples_max)
+    monkeypatch.setattr(reading, "DEVICE_SAMPLES_MAX", samples_max)
 
     parts = prometheus.observe_devices("hopper", 1)
 

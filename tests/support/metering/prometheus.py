@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.protocols import ClusterTarget, DeviceFigures, Observation
+from tests.support.metering.aggregating import aggregate, is_aggregating
 
 HOUR = datetime(2026, 10, 1, 10, tzinfo=UTC)
 START = int(HOUR.timestamp())
@@ -40,6 +41,7 @@ ASKED_AFTER: dict[str, datetime] = {
     "as_of": HOUR + timedelta(hours=2),
 }
 """The hour as it is asked about, an hour after its end."""
+EDGE = '{__name__=~"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION'
 Row = dict[str, Any]
 
 
@@ -100,6 +102,8 @@ class World:
     targets: list[Row] | Reply = field(default_factory=list)
     """Of the last day; a row that counts them is added."""
     handovers: list[Row] | Reply = field(default_factory=list)
+    is_closed: bool = True
+    """Whether a range includes its left edge, as in Prometheus 2."""
     device_series: int = 0
     """What Prometheus counts of devices' series."""
     asked: list[dict[str, str]] = field(default_factory=list)
@@ -110,10 +114,40 @@ class World:
         """Answer one query and remember it."""
         self.asked.append(parameters)
         query = parameters["query"]
-        found, kind = self._prove(query) if "count" in query else self._find(query)
+        if is_aggregating(query):
+            found, kind = self.aggregate(query, parameters["time"]), "vector"
+        elif query.startswith(EDGE):
+            found, kind = self._edge(parameters), "matrix"
+        else:
+            found, kind = self._prove(query) if "count" in query else self._find(query)
         if isinstance(found, Reply):
             return found
         return Reply(json.dumps(answer(found, kind)).encode())
+
+    def aggregate(self, query: str, time: str) -> list[Row] | Reply:
+        """Answer a query of aggregates of devices."""
+        if isinstance(self.devices, Reply):
+            return self.devices
+        figures = [] if isinstance(self.figures, Reply) else self.figures
+        rows = [*self.devices, *figures]
+        return aggregate(query, round(float(time)), rows, is_closed=self.is_closed)
+
+    def _edge(self, parameters: Mapping[str, str]) -> list[Row] | Reply:
+        """Answer a query of the counter's samples around one edge of the hour."""
+        if isinstance(self.devices, Reply):
+            return self.devices
+        until = round(float(parameters["time"]))
+        since = (
+            until
+            - int(parameters["query"].rpartition("[")[2].rstrip("s]"))
+            + (not self.is_closed) / 1000
+        )
+        cut = [
+            {**row, "values": [one for one in row["values"] if since <= one[0] <= until]}
+            for row in self.devices
+            if row["metric"]["__name__"] in parameters["query"]
+        ]
+        return [row for row in cut if row["values"]]
 
     def _find(self, query: str) -> tuple[list[Row] | Reply, str]:
         if "last_over_time" in query:

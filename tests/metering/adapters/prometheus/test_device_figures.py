@@ -7,8 +7,9 @@ from decimal import Decimal
 import pytest
 
 from metering.adapters.prometheus import names as known
-from metering.adapters.prometheus.columns import Column, Exporters, merged
-from metering.adapters.prometheus.devices import Devices, read_devices
+from metering.adapters.prometheus.devices.columns import Column, Exporters, merged
+from metering.adapters.prometheus.devices.observations import Devices, observe
+from metering.adapters.prometheus.devices.raw import measure_raw
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import Hours
 from metering.adapters.prometheus.samples import Series
@@ -43,7 +44,8 @@ def series(
 
 
 def read_all(*rows: Series) -> Devices:
-    return read_devices(rows, rows, Exporters(frozenset()), NAMES, HOUR)
+    measured = measure_raw(rows, rows, Exporters(frozenset()), NAMES, HOUR)
+    return observe(measured, scrape=HOUR.scrape)
 
 
 def read(*rows: Series) -> DeviceObservation:
@@ -322,7 +324,7 @@ def test_series_that_share_their_times_are_counted_alike() -> None:
 
 
 def test_spellings_are_purged_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metering.adapters.prometheus.columns._TEXTS_MAX", 1)
+    monkeypatch.setattr("metering.adapters.prometheus.devices.columns._TEXTS_MAX", 1)
     other = {**GPU, "UUID": "GPU-2"}
 
     seen = read_all(

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.adapters.prometheus.columns import Exporters
-from metering.adapters.prometheus.devices import Devices, read_devices
+from metering.adapters.prometheus.devices.columns import Exporters
+from metering.adapters.prometheus.devices.observations import Devices, observe
+from metering.adapters.prometheus.devices.raw import measure_raw
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import Hours
 from metering.adapters.prometheus.samples import Series
@@ -47,7 +48,7 @@ def series(
 
 
 def read_all(*rows: Series) -> Devices:
-    return read_devices(rows, rows, EXPORTERS, NAMES, HOUR)
+    return observe(measure_raw(rows, rows, EXPORTERS, NAMES, HOUR), scrape=HOUR.scrape)
 
 
 def read(*rows: Series) -> tuple[DeviceObservation, ...]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.adapters.prometheus.columns import Column
-from metering.adapters.prometheus.devices import energy_line, power_line
+from metering.adapters.prometheus.devices.columns import Column
+from metering.adapters.prometheus.devices.energy import energy_line, power_line
 from metering.adapters.prometheus.nodes import Hours
 
 HOUR = Hours(start=0, end=3_600_000, scrape=60_000)

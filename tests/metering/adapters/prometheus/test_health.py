@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from metering.adapters.prometheus.device_reading import health_names, health_query, read_health
+from metering.adapters.prometheus.devices.health import health_names, health_query, read_health
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.samples import Series
 from metering.domain.devices.error_tables import (

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from metering.adapters.prometheus.names import FIGURES, PRESENCE, names_of
+from metering.adapters.prometheus.devices.aggregates import Aggregates
+from metering.adapters.prometheus.names import ENERGY, FIGURES, PRESENCE, names_of
+from metering.adapters.prometheus.nodes import Hours
 from metering.adapters.prometheus.queries import (
     COVERAGE_JOBS,
     QueryPlan,
@@ -111,6 +113,22 @@ def test_parts_of_devices_share_out_every_uuid() -> None:
     assert plan(label_aliases={"uuid": ("gpu-id",)}).device_parts(1) == ("",)
 
 
+def test_gpus_are_listed_by_the_label_that_holds_their_uuid() -> None:
+    uuids = {f"GPU-{number:02d}": "UUID" for number in range(51)}
+
+    assert plan().device_lists({"GPU-2": "uuid", "GPU-1": "uuid"}) == (',uuid=~"GPU-1|GPU-2"',)
+    assert plan().device_lists(uuids) == (
+        ',UUID=~"' + "|".join(sorted(uuids)[:50]) + '"',
+        ',UUID=~"GPU-50"',
+    )
+    assert plan().device_lists({}) == ()
+
+
+@pytest.mark.parametrize(("uuid", "label"), [("GPU-1|.*", "UUID"), ('"', "UUID"), ("GPU-1", "a-b")])
+def test_a_gpu_that_cannot_be_named_in_a_query_is_not_listed(uuid: str, label: str) -> None:
+    assert plan().device_lists({uuid: label, "GPU-2": "UUID"}) is None
+
+
 def test_a_shared_prometheus_is_narrowed_in_every_selector() -> None:
     chosen = plan(selector_label="cluster", selector_value="hopper/a:1")
     details = chosen.details(("kube_pod_status_phase",), 60)
@@ -132,6 +150,10 @@ def test_the_reference_page_shows_the_queries_word_for_word() -> None:
         plan().facts(4440),
         plan().exporters(3840),
         plan().device_series(),
+        plan().devices((ENERGY,), "", 240),
+        Aggregates(plan(), "", Hours(0, 3_600_000, 60_000)).presence(),
+        Aggregates(plan(), "", Hours(0, 3_600_000, 60_000)).means(),
+        Aggregates(plan(), "", Hours(0, 3_600_000, 60_000)).extremes(),
         plan().devices(PRESENCE, "", 3840),
         plan().devices(FIGURES, "", 3840),
         plan().details(("kube_pod_status_phase",), 4440),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.adapters.prometheus.columns import (
+from metering.adapters.prometheus.devices.columns import (
     Column,
     Exporters,
     Workload,

@@ -1,31 +1,15 @@
-"""Reading devices: figures and health of GPUs in a window, queried apart from what is billed.
-
-The devices are divided into parts by their UUIDs before they are queried, so that neither
-Prometheus nor this process has more than one part's samples in memory.
-"""
+"""Health: levels of the metrics that are 0 on a healthy device."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
 from typing import Final
 
-from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.asking import Asking
-from metering.adapters.prometheus.columns import Exporters, read_exporters
-from metering.adapters.prometheus.devices import Devices, read_devices
 from metering.adapters.prometheus.names import Names
-from metering.adapters.prometheus.nodes import Hours
-from metering.adapters.prometheus.queries import HEX, QueryPlan, quoted
-from metering.adapters.prometheus.samples import (
-    Range,
-    Series,
-    read_decimal,
-    read_rows,
-    read_units,
-    to_time,
-)
+from metering.adapters.prometheus.queries import QueryPlan, quoted
+from metering.adapters.prometheus.samples import Range, Series, read_decimal, to_time
 from metering.domain.devices.error_tables import (
     ECC_VOLATILE,
     HEALTH_STATUS,
@@ -39,7 +23,6 @@ from metering.domain.devices.error_tables import (
     XID_COUNT,
     XID_ERRORS,
 )
-from metering.protocols import DeviceFigures
 from metering.protocols.health import HealthObservation, HealthRun, HealthSignal
 
 HEALTH_METRICS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -166,100 +149,14 @@ def _runs(values: Mapping[int, Decimal], *, step_seconds: int) -> tuple[HealthRu
     return tuple(HealthRun(value, to_time(first), to_time(last)) for value, first, last in found)
 
 
-DEVICE_SCRAPES: Final = 2
-"""How far around the window devices are queried: their last sample before and first after."""
-
-
-DEVICE_SAMPLES_MAX: Final = 10_000_000
-"""Of one part, by the count of its series: a fifth of Prometheus' own limit, since exporters may be
-scraped more often than kube-state-metrics, and three quarters belong to the second query."""
-DIGITS_MAX: Final = 2
-"""256 parts and the rest: 2.5 billion samples."""
-
-
-def read_device_figures(
-    asking: Asking, plan: QueryPlan, *, cluster: str, hours: Hours, source: str
-) -> DeviceFigures:
-    """Return what the devices of a cluster did over a window.
+def read_health_levels(
+    asking: Asking, plan: QueryPlan, near: Range, *, step_seconds: int
+) -> HealthObservation:
+    """Return the levels of health metrics above 0 in a range, and the query that showed them.
 
     Raises:
         SourceUnavailableError: No response, or an invalid one.
     """
-    margin = DEVICE_SCRAPES * hours.scrape
-    near = Range((hours.start - margin) // 1000, (hours.end + margin) // 1000)
-    exporters = read_exporters(asking.vector(plan.exporters, near))
-    scrapes = near.seconds * 1000 // hours.scrape
-    digits = _digits_for(_count_series(asking, plan, near) * scrapes)
-    devices = _together(
-        [
-            _read_part(asking, plan, near, part=part, exporters=exporters, hours=hours)
-            for part in plan.device_parts(digits)
-        ]
-    )
-    health = _read_health(asking, plan, near, step_seconds=hours.scrape // 1000)
-    return DeviceFigures(
-        cluster=cluster,
-        start_at=to_time(hours.start),
-        end_at=to_time(hours.end),
-        source=source,
-        devices=devices.observations,
-        energies=devices.energies,
-        missing_figures=devices.missing_figures,
-        evidence=tuple(asking.evidence),
-        health=health,
-    )
-
-
-def _count_series(asking: Asking, plan: QueryPlan, near: Range) -> int:
-    query = plan.device_series()
-    answer = asking.ask(query, near)
-    rows = [read_units(value) or 0 for _, value in read_rows(answer)]
-    asking.note(query, near, answer, len(rows))
-    return sum(rows)
-
-
-def _digits_for(samples: int) -> int:
-    """Return by how many digits of their UUIDs devices are divided."""
-    for digits in range(DIGITS_MAX):
-        if samples <= DEVICE_SAMPLES_MAX * len(HEX) ** digits:
-            return digits
-    return DIGITS_MAX
-
-
-def _read_part(
-    asking: Asking, plan: QueryPlan, near: Range, *, part: str, exporters: Exporters, hours: Hours
-) -> Devices:
-    return read_devices(
-        asking.matrix(partial(plan.devices, known.PRESENCE, part), near),
-        asking.matrix(partial(plan.devices, known.FIGURES, part), near),
-        exporters,
-        plan.names,
-        hours,
-    )
-
-
-def _together(parts: Sequence[Devices]) -> Devices:
-    """Return the devices of all parts by UUID; a figure is missing where no part has it."""
-    if len(parts) == 1:
-        return parts[0]
-    missing = [set(part.missing_figures) for part in parts if part.observations]
-    return Devices(
-        observations=tuple(
-            sorted(
-                (one for part in parts for one in part.observations),
-                key=lambda one: (one.uuid, one.instance_id, one.instance_profile, one.begin_at),
-            )
-        ),
-        energies=tuple(
-            sorted((one for part in parts for one in part.energies), key=lambda one: one.uuid)
-        ),
-        missing_figures=tuple(sorted(set.intersection(*missing))) if missing else (),
-    )
-
-
-def _read_health(
-    asking: Asking, plan: QueryPlan, near: Range, *, step_seconds: int
-) -> HealthObservation:
     names = health_names(plan.names)
 
     def template(range_seconds: int) -> str:

@@ -30,7 +30,7 @@ _JITTER: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class Scale:
     """A value becomes a whole number by this factor; one above the largest is invalid."""
 
     factor: int
@@ -38,18 +38,18 @@ class _Scale:
     is_counter: bool = False
 
 
-_SCALES: Final[Mapping[str, _Scale]] = {
-    known.BUSY_PERCENT: _Scale(RATIO // 100, 100),
-    known.BUSY_RATIO: _Scale(RATIO, 1),
-    known.SM_ACTIVE: _Scale(RATIO, 1),
-    known.TENSOR_ACTIVE: _Scale(RATIO, 1),
-    known.DRAM_ACTIVE: _Scale(RATIO, 1),
-    known.MEMORY_USED: _Scale(1, 10_000_000),
-    known.MEMORY_FREE: _Scale(1, 10_000_000),
-    known.MEMORY_RESERVED: _Scale(1, 10_000_000),
-    known.POWER: _Scale(1_000, WATTS_MAX),
-    known.SM_CLOCK: _Scale(1, 10_000),
-    known.ENERGY: _Scale(1, 2**62, is_counter=True),
+SCALES: Final[Mapping[str, Scale]] = {
+    known.BUSY_PERCENT: Scale(RATIO // 100, 100),
+    known.BUSY_RATIO: Scale(RATIO, 1),
+    known.SM_ACTIVE: Scale(RATIO, 1),
+    known.TENSOR_ACTIVE: Scale(RATIO, 1),
+    known.DRAM_ACTIVE: Scale(RATIO, 1),
+    known.MEMORY_USED: Scale(1, 10_000_000),
+    known.MEMORY_FREE: Scale(1, 10_000_000),
+    known.MEMORY_RESERVED: Scale(1, 10_000_000),
+    known.POWER: Scale(1_000, WATTS_MAX),
+    known.SM_CLOCK: Scale(1, 10_000),
+    known.ENERGY: Scale(1, 2**62, is_counter=True),
 }
 
 
@@ -75,7 +75,9 @@ class SampleTotals(NamedTuple):
         slots: Scrapes that brought a sample.
         expected: Scrapes that there should have been.
         samples: Those, which are more than scrapes where copies scraped too.
-        first_at: Time of the first one, with its value.
+        early_at: The first scrape interval of the run that brought a sample, counted from 0; in
+            the first one the last sample counts.
+        early: The value there.
     """
 
     slots: int
@@ -83,8 +85,20 @@ class SampleTotals(NamedTuple):
     samples: int = 0
     total: int = 0
     peak: int = 0
-    first_at: int = 0
-    first: int = 0
+    early_at: int = 0
+    early: int = 0
+
+
+def unseen(run: Run, *, scrape: int) -> SampleTotals:
+    """Return the totals of a run without a sample; all times in milliseconds."""
+    return SampleTotals(0, max(1, (run.end - run.begin) // scrape))
+
+
+def expected_scrapes(run: Run, first: int, *, seen: int, scrape: int) -> int:
+    """Return how many scrapes there should have been in a run, by the time of the first one."""
+    before = (first - run.begin) // scrape
+    after = (run.end - 1 - _JITTER - first) // scrape
+    return max(seen, before + 1 + after)
 
 
 class ColumnReader:
@@ -92,7 +106,7 @@ class ColumnReader:
 
     def __init__(self) -> None:
         """Start with empty caches."""
-        self._spelled = {metric: _Numbers(scale) for metric, scale in _SCALES.items()}
+        self._spelled = {metric: _Numbers(scale) for metric, scale in SCALES.items()}
 
     def read(self, series: Series) -> Column:
         """Return a series' believable samples; others count as unseen.
@@ -111,7 +125,7 @@ class ColumnReader:
 class _Numbers(dict[str, int]):
     """Spellings of one metric's values to whole numbers, filled as they are met."""
 
-    def __init__(self, scale: _Scale) -> None:
+    def __init__(self, scale: Scale) -> None:
         super().__init__()
         self.has_unseen = False
         self._scale = scale
@@ -192,19 +206,20 @@ class Ruler:
         low = bisect_left(column.times, run.begin)
         high = bisect_left(column.times, run.end)
         if low == high:
-            return SampleTotals(0, max(1, (run.end - run.begin) // self._scrape))
+            return unseen(run, scrape=self._scrape)
         slots, expected = self._count(column.times, run, low, high)
         if is_counter:
             return SampleTotals(slots, expected, samples=high - low)
         values = column.values[low:high]
+        early = max(low, bisect_left(column.times, run.begin + self._scrape, low, high) - 1)
         return SampleTotals(
             slots=slots,
             expected=expected,
             samples=high - low,
             total=sum(values),
             peak=max(values),
-            first_at=column.times[low],
-            first=values[0],
+            early_at=(column.times[early] - run.begin) // self._scrape,
+            early=column.values[early],
         )
 
     def _count(self, times: Sequence[int], run: Run, low: int, high: int) -> tuple[int, int]:
@@ -214,9 +229,8 @@ class Ruler:
         if found is None:
             phase, half = times[low], self._scrape // 2
             slots = len({(at - phase + half) // self._scrape for at in times[low:high]})
-            before = (phase - run.begin) // self._scrape
-            after = (run.end - 1 - _JITTER - phase) // self._scrape
-            found = self._counted[key] = (times, slots, max(slots, before + 1 + after))
+            expected = expected_scrapes(run, phase, seen=slots, scrape=self._scrape)
+            found = self._counted[key] = (times, slots, expected)
         return found[1], found[2]
 
 
