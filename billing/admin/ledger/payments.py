@@ -44,6 +44,7 @@ KIND_COLORS = {
     "reversal": "danger",
     "credit_note": "primary",
     "opening_balance": "primary",
+    "carried": "primary",
 }
 
 

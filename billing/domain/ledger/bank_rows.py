@@ -16,8 +16,8 @@ _ACCOUNT_LENGTH_MAX: Final = 34
 _REFERENCE_LENGTH_MAX: Final = 140
 
 
-RESERVED_ACCOUNTS: Final = frozenset({"CREDITNOTE", "OPENING"})
-"""Credit notes below zero and opening credit are recorded as payments of these accounts."""
+RESERVED_ACCOUNTS: Final = frozenset({"CARRIED", "CREDITNOTE", "OPENING"})
+"""Released balances, credit notes below zero and opening credit are payments of these accounts."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, transaction
@@ -13,7 +14,7 @@ from billing.adapters.documents import render_csv, render_pdf
 from billing.domain.documents.carrying import CarryTerms
 from billing.domain.documents.document_text import invoice_text
 from billing.domain.errors import DraftStaleError
-from billing.domain.ledger.errors import NothingCarriedError
+from billing.domain.ledger.errors import NothingCarriedError, PaymentInvalidError
 from billing.models import BillingPeriod, Invoice, JournalEntry, Payment
 from billing.selectors.ledger.carried import carried_balances
 from billing.selectors.ledger.reconciliation import check_journal
@@ -305,16 +306,19 @@ def test_a_balance_is_released_once_and_can_then_be_paid_back(
     )
     with pytest.raises(NothingCarriedError):
         release_balance(invoice_id=november.pk, reason="Again.", actor=DORA, at=AT)
-    refund_payment(
-        payment_id=credit.pk,
-        amount=Decimal(18),
-        bank_account="DE1",
-        bank_reference="out-1",
-        booked_on=AT.date(),
-        reason="It leaves.",
-        actor=DORA,
-        at=AT,
-    )
+    paid_back: dict[str, Any] = {
+        "payment_id": credit.pk,
+        "amount": Decimal(18),
+        "bank_reference": "out-1",
+        "booked_on": AT.date(),
+        "reason": "It leaves.",
+        "actor": DORA,
+        "at": AT,
+    }
+    with pytest.raises(PaymentInvalidError) as refused:
+        refund_payment(**paid_back)
+    assert refused.value.field == "bank_account"
+    refund_payment(**paid_back, bank_account="DE1")
 
 
 @pytest.mark.parametrize(
