@@ -1,6 +1,8 @@
 """The page where people choose what they are mailed about, and in which language."""
 
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -21,6 +23,7 @@ from tenants.models.organization import Language
 from tenants.selectors.notifications import preference_of
 from tenants.services.notifications.preferences import choose_notifications
 
+VERSION: Final = re.compile(r"[1-9][0-9]{0,8}")
 _GROUPS = {
     "quotas": gettext_lazy("Quota"),
     "billing": gettext_lazy("Invoices"),
@@ -65,7 +68,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
 
 def _version(request: HttpRequest) -> int:
     text = request.POST.get("version", "")
-    if not (text.isascii() and text.isdigit()):
+    if not VERSION.fullmatch(text):
         raise InvalidInputError(
             gettext("The form names no version."),
             field="version",

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -16,6 +17,7 @@ from billing.access import READ_INVOICE
 from billing.adapters.documents import render_statement
 from billing.adapters.terms import invoice_terms, logo_on
 from billing.admin.amounts import money_text
+from billing.domain.costs import FIRST_DAY, LAST_DAY
 from billing.domain.documents.errors import IssuerLogoError
 from billing.domain.ledger.statement import AccountStatement
 from billing.selectors.ledger.reports import (
@@ -39,7 +41,11 @@ STATEMENT_DAYS = 92
 class AgeingForm(forms.Form):
     """At the end of which day."""
 
-    on = forms.DateField(label=gettext_lazy("At the end of"), widget=UnfoldAdminDateWidget())
+    on = forms.DateField(
+        label=gettext_lazy("At the end of"),
+        widget=UnfoldAdminDateWidget(),
+        validators=[MinValueValidator(FIRST_DAY), MaxValueValidator(LAST_DAY)],
+    )
 
 
 class StatementForm(forms.Form):

@@ -20,6 +20,7 @@ from django.db.models import (
     Value,
 )
 
+from billing.domain.costs import FIRST_DAY, LAST_DAY
 from billing.domain.documents.annex import OwnerUse, annex_document
 from billing.domain.documents.document import Document
 from billing.domain.documents.errors import UsageAnnexMissingError
@@ -141,6 +142,8 @@ def with_local_day(charges: QuerySet[Any], time_zone: str | None = None) -> Quer
 
 def of_local_day(charges: QuerySet[Charge], day: date) -> QuerySet[Charge]:
     """Return the charges of a day, local to the organization of each."""
+    if not FIRST_DAY <= day <= LAST_DAY:
+        return charges.none()
     midnight = datetime.combine(day, time(), tzinfo=UTC)
     near = charges.filter(
         window_start__gt=midnight - timedelta(days=1), window_start__lt=midnight + timedelta(days=2)

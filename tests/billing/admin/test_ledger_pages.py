@@ -97,6 +97,7 @@ def test_open_items_lead_to_the_statement_of_their_organization(
     unknown = unescape(link[1]).replace("currency=EUR", "currency=EUO")
     assert "Closing balance 3.00 EUR" in text_of(client, unknown)
     assert "Account" not in text_of(client, f"{page}statement/").split("Show")[1]
+    assert final.organization.name in text_of(client, f"{page}ageing/?on=9999-12-31")
 
 
 def test_only_those_who_read_the_journal_see_the_months(office: Office) -> None:

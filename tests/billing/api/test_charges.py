@@ -103,6 +103,9 @@ def test_a_charge_shows_quantity_and_price_exactly(office: Office) -> None:
         ("hour_from=2026-10-01T01:00:00Z", 0),
         ("hour_before=2026-10-01T01:00:00Z", 3),
         ("price_group=H100/1g.10gb", 3),
+        ("day=2026-10-01", 3),
+        ("day=0001-01-01", 0),
+        ("day=9999-12-31", 0),
     ],
 )
 def test_charges_are_filtered(office: Office, filter_: str, found: int) -> None:

@@ -49,7 +49,9 @@ def test_events_that_the_page_does_not_show_stay_muted(tenancy: Tenancy) -> None
     assert NotificationPreference.objects.get().muted_events == [hidden]
 
 
-@pytest.mark.parametrize(("version", "status"), [("7", 412), ("x", 422), ("", 422)])
+@pytest.mark.parametrize(
+    ("version", "status"), [("7", 412), ("x", 422), ("", 422), ("9" * 5000, 422)]
+)
 def test_a_form_of_another_version_changes_nothing(
     tenancy: Tenancy, version: str, status: int
 ) -> None:
