@@ -20,6 +20,7 @@ from bench.harness import (
     measured,
     measurement,
     ratio,
+    row_sizes,
     scaled,
 )
 
@@ -60,6 +61,7 @@ def _measure() -> Iterator[Figure]:
     yield invariant("verify.records", result["counts"]["sealed windows"], "rows", RECORDS)
     entries = result["counts"]["audit entries"]
     yield invariant("verify.entries", entries, "rows", ENTRIES, Bound.AT_LEAST)
+    yield from row_sizes("tenants_auditentry")
 
 
 def verify_apart() -> None:

@@ -7,9 +7,7 @@ triggers and policies; no server with Citus takes part.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
-
-from django.db import connection
+from typing import Any, Final, Protocol
 
 COLUMN: Final = "organization_id"
 """What rows are divided by."""
@@ -122,7 +120,17 @@ SELECT d.relname, 'partitions', c.relname, 'a second level'
 """
 
 
-@dataclass(frozen=True, order=True)
+class CatalogueCursor(Protocol):
+    """Django's cursor, or psycopg's."""
+
+    def execute(self, query: Any, params: Any = None, /) -> Any:  # noqa: ANN401 - As theirs.
+        """Run one query."""
+
+    def fetchall(self) -> Sequence[tuple[Any, ...]]:
+        """Return all rows."""
+
+
+@dataclass(frozen=True)
 class Conflict:
     """Something in the catalogue that Citus refuses; `rule` is a key of RULES."""
 
@@ -142,15 +150,15 @@ class Plan:
     conflicts: tuple[Conflict, ...]
 
 
-def read_plan() -> Plan:
-    """Return the plan for the connected database.
+def read_plan(cursor: CatalogueCursor) -> Plan:
+    """Return the plan for a database.
 
     What a distributed table refers to becomes a reference table; the rest stays local.
     """
     values: dict[str, Any] = {"distributed": list(DISTRIBUTED), "column": COLUMN}
-    reference = sorted(name for (name,) in _rows(_REFERENCED, values))
-    local = {name for (name,) in _rows(_TABLES, {})} - {*DISTRIBUTED, *reference}
-    conflicts = _rows(_CONFLICTS, {**values, "reference": reference})
+    reference = sorted(name for (name,) in _rows(cursor, _REFERENCED, values))
+    local = {name for (name,) in _rows(cursor, _TABLES, {})} - {*DISTRIBUTED, *reference}
+    conflicts = _rows(cursor, _CONFLICTS, {**values, "reference": reference})
     return Plan(
         DISTRIBUTED, tuple(reference), tuple(sorted(local)), tuple(Conflict(*c) for c in conflicts)
     )
@@ -188,7 +196,6 @@ def _shorten(conflict: Conflict) -> str:
     return f"`{conflict.definition.partition(' USING ')[2]}`"
 
 
-def _rows(query: str, values: dict[str, Any]) -> Sequence[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(query, values)
-        return list(cursor.fetchall())
+def _rows(cursor: CatalogueCursor, query: str, values: dict[str, Any]) -> Sequence[tuple[Any, ...]]:
+    cursor.execute(query, values)
+    return list(cursor.fetchall())
