@@ -54,7 +54,8 @@ class SavingTotal:
 
     Attributes:
         currency: Of their prices; "" where there is no price.
-        unknown: Number of findings without a known saving; they are in no sum.
+        unknown: Number of findings without a known saving, for lack of a recommendation or of a
+            price; they are in no sum.
     """
 
     currency: str
@@ -119,7 +120,7 @@ def saving_totals(findings: QuerySet[Any], *, at: datetime) -> tuple[SavingTotal
         .values("currency")
         .annotate(
             findings=Count("pk"),
-            unknown=Count("pk", filter=SAVING_UNKNOWN),
+            unknown=Count("pk", filter=Q(monthly_product=None)),
             saved=Sum("monthly_product"),
             lost=Sum("lost_product"),
         )

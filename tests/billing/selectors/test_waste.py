@@ -140,7 +140,18 @@ def test_totals_are_reported_by_currency(world: WasteWorld) -> None:
 
     assert saving_totals(WasteFinding.objects.all(), at=AT) == (
         SavingTotal("EUR", findings=2, unknown=0, lost=eur("14.40"), monthly=eur("5256.00")),
-        SavingTotal("", findings=1, unknown=0, lost=None, monthly=None),
+        SavingTotal("", findings=1, unknown=1, lost=None, monthly=None),
+    )
+
+
+def test_a_finding_whose_smaller_size_has_no_price_is_counted_and_in_no_sum(
+    world: WasteWorld,
+) -> None:
+    find(world)
+    find(world, "unpriced", suggested_units=1, suggested_size="medium")
+
+    assert saving_totals(WasteFinding.objects.all(), at=AT) == (
+        SavingTotal("EUR", findings=2, unknown=1, lost=eur("7.20"), monthly=eur("2628.00")),
     )
 
 
