@@ -5,6 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 
 from billing.domain.documents.invoicing import InvoiceState
 from billing.domain.ledger.errors import DocumentDeliveryInvalidError
@@ -76,6 +77,9 @@ def record_delivery(
 def record_sent_mails(*, actor: Actor, at: datetime) -> int:
     """Record the documents and reminders that the outbox has sent since; return how many.
 
+    What endpoints of the platform got is left out: the customer reads these records, and is not to
+    learn the addresses of the platform.
+
     Args:
         actor: The account that records them.
         at: When.
@@ -83,7 +87,9 @@ def record_sent_mails(*, actor: Actor, at: datetime) -> int:
     with transaction.atomic():
         sources = _sources(since=at - RECORDED_WITHIN)
         sent = NotificationDelivery.objects.filter(
-            state=DeliveryState.SENT, notification__key__in=sources
+            Q(endpoint=None) | Q(endpoint__organization__isnull=False),
+            state=DeliveryState.SENT,
+            notification__key__in=sources,
         ).select_related("notification")
         recorded = DocumentDelivery.objects.filter(notification_delivery_id__in=sent.values("pk"))
         known = set(recorded.values_list("notification_delivery_id", flat=True))

@@ -10,7 +10,7 @@ from django.db import DatabaseError, transaction
 from billing.domain.ledger.errors import DocumentDeliveryInvalidError
 from billing.models import DocumentDelivery, Invoice
 from billing.services.ledger.deliveries import record_delivery, record_sent_mails
-from tenants.models import AuditEntry, Membership, NotificationDelivery
+from tenants.models import AuditEntry, Membership, NotificationDelivery, NotificationEndpoint
 from tests.billing.services.ledger.test_reminders import overdue, remind
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, TICK, month_of_use
@@ -96,3 +96,24 @@ def test_a_reminder_is_recorded_once_it_was_sent_and_one_bad_mailbox_holds_up_no
     assert (row.channel, row.recipient, row.sent_at) == ("mail", "ann@example.test", at)
     assert row.reminder is not None
     assert (row.document_id, row.reminder.level) == (final.pk, 1)
+
+
+def test_what_endpoints_of_the_platform_got_was_not_sent_to_the_customer(invoice: Invoice) -> None:
+    final = finalize(invoice)
+    for organization, host in ((None, "erp.example.com"), (final.organization, "acme.example")):
+        NotificationEndpoint.objects.create(
+            organization=organization,
+            kind="webhook",
+            address=f"https://{host}/ledger",
+            events=["billing:*:overdue"],
+            secret_reference="env:WEBHOOK_SECRET_ERP",
+            created_at=AT,
+        )
+    at = overdue(final, 7)
+    remind(at)
+    assert NotificationDelivery.objects.update(state="sent", sent_at=at) == 2
+
+    record_sent_mails(actor=TICK, at=at + HOUR)
+
+    recipients = DocumentDelivery.objects.values_list("recipient", flat=True)
+    assert list(recipients) == ["https://acme.example/ledger"]
