@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from django.contrib import admin
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.shortcuts import render
 from django.template import Context, Template
@@ -61,6 +62,28 @@ class AnswerHeaders:
     @cached_property
     def _policy(self) -> str:
         return content_security_policy()
+
+
+class StorableText:
+    """Middleware: a page that was asked for with NUL, which no text column takes, answers 400."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Keep the next layer."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer."""
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Return the page of a refusal where the database was given NUL; None for other faults."""
+        if not isinstance(exception, DataError) or "NUL" not in str(exception):
+            return None
+        text = gettext(
+            "It holds the character NUL, which cannot be stored. Remove it from the address or the "
+            "form and send it again."
+        )
+        return _page(request, title=gettext("This text cannot be used"), text=text, status=400)
 
 
 def _if_changed(request: HttpRequest, response: HttpResponse) -> HttpResponse:

@@ -71,9 +71,11 @@ def _read_logo(variable: str, path: str) -> str:
     try:
         logo = logo_of(Path(path).read_bytes())
     except (OSError, ValueError) as error:
-        raise IssuerLogoError(f"{variable}: {path} cannot be used. {error}") from error
+        # Who reads the invoice reads this: the folders of the server are not theirs to know.
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise IssuerLogoError(f"{variable}: {Path(path).name} cannot be used. {reason}") from error
     if problem := drawing_problem(logo):
-        raise IssuerLogoError(f"{variable}: {path} cannot be drawn: {problem}.")
+        raise IssuerLogoError(f"{variable}: {Path(path).name} cannot be drawn: {problem}.")
     return logo
 
 

@@ -268,6 +268,7 @@ MIDDLEWARE = [
     "tenants.admin.sign_in.DeviceCookie",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "config.responses.StorableText",
 ]
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"

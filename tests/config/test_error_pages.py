@@ -1,4 +1,4 @@
-"""Tests of the pages of 403 and 404: in the style of the product, and with what to do next."""
+"""Tests of the pages of 400, 403 and 404: in the style of the product, and with what to do next."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -56,3 +56,16 @@ def test_a_form_without_its_key_against_forgery_says_how_to_send_it_again() -> N
     page = text_of(client.post("/accounts/sign-in/", {"username": "carol"}), status=403)
 
     assert "Go back, reload the page and send the form again." in page
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/admin/search/?s=%00", "/admin/quotas/quotalimit/board/?organization=%00"],
+)
+def test_a_text_that_no_column_takes_is_refused_with_what_to_remove(path: str) -> None:
+    cast = make_cast()
+    User.objects.update(is_staff=True)
+    client = Client()
+    client.force_login(cast.frank)
+
+    assert "Remove it from the address" in text_of(client.get(path), status=400)
