@@ -44,6 +44,10 @@ WARM: Final = "warm"
 """A cluster whose first hour is metered before, so that no figure holds what is done once."""
 POINTS: Final = PODS * HOURS
 SLOWER_MAX: Final = "1.1"
+OURS_MAX: Final = 1
+"""CPU of Python and PostgreSQL to that of Prometheus for the queries asked."""
+RECORD_BYTES_MAX: Final = 600
+"""Of a usage record with its indexes; some of them are filled in the middle, by the second run."""
 EDGE_SECONDS: Final = 900
 NAMES: Final = uuid.UUID("5b1d8f0e-3c52-4b7e-9a7f-0c1f5f7f2a11")
 KSM: Final = 'job="kube-state-metrics",instance="10.42.0.9:8080"'
@@ -140,6 +144,8 @@ def _measure(url: str, *, prometheus: int) -> Iterator[Figure]:
             _bill(_slug(tenants), at=AT)
         used = (_cpu(prometheus) - begin).milliseconds()
         seconds[tenants], spent[tenants] = watch.seconds, used["ours"]
+        share = used["ours"] / used["prometheus"]
+        yield ratio(f"bill.ours_to_prometheus_{tenants}_tenants", share, Bound.AT_MOST, OURS_MAX)
         for name, milliseconds in used.items():
             yield measurement(f"bill.{name}_cpu_{tenants}_tenants", milliseconds, "ms/pod-hour")
         rate = POINTS / watch.seconds
@@ -189,7 +195,13 @@ def _sizes() -> Iterator[Figure]:
     with connection.cursor() as cursor:
         cursor.execute(_BYTES)
         for name, size in cursor.fetchall():
-            yield measurement(f"bill.bytes.{name}", Decimal(size) / records, "B/record")
+            of_record = Decimal(size) / records
+            if name == "metering_usagerecord":
+                yield invariant(
+                    "bill.bytes", of_record, "B/record", RECORD_BYTES_MAX, Bound.AT_MOST
+                )
+            else:
+                yield measurement(f"bill.bytes.{name}", of_record, "B/record")
 
 
 _BYTES: Final = """
