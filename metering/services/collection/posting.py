@@ -58,7 +58,9 @@ ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
 # Only a later observation changes an end, so windows may be collected in any order; an end known to
 # the second never changes, nor does one the API reported while there is a watch. An end in a gap is
 # a lower bound: samples that begin after the end bound it by the begin alone. So it is never put
-# before the end that is known, or before the last sample of what was running.
+# before the end that is known, or before the last sample of what was running. Rows are looked up
+# one by one in their unique index: of a cluster that is new to the statistics the planner expects
+# a single row, and would compare each pod with all of them.
 _SEEN_AGAIN = """
 UPDATE metering_podallocation a
    SET end_at = CASE WHEN s.is_lower THEN s.known_end_at ELSE s.end_at END,
@@ -73,8 +75,10 @@ UPDATE metering_podallocation a
           FROM jsonb_to_recordset(%s) AS seen(end_at timestamptz, end_kind text,
             end_slack_seconds integer, last_seen_at timestamptz, pod_uids text[], resources text[])
          CROSS JOIN LATERAL unnest(seen.pod_uids, seen.resources) AS one(pod_uid, resource)
-          JOIN metering_podallocation p
-            ON p.cluster_id = %s AND p.pod_uid = one.pod_uid AND p.resource = one.resource
+         CROSS JOIN LATERAL (
+           SELECT a.id, a.end_at, a.last_seen_at FROM metering_podallocation a
+            WHERE a.cluster_id = %s AND a.pod_uid = one.pod_uid AND a.resource = one.resource
+           OFFSET 0) p
          CROSS JOIN LATERAL (
            SELECT COALESCE(p.end_at, date_trunc('second', p.last_seen_at)) AS end_at) known) s
  WHERE a.id = s.id
