@@ -37,6 +37,7 @@ from embedded.programs import (
 START_TIMEOUT_SECONDS = 60
 START_ATTEMPTS_MAX = 3
 """A free port may be taken by another process before the server listens on it."""
+SAME_NETWORK = "host all all samenet scram-sha-256\n"
 PORT_TAKEN = "Address already in use"
 OWNER = "gpu_ledger_owner"
 RUNTIME = "gpu_ledger_runtime"
@@ -154,6 +155,8 @@ class EmbeddedPostgres:
             programs=self._binaries,
             is_durable=self.is_durable,
         ).make()
+        if self.address != LOOPBACK:
+            self._admit_network()
         return self._program()
 
     def is_ready(self) -> bool:
@@ -210,6 +213,13 @@ class EmbeddedPostgres:
             escalation=(signal.SIGINT, signal.SIGQUIT),
             stop_timeout_seconds=STOP_TIMEOUT_SECONDS,
         )
+
+    def _admit_network(self) -> None:
+        """Let clients of the server's own network connect with their passwords."""
+        path = self.data / "pg_hba.conf"
+        text = path.read_text(encoding="utf-8")
+        if not text.endswith(SAME_NETWORK):
+            path.write_text(text + SAME_NETWORK, encoding="utf-8")
 
     def _wait_until_ready(self) -> None:
         process = self.process

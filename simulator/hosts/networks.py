@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 from simulator.hosts.links import Link, LinkCut, LinkLoop
 
@@ -16,6 +16,7 @@ NUMBERS: Final = 250
 CLONE_NEWNET: Final = 0x40000000
 COMMAND_SECONDS_MAX: Final = 20
 NAMESPACES: Final = Path("/run/netns")
+OWN: Final = Path("/proc/thread-self/ns/net")
 
 
 class Network(Protocol):
@@ -171,11 +172,14 @@ class NamespaceNetwork:
     @contextmanager
     def inside(self, host: str) -> Iterator[None]:
         """Move this thread into the namespace of a host, where what it starts stays."""
-        self._enter(NAMESPACES / self._space(host))
-        try:
-            yield
-        finally:
-            self._enter(Path(f"/proc/{os.getpid()}/ns/net"))
+        # Read before: it names the namespace that this thread is in.
+        with OWN.open("rb") as home:
+            with (NAMESPACES / self._space(host)).open("rb") as space:
+                self._enter(space)
+            try:
+                yield
+            finally:
+                self._enter(home)
 
     def cut(self, origin: str, target: str, how: LinkCut) -> None:
         """Let the one have no route to the other; silent: let the other's answers be lost."""
@@ -217,10 +221,9 @@ class NamespaceNetwork:
             _ip("netns", "delete", self._space(host))
         _ip("link", "delete", self._mark)
 
-    def _enter(self, path: Path) -> None:
-        with path.open("rb") as space:
-            if self._libc.setns(space.fileno(), CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), f"{path} cannot be entered.")
+    def _enter(self, space: BinaryIO) -> None:
+        if self._libc.setns(space.fileno(), CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"{space.name} cannot be entered.")
 
     def _space(self, host: str) -> str:
         return f"{self._mark}-{host}"
