@@ -151,7 +151,8 @@ class MeteringPolicy:
         recheck_seconds: How long after its end a sealed window is rechecked, ascending.
         recheck_retention_seconds: Age from which a window is not rechecked, whatever the retention
             of the sources.
-        device_patience_seconds: Age from which missing device figures are marked unavailable.
+        device_patience_seconds: Time after the seal of a window from which missing device figures
+            are marked unavailable.
         posts_late_usage: Whether later usage is posted by itself; otherwise it needs a person's
             approval.
     """

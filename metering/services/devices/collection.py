@@ -15,6 +15,7 @@ from django.db import transaction
 from metering.domain.collection.windows import DEFAULT_POLICY, DeviceState, MeteringPolicy, due_at
 from metering.domain.corrections.exceptions import ExceptionKind, Finding
 from metering.domain.errors import ClaimLostError
+from metering.models import MeteringWindow
 from metering.protocols import DeviceFigures, DeviceObservation, UsageSource
 from metering.selectors.collection.usage import metered_records
 from metering.selectors.devices.usage import device_kinds, nodes_with_held_usage
@@ -186,8 +187,12 @@ def _record_failure(
     at: datetime,
     policy: MeteringPolicy,
 ) -> DeviceState:
-    """Retry after a pause, until the hour is over its patience."""
-    if at - leased.end_at >= timedelta(seconds=policy.device_patience_seconds):
+    """Retry after a pause, until the patience since the seal of the hour is over.
+
+    An hour that is metered late has as much time: a source that is away for a moment loses nothing.
+    """
+    sealed_at = MeteringWindow.objects.values_list("sealed_at", flat=True).get(pk=leased.id)
+    if at - (sealed_at or leased.end_at) >= timedelta(seconds=policy.device_patience_seconds):
         return _give_up(leased, reason=str(error), is_expected=False, actor=actor, at=at)
     with transaction.atomic():
         check_lease(leased)

@@ -157,7 +157,7 @@ def test_waste_and_credits_derive_once_the_devices_are_final() -> None:
 def test_figures_that_no_source_gives_for_two_weeks_are_given_up_and_it_says_so() -> None:
     _, worker = refusing()
     meter_hour(worker)
-    at = moment(3600) + RETENTION
+    at = AT + RETENTION
 
     assert collect_due_devices(worker=worker, at=at) == DeviceSweep(unavailable=1)
 
@@ -175,6 +175,21 @@ def test_figures_that_no_source_gives_for_two_weeks_are_given_up_and_it_says_so(
     assert entry.facts["reason"] == final.last_error
     assert UsageRecord.objects.select_related("activity").get().activity is None
     assert collect_due_devices(worker=worker, at=at) == DeviceSweep()
+
+
+def test_figures_of_an_hour_that_is_metered_weeks_later_are_not_given_up_at_once() -> None:
+    source, worker = refusing()
+    source.reason = "unreachable"
+    Cluster.objects.update(metered_from=HOUR, metered_until=HOUR + timedelta(hours=1))
+    late = AT + 2 * RETENTION
+    meter_due(worker=worker, at=late)
+
+    assert collect_due_devices(worker=worker, at=late) == DeviceSweep(retried=1)
+
+    source.refuses = False
+    later = late + timedelta(minutes=1)
+    assert collect_due_devices(worker=worker, at=later) == DeviceSweep(sealed=1)
+    assert not MeteringException.objects.filter(kind="devices_unavailable").exists()
 
 
 def test_a_cluster_without_a_prometheus_has_no_devices_and_nobody_is_asked() -> None:
