@@ -368,7 +368,11 @@ def _row(statement: str, given: dict[str, str]) -> tuple[bool | int, ...]:
 
 def _broker_problems() -> tuple[Problem, Problem]:
     """Return why the broker is of no use, and which queues no worker serves."""
-    with app.connection_for_write(connect_timeout=BROKER_TIMEOUT_SECONDS) as broker:
+    # A load balancer that asks waits a few seconds for all of the answer.
+    limits = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), BROKER_TIMEOUT_SECONDS)
+    with app.connection_for_write(
+        connect_timeout=BROKER_TIMEOUT_SECONDS, transport_options=limits
+    ) as broker:
         try:
             broker.ensure_connection(max_retries=1, timeout=BROKER_TIMEOUT_SECONDS)
             ages = wake_ages(broker.default_channel.client, QUEUES)
