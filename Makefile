@@ -6,6 +6,7 @@
 MAKEFLAGS += --no-print-directory
 PYTHON_VENV := .venv/bin/python
 DEMO_FLAGS ?=
+HOSTS_FLAGS ?=
 BENCH ?=
 CONTRACT ?= tests/contract/kubernetes tests/contract/quota_enforcer tests/contract/workload_evictor
 TEST ?= tests
@@ -53,6 +54,11 @@ check: ## Lint, types, architecture, migrations, OpenAPI, docs: each with its se
 bench: ## Figures against their limits (BENCH=name for one, BENCH=smoke for all, small).
 	@bin/prepare development
 	@$(PYTHON_VENV) -m bench $(BENCH)
+
+.PHONY: hosts
+hosts: ## The service on several hosts that are lost (HOSTS_FLAGS="--clusters 4 --hours 48").
+	@bin/prepare development
+	@exec $(PYTHON_VENV) -m simulator.hosts $(HOSTS_FLAGS)
 
 .PHONY: mutants
 mutants: ## Planted bugs that the tests must catch (20 minutes; not part of CI).
