@@ -1,11 +1,14 @@
 """Six hours of 4,000 DCGM series beside a real Prometheus: DCGM samples a second, to their rows.
 
+Each hour after the first, another fifth of the GPUs gets another pod. Figures are compared with the
+time, and their part with the CPU, that Prometheus takes for a fixed set of queries.
+
 The same devices twice: once their pods belong to 50 tenants, once to 1,000, each an organization
 with a project and a namespace of its own. More tenants must not make the same samples slower.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -33,7 +36,7 @@ from bench.kube_history import (
     write_series,
     write_type,
 )
-from bench.plain import ask_plainly
+from bench.plain import BILL, DEVICES, ask_plainly, fixed_queries
 from embedded.prometheus import EmbeddedPrometheus
 
 START: Final = datetime(2026, 10, 5, tzinfo=UTC)
@@ -41,11 +44,13 @@ HOURS: Final = 6
 AT: Final = START + timedelta(hours=HOURS, minutes=20)
 SCRAPE_SECONDS: Final = 30
 GPUS: Final = scaled(400)
-POD_HOURS: Final = 2
+STAYS: Final = 3
 """Each GPU serves three pods one after another, so 1,200 pods for at most 1,000 tenants."""
 TENANTS: Final = (50, 1_000)
 RATIO_MAX: Final = "1.3"
-TO_PROMETHEUS_MAX: Final = "3.4"
+TO_PROMETHEUS_MAX: Final = "2.8"
+FIGURES_TO_PROMETHEUS_MAX: Final = "0.8"
+ASKED_TO_FIXED_MAX: Final = "1.5"
 EDGE_SECONDS: Final = 900
 
 METRICS: Final = {
@@ -75,46 +80,29 @@ def run() -> Iterator[Figure]:
         yield from _measure(Path(folder), postgres=postgres.process.pid)
 
 
+Clocks = dict[str, Callable[[], Decimal]]
+"""CPU seconds of each process so far."""
+
+
 def _measure(folder: Path, *, postgres: int) -> Iterator[Figure]:
     from metering.models import DeviceUsage, MeteringWindow  # noqa: PLC0415 - Django is set up.
 
     server = _prometheus(folder)
     assert server.process is not None, "it was started"
     prometheus = server.process.pid
-    used: dict[str, Callable[[], Decimal]] = {
+    clocks: Clocks = {
         "worker": process_seconds,
         "postgres": lambda: cpu_seconds(postgres),
         "prometheus": lambda: cpu_seconds(prometheus),
     }
     seconds: dict[int, Decimal] = {}
-    samples = GPUS * (len(METRICS) + 1) * HOURS * 3600 // SCRAPE_SECONDS
     try:
         for tenants in TENANTS:
             _make_cluster(tenants, server.url())
         _meter(START + timedelta(hours=1, minutes=20))
+        _measure_figures(START + timedelta(hours=1, minutes=20))
         for tenants in TENANTS:
-            meter_only(_slug(tenants))
-            before = {name: seconds_of() for name, seconds_of in used.items()}
-            with measured() as watch:
-                _meter(AT)
-            seconds[tenants] = watch.seconds
-            for name, seconds_of in used.items():
-                milliseconds = (seconds_of() - before[name]) * 1_000 / GPUS / (HOURS - 1)
-                # Of a device with its pod.
-                figure = f"devices.{name}_cpu_{tenants}_tenants"
-                yield measurement(figure, milliseconds, "ms/device-hour")
-            plain = _ask_plainly(tenants, server.url())
-            yield ratio(
-                f"devices.to_prometheus_{tenants}_tenants",
-                watch.seconds / plain,
-                Bound.AT_MOST,
-                TO_PROMETHEUS_MAX,
-            )
-            yield measurement(
-                f"devices.dcgm_samples_per_second_{tenants}_tenants",
-                Decimal(samples) * (HOURS - 1) / HOURS / watch.seconds,
-                "1/s",
-            )
+            seconds[tenants] = yield from _measure_cluster(tenants, clocks, url=server.url())
         slower = seconds[TENANTS[1]] / seconds[TENANTS[0]]
         yield ratio("devices.more_tenants_to_fewer", slower, Bound.AT_MOST, RATIO_MAX)
     finally:
@@ -123,41 +111,103 @@ def _measure(folder: Path, *, postgres: int) -> Iterator[Figure]:
     assert not unsealed, list(unsealed)
     yield from row_sizes("metering_usagerecord", "metering_deviceusage", "metering_usageactivity")
     assert DeviceUsage.objects.filter(attribution="exclusive", busy_coverage=1).count() == (
-        len(TENANTS) * GPUS * HOURS
+        len(TENANTS) * GPUS * (HOURS + STAYS - 1)
     )
 
 
+def _measure_cluster(tenants: int, clocks: Clocks, *, url: str) -> Generator[Figure, None, Decimal]:
+    """Yield the figures of one cluster's hours and return the seconds that they took."""
+    meter_only(_slug(tenants))
+    before = _read(clocks)
+    with measured() as watch:
+        _meter(AT)
+        between = _read(clocks)
+        _measure_figures(AT)
+    after = _read(clocks)
+    hours = GPUS * (HOURS - 1)
+    for name in clocks:
+        # Of a device with its pod, and of the device alone.
+        for part, since in (("", before), ("figures_", between)):
+            milliseconds = (after[name] - since[name]) * 1_000 / hours
+            figure = f"devices.{part}{name}_cpu_{tenants}_tenants"
+            yield measurement(figure, milliseconds, "ms/device-hour")
+    plain = ask_plainly(url, _fixed(tenants, BILL, DEVICES))
+    yield ratio(
+        f"devices.to_prometheus_{tenants}_tenants",
+        watch.seconds / plain,
+        Bound.AT_MOST,
+        TO_PROMETHEUS_MAX,
+    )
+    moments = []
+    for queries in (_fixed(tenants, DEVICES), _asked(tenants)):
+        moments.append(clocks["prometheus"]())
+        ask_plainly(url, queries)
+    moments.append(clocks["prometheus"]())
+    fixed, asked = moments[1] - moments[0], moments[2] - moments[1]
+    for name, taken, limit in (
+        ("figures_cpu", after["worker"] - between["worker"], FIGURES_TO_PROMETHEUS_MAX),
+        ("queries_cpu", asked, ASKED_TO_FIXED_MAX),
+    ):
+        figure = f"devices.{name}_to_fixed_queries_{tenants}_tenants"
+        yield ratio(figure, taken / fixed, Bound.AT_MOST, limit)
+    samples = Decimal(hours * (len(METRICS) + 1) * 3600) / SCRAPE_SECONDS
+    name = f"devices.dcgm_samples_per_second_{tenants}_tenants"
+    yield measurement(name, samples / watch.seconds, "1/s")
+    return watch.seconds
+
+
+def _read(clocks: Clocks) -> dict[str, Decimal]:
+    return {name: seconds_of() for name, seconds_of in clocks.items()}
+
+
 def _meter(at: datetime) -> None:
-    """Open what is due, meter it and collect its device figures, in one process."""
-    from metering.adapters import usage_source  # noqa: PLC0415 - Django is set up by now.
-    from metering.services.collection.sweeping import Worker, meter_due  # noqa: PLC0415
+    """Open what is due and meter it, in this process."""
+    from metering.services.collection.sweeping import meter_due  # noqa: PLC0415 - Django is set up.
     from metering.services.collection.windows import open_due_windows  # noqa: PLC0415
-    from metering.services.devices.collection import collect_due_devices  # noqa: PLC0415
+
+    open_due_windows(at=at)
+    meter_due(worker=_worker(), at=at)
+
+
+def _measure_figures(at: datetime) -> None:
+    """Collect the device figures of what is sealed."""
+    from metering.services.devices.collection import (  # noqa: PLC0415 - Django is set up by now.
+        collect_due_devices,
+    )
+
+    collect_due_devices(worker=_worker(), at=at)
+
+
+def _worker() -> Any:  # noqa: ANN401 - A Worker.
+    from metering.adapters import usage_source  # noqa: PLC0415 - Django is set up by now.
+    from metering.services.collection.sweeping import Worker  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
 
     source = usage_source(
         {"BACKEND": "metering.adapters.prometheus.PrometheusUsageSource", "OPTIONS": {}}
     )
-    open_due_windows(at=at)
-    worker = Worker(name="bench", source=source, actor=system_actor("bench"))
-    meter_due(worker=worker, at=at)
-    collect_due_devices(worker=worker, at=at)
+    return Worker(name="bench", source=source, actor=system_actor("bench"))
 
 
-def _ask_plainly(tenants: int, url: str) -> Decimal:
-    """Return the seconds Prometheus takes for all queries about the hours metered last."""
-    from metering.models import DeviceWindow, MeteringWindow  # noqa: PLC0415 - Django is set up.
+def _asked(tenants: int) -> list[tuple[str, str]]:
+    """Return the queries about devices in the hours metered last, as they were asked."""
+    from metering.models import DeviceWindow  # noqa: PLC0415 - Django is set up by now.
 
-    since = START + timedelta(hours=1)
-    windows = MeteringWindow.objects.filter(cluster__slug=_slug(tenants), start_at__gte=since)
-    figures = DeviceWindow.objects.filter(window__in=windows)
-    evidence = [
-        *windows.values_list("evidence", flat=True),
-        *figures.values_list("evidence", flat=True),
+    figures = DeviceWindow.objects.filter(
+        window__cluster__slug=_slug(tenants),
+        window__start_at__gte=START + timedelta(hours=1),
+    )
+    return [
+        (one["query"], one["at"])
+        for hour in figures.values_list("evidence", flat=True)
+        for one in hour
     ]
-    queries = [(one["query"], one["at"]) for hour in evidence for one in hour]
-    assert len(queries) > len(evidence), queries
-    return ask_plainly(url, queries)
+
+
+def _fixed(tenants: int, *about: str) -> list[tuple[str, str]]:
+    """Return the fixed queries about the hours metered last."""
+    hours = [START + timedelta(hours=hour) for hour in range(1, HOURS)]
+    return [one for hour in hours for one in fixed_queries(_slug(tenants), hour, *about)]
 
 
 def _slug(tenants: int) -> str:
@@ -194,20 +244,28 @@ def _span() -> tuple[int, int]:
 
 
 def _stays(tenants: int) -> list[Stay]:
+    """Return three pods for each GPU: the second begins in the first hour, the third in another.
+
+    They begin between two scrapes, never on the hour, so that each is a row more in its hour.
+    """
+    first, last = _span()
     begin = int(START.timestamp())
-    length = POD_HOURS * 3600
-    return [
-        Stay(
-            gpu=gpu,
-            begin=begin + turn * length - (EDGE_SECONDS if turn == 0 else 0),
-            end=begin + (turn + 1) * length + (EDGE_SECONDS if turn == last else 0),
-            namespace=f"{_slug(tenants)}-{(gpu * (last + 1) + turn) % tenants}",
-            uid=f"{tenants}-{gpu}-{turn}",
-        )
-        for last in (HOURS // POD_HOURS - 1,)
-        for gpu in range(GPUS)
-        for turn in range(last + 1)
-    ]
+    stays = []
+    for gpu in range(GPUS):
+        second = begin + (10 + gpu % 100) * SCRAPE_SECONDS
+        third = begin + 3600 + (5 + 2 * (gpu * 7 % 295)) * SCRAPE_SECONDS
+        edges = (first, second, third, last)
+        stays += [
+            Stay(
+                gpu=gpu,
+                begin=edges[turn],
+                end=edges[turn + 1],
+                namespace=f"{_slug(tenants)}-{(gpu * STAYS + turn) % tenants}",
+                uid=f"{tenants}-{gpu}-{turn}",
+            )
+            for turn in range(STAYS)
+        ]
+    return stays
 
 
 def _write(out: BinaryIO, tenants: int) -> None:

@@ -1,14 +1,42 @@
 """The twins that figures are compared with: the same queries and rows without our own work."""
 
+import json
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
 import requests
 
-from bench.harness import measured
+from bench.harness import ROOT, measured
 
 CHUNK_BYTES: Final = 256 * 1024
+FIXED: Final = ROOT / "bench" / "fixed_queries.json"
+"""An hour's queries as they were when every device was read from raw samples, at a scrape of 30 s.
+
+They are what figures are divided by, so that to ask for less is no worse a figure. They change only
+when what is asked of Prometheus has to grow.
+"""
+BILL: Final = "bill"
+DEVICES: Final = "devices"
+
+
+def fixed_queries(slug: str, hour: datetime, *about: str) -> list[tuple[str, str]]:
+    """Return text and time of the fixed queries about one hour of a cluster.
+
+    Args:
+        slug: The value of the cluster's label.
+        hour: Its begin.
+        about: BILL, DEVICES or both.
+    """
+    return [
+        (
+            one["query"].replace("CLUSTER", slug),
+            str(int((hour + timedelta(seconds=one["after_seconds"])).timestamp())),
+        )
+        for one in json.loads(FIXED.read_text(encoding="utf-8"))
+        if one["about"] in about
+    ]
 
 
 def ask_plainly(url: str, queries: Iterable[tuple[str, str]]) -> Decimal:

@@ -166,8 +166,7 @@ class Figure(StrEnum):
     ENERGY = "energy"
 
 
-@dataclass(frozen=True)
-class DeviceObservation:
+class DeviceObservation(msgspec.Struct, frozen=True):
     """One device, or one MIG instance of it, over the part of the window it served one workload.
 
     A device that served several pods one after another comes as several observations. Copies of
@@ -216,13 +215,12 @@ class DeviceObservation:
     memory_used_peak_mebibytes: int | None = None
     memory_total_mebibytes: int | None = None
     power_mean_milliwatts: int | None = None
-    figure_samples: Mapping[str, int] = field(default_factory=dict)
+    figure_samples: Mapping[str, int] = msgspec.field(default_factory=dict)
     is_busy_uncertain: bool = False
     is_shared: bool = False
 
 
-@dataclass(frozen=True)
-class EnergyObservation:
+class EnergyObservation(msgspec.Struct, frozen=True):
     """Energy of one physical GPU, marked wherever one of its observations begins or ends.
 
     Copies, pod changes and counter resets are merged before they come here; the difference of two
@@ -231,7 +229,7 @@ class EnergyObservation:
     Attributes:
         marks: Moments inside the window, ascending, at least two.
         taken_millijoules: Taken since the first mark, one for each mark, never falling.
-        idle_milliwatts: The lowest power sampled near the window; None when none was.
+        idle_milliwatts: The lowest power sampled in the window; None when none was.
     """
 
     uuid: str

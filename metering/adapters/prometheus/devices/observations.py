@@ -7,11 +7,11 @@ in one place.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any, Final
 
 from metering.adapters.prometheus import names as known
-from metering.adapters.prometheus.devices.columns import RATIO, SEVERAL, Run, SampleTotals, unseen
+from metering.adapters.prometheus.devices.columns import SEVERAL, Run, SampleTotals, unseen
 from metering.adapters.prometheus.devices.energy import EnergyLine
 from metering.adapters.prometheus.names import Names
 from metering.adapters.prometheus.samples import to_time
@@ -32,7 +32,7 @@ COUNTED: Final[Mapping[Figure, str]] = {
 }
 """Which metric's samples a figure's coverage is counted by."""
 _COUNTED: Final = tuple((figure.value, metric) for figure, metric in COUNTED.items())
-_STEP: Final = Decimal("0.000001")
+_DIGITS: Final = 6
 
 
 def figures_of(tallies: Tallies, *, is_uncertain: bool, is_busy_by_engine: bool) -> dict[str, Any]:
@@ -62,10 +62,10 @@ def figures_of(tallies: Tallies, *, is_uncertain: bool, is_busy_by_engine: bool)
 
 
 def ratio(tally: SampleTotals | None) -> Decimal | None:
-    """Return a mean of millionths as a ratio, None without samples."""
+    """Return a mean of millionths as a ratio, rounded half up, None without samples."""
     if tally is None or tally.samples == 0:
         return None
-    return (Decimal(tally.total) / (tally.samples * RATIO)).quantize(_STEP, rounding=ROUND_HALF_UP)
+    return Decimal((2 * tally.total + tally.samples) // (2 * tally.samples)).scaleb(-_DIGITS)
 
 
 def mean(tally: SampleTotals | None) -> int | None:

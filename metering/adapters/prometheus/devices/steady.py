@@ -133,11 +133,13 @@ class _SteadyReading:
         for labels, text in rows:
             answer = labels.pop(ANSWER_LABEL, UNSTEADY)
             shown, workload = self._of(labels)
-            if answer not in ANSWERS or answer in shown.amounts:
+            amounts = shown.amounts
+            if answer not in ANSWERS or answer in amounts:
                 shown.is_doubtful = True
                 continue
-            amount = shown.amounts[answer] = read_amount(answer, text)
-            shown.is_doubtful = shown.is_doubtful or amount is None
+            amount = amounts[answer] = read_amount(answer, text)
+            if amount is None:
+                shown.is_doubtful = True
             if answer in known.PRESENCE:
                 shown.workloads.add(workload)
 
@@ -181,8 +183,11 @@ class _SteadyReading:
             self._shown[key] = _Shown()
             if key[0]:
                 self.gpus.setdefault(key[0], []).append(key)
-                spellings = self._names.labels["uuid"]
-                self._labels[key[0]] = next(label for label in spellings if labels.get(label))
+        if key[0]:
+            label = next(one for one in self._names.labels["uuid"] if labels.get(one))
+            if self._labels.setdefault(key[0], label) != label:
+                # No one matcher selects all of its series.
+                self._labels[key[0]] = ""
         return self._shown[key]
 
     def _span(self, shown: _Shown) -> _Spanning | None:

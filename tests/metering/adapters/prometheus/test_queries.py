@@ -124,7 +124,9 @@ def test_gpus_are_listed_by_the_label_that_holds_their_uuid() -> None:
     assert plan().device_lists({}) == ()
 
 
-@pytest.mark.parametrize(("uuid", "label"), [("GPU-1|.*", "UUID"), ('"', "UUID"), ("GPU-1", "a-b")])
+@pytest.mark.parametrize(
+    ("uuid", "label"), [("GPU-1|.*", "UUID"), ('"', "UUID"), ("GPU-1", "a-b"), ("GPU-1", "")]
+)
 def test_a_gpu_that_cannot_be_named_in_a_query_is_not_listed(uuid: str, label: str) -> None:
     assert plan().device_lists({uuid: label, "GPU-2": "UUID"}) is None
 
