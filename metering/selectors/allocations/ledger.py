@@ -69,6 +69,7 @@ class LedgerRow(msgspec.Struct, frozen=True):
         priority_class: As it was at the bind; "" without one.
     """
 
+    id: int
     fact: AllocationFact
     life: Life
     last_seen_at: datetime
@@ -92,7 +93,7 @@ SELECT pod_uid, resource, namespace, pod_name, node, owner, units, size, price_g
        CASE WHEN source <> 'kubernetes' THEN (
          SELECT q.bound_at FROM metering_queuedpod q
           WHERE q.cluster_id = a.cluster_id AND q.pod_uid = a.pod_uid) END,
-       priority_class, CASE WHEN size = '' THEN node_labels ELSE '{}' END
+       priority_class, id, CASE WHEN size = '' THEN node_labels ELSE '{}' END
   FROM metering_podallocation a
  WHERE cluster_id = %(cluster_id)s
    AND (pod_uid = ANY(%(pod_uids)s)
@@ -132,7 +133,7 @@ def ledger_rows(
 def _row(values: tuple[object, ...], *, labels: Mapping[str, str]) -> LedgerRow:
     fact_values, rest = values[: len(FACT_COLUMNS)], values[len(FACT_COLUMNS) :]
     fact = AllocationFact(*fact_values)  # type: ignore[arg-type]
-    end_at, end_kind, slack, last_seen_at, source, bound_at, priority_class, _ = rest
+    end_at, end_kind, slack, last_seen_at, source, bound_at, priority_class, row_id, _ = rest
     life = Life(
         begin_at=whole_second(bound_at if isinstance(bound_at, datetime) else fact.begin_at),
         end_at=whole_second(end_at) if isinstance(end_at, datetime) else None,
@@ -140,6 +141,7 @@ def _row(values: tuple[object, ...], *, labels: Mapping[str, str]) -> LedgerRow:
         slack_seconds=int(str(slack)),
     )
     return LedgerRow(
+        id=row_id,  # type: ignore[arg-type]
         fact=fact,
         life=life,
         last_seen_at=last_seen_at,  # type: ignore[arg-type]

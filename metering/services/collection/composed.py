@@ -177,7 +177,7 @@ class NewAllocation:
 class SeenAgain(msgspec.Struct, frozen=True):
     """A later observation of an allocation that only a source reported."""
 
-    fact: AllocationFact
+    allocation_id: int
     life: Life
     last_seen_at: datetime
 

@@ -135,7 +135,7 @@ class _WindowComposition:
             return
         is_apis = row is not None and row.is_from_api and self.given.hour.is_watched
         if row is not None and case.pod is not None and case.seen_life is not None and not is_apis:
-            again = SeenAgain(row.fact, case.seen_life, case.pod.last_seen_at)
+            again = SeenAgain(row.id, case.seen_life, case.pod.last_seen_at)
             self.into.seen_again.append(again)
 
     def _settled(self, case: Case) -> AllocationFact | Sized | Unsized:

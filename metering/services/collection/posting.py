@@ -58,9 +58,9 @@ ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
 # Only a later observation changes an end, so windows may be collected in any order; an end known to
 # the second never changes, nor does one the API reported while there is a watch. An end in a gap is
 # a lower bound: samples that begin after the end bound it by the begin alone. So it is never put
-# before the end that is known, or before the last sample of what was running. Rows are looked up
-# one by one in their unique index: of a cluster that is new to the statistics the planner expects
-# a single row, and would compare each pod with all of them.
+# before the end that is known, or before the last sample of what was running. Rows are named by
+# their id: of a cluster that is new to the statistics the planner expects a single row, so that by
+# uid it would compare each pod with all of them.
 _SEEN_AGAIN = """
 UPDATE metering_podallocation a
    SET end_at = CASE WHEN s.is_lower THEN s.known_end_at ELSE s.end_at END,
@@ -73,12 +73,9 @@ UPDATE metering_podallocation a
                known.end_at AS known_end_at,
                seen.end_kind = 'vanished_in_gap' AND seen.end_at < known.end_at AS is_lower
           FROM jsonb_to_recordset(%s) AS seen(end_at timestamptz, end_kind text,
-            end_slack_seconds integer, last_seen_at timestamptz, pod_uids text[], resources text[])
-         CROSS JOIN LATERAL unnest(seen.pod_uids, seen.resources) AS one(pod_uid, resource)
-         CROSS JOIN LATERAL (
-           SELECT a.id, a.end_at, a.last_seen_at FROM metering_podallocation a
-            WHERE a.cluster_id = %s AND a.pod_uid = one.pod_uid AND a.resource = one.resource
-           OFFSET 0) p
+            end_slack_seconds integer, last_seen_at timestamptz, ids bigint[])
+         CROSS JOIN LATERAL unnest(seen.ids) AS one(id)
+          JOIN metering_podallocation p ON p.id = one.id
          CROSS JOIN LATERAL (
            SELECT COALESCE(p.end_at, date_trunc('second', p.last_seen_at)) AS end_at) known) s
  WHERE a.id = s.id
@@ -155,10 +152,7 @@ def write_allocations(
                 [claimed.cluster_id, _json([_allocation_values(item) for item in new])],
             )
         if seen_again:
-            cursor.execute(
-                _SEEN_AGAIN,
-                [_json(_observation_values(seen_again)), claimed.cluster_id],
-            )
+            cursor.execute(_SEEN_AGAIN, [_json(_observation_values(seen_again))])
 
 
 def close_unseen(claimed: ClaimedWindow, *, pod_uids: Sequence[str]) -> None:
@@ -267,23 +261,20 @@ def _allocation_values(item: NewAllocation) -> dict[str, object]:
 
 def _observation_values(items: Sequence[SeenAgain]) -> list[dict[str, object]]:
     """Return one object for each end and time: most pods are open until the last scrape."""
-    groups: dict[tuple[object, ...], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for item in items:
         life = item.life
         key = (life.end_at, life.end_kind.value, life.slack_seconds, item.last_seen_at)
-        uids, resources = groups[key]
-        uids.append(item.fact.pod_uid)
-        resources.append(item.fact.resource)
+        groups[key].append(item.allocation_id)
     return [
         {
             "end_at": end_at,
             "end_kind": end_kind,
             "end_slack_seconds": slack_seconds,
             "last_seen_at": last_seen_at,
-            "pod_uids": uids,
-            "resources": resources,
+            "ids": ids,
         }
-        for (end_at, end_kind, slack_seconds, last_seen_at), (uids, resources) in groups.items()
+        for (end_at, end_kind, slack_seconds, last_seen_at), ids in groups.items()
     ]
 
 
