@@ -1,6 +1,5 @@
 """The real Prometheus and the simulation see the same, hour by hour."""
 
-
 import msgspec
 import pytest
 
