@@ -77,7 +77,8 @@ class WakeUp(Task):  # type: ignore[misc] # Celery has no types.
         """Do what is due until nothing is left or the time is up; called directly, do all of it.
 
         The key goes before the tables are read: what becomes due from then on is published anew. A
-        wake-up that meets a worker in its slot is dropped; that worker queues another when it ends.
+        wake-up that meets a worker in its slot is dropped, or goes on to the next slot while a
+        worker is free; the worker in the slot queues another when it ends.
 
         Raises:
             ClockOffError: The clock of this process is far off the database's.
@@ -91,6 +92,9 @@ class WakeUp(Task):  # type: ignore[misc] # Celery has no types.
         # A message that comes again, because its worker died, has the same id.
         owner = self.request.id or str(uuid4())
         if not _enter(self.name, slot=slot, owner=owner):
+            # The worker in the slot may have been killed: no other would be woken for minutes.
+            if slot + 1 < self.slots:
+                wake(self.name, slot=slot + 1)
             return
         is_left = False
         try:

@@ -89,6 +89,25 @@ def test_a_wake_up_that_meets_a_busy_slot_is_dropped_and_queued_anew_at_the_end(
     assert not client.exists(AGAIN, BUSY)
 
 
+class WideProbe(Probe):
+    """A kind of work that several workers may be at."""
+
+    slots = 2
+
+
+def test_a_wake_up_that_meets_the_slot_of_a_killed_worker_goes_on_to_the_next(
+    client: redis.Redis,
+) -> None:
+    client.set(BUSY, "of a worker that was killed")
+    work = WideProbe(lambda: None)
+
+    deliver(work)
+
+    assert work.done == 0
+    assert client.llen("short") == 1
+    assert client.exists(f"wake:{KIND}:1") == 1
+
+
 def test_many_wake_ups_that_meet_a_busy_slot_queue_one(client: redis.Redis) -> None:
     def meet() -> None:
         for number in range(5):
