@@ -46,7 +46,7 @@ POINTS: Final = PODS * HOURS
 SLOWER_MAX: Final = "1.1"
 OURS_MAX: Final = 1
 """CPU of Python and PostgreSQL to that of Prometheus for the queries asked."""
-RECORD_BYTES_MAX: Final = 600
+BYTES_MAX: Final = 600
 """Of a usage record with its indexes; some of them are filled in the middle, by the second run."""
 EDGE_SECONDS: Final = 900
 NAMES: Final = uuid.UUID("5b1d8f0e-3c52-4b7e-9a7f-0c1f5f7f2a11")
@@ -154,7 +154,7 @@ def _measure(url: str, *, prometheus: int) -> Iterator[Figure]:
         yield invariant(f"bill.pod_hours_{tenants}_tenants", records.count(), "", POINTS)
         charges = Charge.objects.filter(cluster__slug=_slug(tenants))
         yield measurement(f"bill.charges_{tenants}_tenants", charges.count(), "charges")
-        sums = {_sum(rows) for rows in (records, charges)}
+        sums = {sum(rows.values_list("unit_seconds", flat=True)) for rows in (records, charges)}
         yield invariant(f"bill.not_charged_{tenants}_tenants", len(sums) - 1, "", 0)
     unsealed = MeteringWindow.objects.exclude(state="sealed").values_list("state", "last_error")
     assert not unsealed, list(unsealed)
@@ -163,10 +163,6 @@ def _measure(url: str, *, prometheus: int) -> Iterator[Figure]:
     yield ratio("bill.more_tenants_to_fewer", slower, Bound.AT_MOST, SLOWER_MAX)
     yield measurement("bill.more_tenants_to_fewer_cpu", spent[many] / spent[few], "x")
     yield from _sizes()
-
-
-def _sum(rows: Any) -> int:  # noqa: ANN401 - A QuerySet of either model.
-    return sum(seconds for (seconds,) in rows.values_list("unit_seconds"))
 
 
 def _bill(slug: str, *, at: datetime) -> None:
@@ -197,9 +193,7 @@ def _sizes() -> Iterator[Figure]:
         for name, size in cursor.fetchall():
             of_record = Decimal(size) / records
             if name == "metering_usagerecord":
-                yield invariant(
-                    "bill.bytes", of_record, "B/record", RECORD_BYTES_MAX, Bound.AT_MOST
-                )
+                yield invariant("bill.bytes", of_record, "B/record", BYTES_MAX, Bound.AT_MOST)
             else:
                 yield measurement(f"bill.bytes.{name}", of_record, "B/record")
 
