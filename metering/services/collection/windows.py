@@ -277,7 +277,7 @@ WITH due AS (
      AND not_before <= LEAST(%(at)s, clock_timestamp())
      AND (state = 'open' OR (state = 'collecting' AND lease_until <= clock_timestamp()))
      AND (%(cluster_id)s::uuid IS NULL OR cluster_id = %(cluster_id)s)
-     AND cluster_id <> ALL(%(avoided)s::uuid[])
+     AND (cluster_id <> ALL(%(avoided)s::uuid[]) OR gap_policy <> '' OR accepts_low_coverage)
    ORDER BY not_before, start_at, cluster_id
    LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED),
@@ -323,7 +323,8 @@ def claim_windows(
         worker: Name of the worker, for people.
         limit: How many at most; never more than 100.
         cluster_id: Only of this cluster; None for any.
-        avoided: Not of these clusters, whose sources the worker could not reach.
+        avoided: Not of these clusters, whose sources the worker could not reach; but their hours
+            that a person decided on.
         at: Which retries are due; None takes the database's clock, and no later time counts.
         policy: Lease and attempts.
     """

@@ -164,13 +164,10 @@ def annexes(client: APIClient) -> list[str]:
     return found
 
 
-def test_a_months_bundle_has_the_annexes_that_its_reader_may_read(
-    office: Office, final: Invoice
-) -> None:
-    client, of_invoices = api_client(office.cast.dora), ("billing:invoice:read",)
+def test_a_months_bundle_has_the_annexes_where_they_are_on(office: Office, final: Invoice) -> None:
+    client = api_client(office.cast.dora)
     assert annexes(client) == []
 
     with override_settings(USAGE_ANNEX=True):
         assert annexes(client) == [f"annex/{final.reference}.pdf"]
         assert annexes(api_client(office.cast.ann)) == [f"annex/{final.reference}.pdf"]
-        assert annexes(api_client(office.cast.dora, scopes=of_invoices)) == []

@@ -26,7 +26,7 @@ from tests.contract.usage_source.conftest import (
 )
 
 SCRAPE = timedelta(seconds=SCRAPE_SECONDS)
-FIGURE = "DCGM_FI_DEV_FB_USED"
+FIGURES = ("DCGM_FI_DEV_FB_USED", "DCGM_FI_PROF_SM_ACTIVE")
 HEALTH = "DCGM_FI_DEV_XID_ERRORS"
 CLUSTERS = ("hopper", "ampere")
 EVERY_HOUR = [(cluster, hour) for cluster in CLUSTERS for hour in range(HOURS - 1)]
@@ -275,7 +275,7 @@ def test_evidence_says_what_was_asked(seen: Seen) -> None:
         assert len(one.sha256) == 64
         # The simulated history holds no figures beyond activity and energy, and healthy devices.
         is_count = one.query.startswith("count")
-        has_none = any(name in one.query for name in (FIGURE, HEALTH)) and not is_count
+        has_none = any(name in one.query for name in (*FIGURES, HEALTH)) and not is_count
         assert (one.samples > 0) is not has_none, one.query
         assert observation.start_at < one.at <= observation.as_of
 

@@ -1,11 +1,12 @@
 """A site where things go wrong: its people, its clusters, and what its source is made to say."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
+from msgspec import structs
 from rest_framework.test import APIClient
 
 from billing.models import Charge, PriceBook
@@ -85,7 +86,7 @@ def nothing_written() -> bool:
 def next_hour(*pods: PodObservation) -> Observation:
     """Return the hour after HOUR with pods that ran through both."""
     end = NEXT_HOUR + timedelta(hours=1)
-    late = tuple(replace(one, last_seen_at=end + timedelta(seconds=LATER)) for one in pods)
+    late = tuple(structs.replace(one, last_seen_at=end + timedelta(seconds=LATER)) for one in pods)
     return observation(
         *late, start_at=NEXT_HOUR, end_at=end, ticks=ticks(start_at=NEXT_HOUR), nodes=(node(),)
     )
