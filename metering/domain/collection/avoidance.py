@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from metering.domain.collection.windows import backoff_seconds
+from metering.domain.collection.windows import BACKOFF_SECONDS_MAX, backoff_seconds
 
 SHARE_OF_OTHERS: Final = 2
-"""Times the pause after which the hours of a cluster are due again: others try them before."""
+"""Times the pause after which the hours of a cluster are due again: others try them before. The
+longest pause is not doubled, for there may be no others."""
 
 
 @dataclass
@@ -23,7 +24,8 @@ class AvoidedClusters:
         """Avoid a cluster from now on, for longer after each failure in a row."""
         failures = self._failures[cluster_id] = self._failures.get(cluster_id, 0) + 1
         wait = backoff_seconds(failures=failures, seed=str(cluster_id))
-        self._until[cluster_id] = at + timedelta(seconds=SHARE_OF_OTHERS * wait)
+        lasting = max(wait, min(SHARE_OF_OTHERS * wait, BACKOFF_SECONDS_MAX))
+        self._until[cluster_id] = at + timedelta(seconds=lasting)
 
     def remove(self, cluster_id: UUID) -> None:
         """Forget the failures of a cluster whose source answered."""
