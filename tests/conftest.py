@@ -33,6 +33,7 @@ from embedded.migrated import TEMPLATE, start_migrated
 from embedded.migrated import superuser_url as superuser_url_of
 from embedded.postgres import APP, OWNER, EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
+from tests.support.partitions import PARTITIONS
 from tests.support.sampling import spread
 
 EXAMPLES = 50
@@ -130,9 +131,8 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         start_migrated(server, checkout=ROOT, migrate=lambda: migrate(server, TEMPLATE))
         try:
             with psycopg.connect(server.url(role=OWNER, database=TEMPLATE)) as connection:
-                # Else each test would make them anew, in 35 ms.
-                connection.execute("SELECT metering_ensure_partitions('2026-10-01Z', 3)")
-                connection.execute("SELECT billing_ensure_charge_partitions('{2026-10-01Z}')")
+                for statement in PARTITIONS:
+                    connection.execute(statement)
             with psycopg.connect(superuser_url_of(server), autocommit=True) as connection:
                 server.create_database(connection, TEST_DATABASE, template=TEMPLATE)
             yield server

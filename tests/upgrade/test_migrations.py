@@ -12,6 +12,7 @@ from django.db import connection, connections
 from embedded.postgres import OWNER, EmbeddedPostgres
 from tenants.selectors.database_objects import object_lines
 from tests.conftest import ROOT
+from tests.support.partitions import PARTITIONS
 
 EARLIER = """
 DELETE FROM django_migrations WHERE app IN ('tenants', 'metering', 'quotas', 'billing');
@@ -77,6 +78,7 @@ def test_every_migration_goes_back_and_forth(postgres: EmbeddedPostgres, committ
 
 
 def make_partitions() -> None:
-    """Make a partition, whose triggers are in no migration."""
+    """Make those that every test finds, whose triggers are in no migration."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT metering_ensure_partitions('2026-10-01Z', 1)")
+        for statement in PARTITIONS:
+            cursor.execute(statement)
