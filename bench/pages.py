@@ -12,8 +12,10 @@ from decimal import Decimal
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.bare_lists import list_figures
 from bench.harness import Bound, Figure, invariant, is_smoke, ledger_database, measured, measurement
 from bench.pages_stage import Readers, make_pages_stage
+from config.collector import calm_collector
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -45,6 +47,11 @@ NEEDED: Final = {
     "costs": "?from=2026-10-01&to=2026-11-01&group_by=project,size",
 }
 """Queries that a list asks for."""
+LISTS: Final = {
+    "metering.UsageRecord": f"/api/v1/usage-records/{RANGE}",
+    "tenants.AuditEntry": "/api/v1/audit-entries/",
+}
+"""Those whose answer is their table's columns, by model: others add up what their twin cannot."""
 
 
 @dataclass
@@ -98,12 +105,14 @@ def _measure() -> Iterator[Figure]:
         name = model._meta.verbose_name_plural  # noqa: SLF001 - Django's documented model meta.
         yield measurement(f"pages.{name}", model.objects.count(), "rows")
     pages = list(_pages(readers))
+    calm_collector()  # As a web server does.
     for page in pages:
         for _ in range(TIMES):
             _ask(page)
         if page.status != HTTPStatus.OK:
             yield measurement(f"pages.{page.name} is not measured: it answers", page.status, "")
     yield from _figures([page for page in pages if page.status == HTTPStatus.OK])
+    yield from list_figures(_client(readers.frank), readers.frank, LISTS)
 
 
 def _pages(readers: Readers) -> Iterator[Page]:

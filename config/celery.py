@@ -5,9 +5,7 @@ run, and nothing piles up while no worker consumes. The limits follow one law: h
 visibility timeout, so that no task runs twice at once.
 """
 
-import gc
 import os
-from typing import Final
 from urllib.parse import urlsplit
 
 from celery import Celery, Task
@@ -15,16 +13,7 @@ from celery.signals import task_failure, worker_process_init
 from kombu.entity import Queue
 from kombu.transport import TRANSPORT_ALIASES
 
-THRESHOLDS: Final = (100_000, 50, 100)
-"""Objects before a young collection, and young ones before older; Python's own are 700, 10, 10."""
-
-
-def calm_collector() -> None:
-    """Collect seldom from now on, and never again what the process started with."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*THRESHOLDS)
-
+from config.collector import calm_collector
 
 VISIBILITY_TIMEOUT_SECONDS = 600
 TASK_TIME_LIMIT_SECONDS = 240

@@ -1,13 +1,14 @@
 """The collector of cycles: calm, but not off."""
 
 import gc
+import importlib
 import weakref
 from collections.abc import Iterator
 
 import pytest
 from celery.signals import worker_process_init
 
-from config.celery import THRESHOLDS, calm_collector
+from config.collector import THRESHOLDS, calm_collector
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +41,15 @@ def test_a_worker_process_begins_calm() -> None:
     gc.set_threshold(700, 10, 10)
 
     worker_process_init.send(sender=None)
+
+    assert gc.get_threshold() == THRESHOLDS
+    assert gc.get_freeze_count() > 0
+
+
+def test_a_web_server_begins_calm() -> None:
+    gc.set_threshold(700, 10, 10)
+
+    importlib.reload(importlib.import_module("config.wsgi"))
 
     assert gc.get_threshold() == THRESHOLDS
     assert gc.get_freeze_count() > 0

@@ -138,7 +138,8 @@ def grant_terms(limit_ids: Collection[UUID], *, at: datetime) -> tuple[GrantTerm
 
     Sorted by end; those without an end last.
     """
-    rows = QuotaGrant.objects.filter(
+    # Sorted below: the order of the table would join each limit and its organization.
+    rows = QuotaGrant.objects.order_by().filter(
         Q(valid__endswith=None) | Q(valid__endswith__gt=at),
         valid__isempty=False,
         limit_id__in=list(limit_ids),
