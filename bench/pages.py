@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bench.bare_lists import list_figures
 from bench.harness import Bound, Figure, invariant, is_smoke, ledger_database, measured, measurement
 from bench.pages_stage import Readers, make_pages_stage
-from config.collector import calm_collector
+from config.celery import calm_collector
 
 if TYPE_CHECKING:
     from django.test import Client

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from celery.signals import worker_process_init
 
-from config.collector import THRESHOLDS, calm_collector
+from config.celery import THRESHOLDS, calm_collector
 
 
 @pytest.fixture(autouse=True)

@@ -139,11 +139,15 @@ def grant_terms(limit_ids: Collection[UUID], *, at: datetime) -> tuple[GrantTerm
     Sorted by end; those without an end last.
     """
     # Sorted below: the order of the table would join each limit and its organization.
-    rows = QuotaGrant.objects.order_by().filter(
-        Q(valid__endswith=None) | Q(valid__endswith__gt=at),
-        valid__isempty=False,
-        limit_id__in=list(limit_ids),
-    ).values_list("limit_id", "units", "valid", "reason")
+    rows = (
+        QuotaGrant.objects.order_by()
+        .filter(
+            Q(valid__endswith=None) | Q(valid__endswith__gt=at),
+            valid__isempty=False,
+            limit_id__in=list(limit_ids),
+        )
+        .values_list("limit_id", "units", "valid", "reason")
+    )
     terms = [
         GrantTerm(limit_id, units, valid.lower, valid.upper, reason)
         for limit_id, units, valid, reason in rows
