@@ -48,11 +48,11 @@ SELECT %(begin)s + n * interval '20 seconds', 'person', '1', 'frank', 'quotas:li
 _OPEN_PODS: Final = """
 INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node,
   priority_class, controller, source, project_id, units, size, price_group, sharing_mode, product,
-  share_numerator, share_denominator, catalogue_version, node_labels, begin_at, end_kind,
+  share_numerator, share_denominator, catalogue_version, begin_at, end_kind,
   last_seen_at, owner)
 SELECT %(cluster)s, 'open-' || n, 'nvidia_com_gpu', 'ns-' || n %% %(count)s, 'train-' || n,
        'node-' || n / 8, '', 'Job/train', 'kubernetes', (%(projects)s::uuid[])[1 + n %% %(count)s],
-       1, 'large', 'H100/whole', 'whole', 'H100', 1, 1, 1, '{}', now() - interval '3 hours', 'open',
+       1, 'large', 'H100/whole', 'whole', 'H100', 1, 1, 1, now() - interval '3 hours', 'open',
        now(), 'user' || n %% %(people)s
   FROM generate_series(1, %(pods)s) n
 """

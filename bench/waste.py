@@ -36,11 +36,11 @@ HOURLY_RATIO_MAX: Final = 80
 _ALLOCATIONS: Final = """
 INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
   priority_class, controller, source, units, size, price_group, sharing_mode, product,
-  share_numerator, share_denominator, catalogue_version, node_labels, begin_at, started_at,
+  share_numerator, share_denominator, catalogue_version, begin_at, started_at,
   end_slack_seconds, end_kind, last_seen_at)
 SELECT %(cluster)s, md5(n::text)::uuid::text, 'nvidia.com/gpu', 'llm', 'train-' || n,
        'gpu-' || n / %(per_node)s, '', '', 'Job/train', 'kubernetes', 1, 'large', 'H100/whole',
-       'whole', 'NVIDIA-H100-80GB-HBM3', 1, 1, %(version)s, '{}', %(begin)s, %(begin)s, 0, 'open',
+       'whole', 'NVIDIA-H100-80GB-HBM3', 1, 1, %(version)s, %(begin)s, %(begin)s, 0, 'open',
        %(begin)s
   FROM generate_series(0, %(pods)s - 1) AS n
 """

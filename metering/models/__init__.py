@@ -2,7 +2,7 @@
 
 from metering.domain.collection.windows import WindowState
 from metering.domain.corrections.exceptions import ExceptionKind
-from metering.models.allocation import PodAllocation
+from metering.models.allocation import NodeLabelSet, PodAllocation
 from metering.models.capacity import CapacityRecord, ClusterHealth
 from metering.models.catalogue import CatalogueVersion
 from metering.models.correction import UsageCorrection, WindowRecheck
@@ -40,6 +40,7 @@ __all__ = [
     "ExceptionState",
     "MeteringException",
     "MeteringWindow",
+    "NodeLabelSet",
     "NodeRecord",
     "OfferedDevice",
     "PodAllocation",

@@ -12,6 +12,22 @@ SOURCE_CHOICES = [("kubernetes", "Kubernetes"), ("prometheus", "Prometheus")]
 END_KIND_CHOICES = [(kind.value, kind.value.replace("_", " ").capitalize()) for kind in EndKind]
 
 
+class NodeLabelSet(models.Model):
+    """Labels of nodes that sizes are settled from, each set once; `metering_label_set` adds them.
+
+    Raw labels of what a pod held: those of its node at bind, or the attributes of its devices.
+    """
+
+    id = models.AutoField(primary_key=True)
+    digest = models.BinaryField(unique=True)
+    """SHA-256 of the labels as PostgreSQL spells them."""
+    labels = models.JSONField()
+
+    def __str__(self) -> str:
+        """Return the model of the GPU that the labels name."""
+        return str(self.labels.get("nvidia.com/gpu.product", "")) or f"labels {self.pk}"
+
+
 class PodAllocation(models.Model):
     """The allocation ledger. What is stored at the first observation is never derived again.
 
@@ -50,7 +66,16 @@ class PodAllocation(models.Model):
     share_numerator = models.PositiveIntegerField(default=1)
     share_denominator = models.PositiveIntegerField(default=1)
     catalogue_version = models.PositiveIntegerField(null=True, blank=True)
-    node_labels = models.JSONField(default=dict)
+    label_set = models.ForeignKey(
+        NodeLabelSet,
+        on_delete=models.PROTECT,
+        related_name="+",
+        null=True,
+        blank=True,
+        db_constraint=False,
+        db_index=False,
+    )
+    """The labels of its node at bind; None while none are known."""
     begin_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     """When its first container ran; None when none did or the source does not know."""
@@ -104,3 +129,8 @@ class PodAllocation(models.Model):
     def __str__(self) -> str:
         """Return the pod and what it held."""
         return f"{self.namespace}/{self.pod_name}: {self.units} x {self.resource}"
+
+    @property
+    def node_labels(self) -> dict[str, str]:
+        """Return the labels of its node at bind; {} while none are known."""
+        return dict(self.label_set.labels) if self.label_set else {}

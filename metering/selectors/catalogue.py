@@ -54,10 +54,11 @@ WITH used AS (
   SELECT cluster_id, pod_uid, resource, sum(unit_seconds)::bigint AS unit_seconds
     FROM metering_usagerecord WHERE window_start >= %(since)s GROUP BY 1, 2, 3
 )
-SELECT a.resource, a.node_labels, a.size, regexp_replace(a.price_group, '/burst$', ''),
+SELECT a.resource, coalesce(l.labels, '{}'), a.size, regexp_replace(a.price_group, '/burst$', ''),
        coalesce(sum(a.units) FILTER (WHERE a.end_at IS NULL), 0)::bigint,
        coalesce(sum(u.unit_seconds), 0)::bigint
   FROM metering_podallocation a
+  LEFT JOIN metering_nodelabelset l ON l.id = a.label_set_id
   LEFT JOIN used u USING (cluster_id, pod_uid, resource)
  WHERE a.end_at IS NULL OR a.end_at >= %(since)s
  GROUP BY 1, 2, 3, 4

@@ -97,9 +97,9 @@ def pod_rows(pod: PodName, *, begin_at: datetime, end_at: datetime) -> PodRows:
         )[:PODS_MAX]
     )
     allocations = list(
-        PodAllocation.objects.filter(held, pod.matching(), begin_at__lt=end_at).order_by(
-            "-begin_at", "resource"
-        )[:PODS_MAX]
+        PodAllocation.objects.filter(held, pod.matching(), begin_at__lt=end_at)
+        .select_related("label_set")
+        .order_by("-begin_at", "resource")[:PODS_MAX]
     )
     uids = {pod.uid, *(row.pod_uid for row in queued), *(row.pod_uid for row in allocations)} - {""}
     windows = (
@@ -177,9 +177,8 @@ def held_fact(row: PodAllocation) -> HeldFact:
 def allocation_of(record: UsageRecord) -> PodAllocation | None:
     """Return what the record's pod held, or the claim that the record is a part of."""
     uid, resource = allocation_key(uid=record.pod_uid, resource=record.resource)
-    return PodAllocation.objects.filter(
-        cluster_id=record.cluster_id, pod_uid=uid, resource=resource
-    ).first()
+    held = PodAllocation.objects.select_related("label_set")
+    return held.filter(cluster_id=record.cluster_id, pod_uid=uid, resource=resource).first()
 
 
 def window_of(record: UsageRecord) -> MeteringWindow:

@@ -93,7 +93,8 @@ SELECT pod_uid, resource, namespace, pod_name, node, owner, units, size, price_g
        CASE WHEN source <> 'kubernetes' THEN (
          SELECT q.bound_at FROM metering_queuedpod q
           WHERE q.cluster_id = a.cluster_id AND q.pod_uid = a.pod_uid) END,
-       priority_class, id, CASE WHEN size = '' THEN node_labels ELSE '{}' END
+       priority_class, id, CASE WHEN size <> '' OR label_set_id IS NULL THEN '{}' ELSE (
+         SELECT l.labels FROM metering_nodelabelset l WHERE l.id = label_set_id) END
   FROM metering_podallocation a
  WHERE cluster_id = %(cluster_id)s
    AND (pod_uid = ANY(%(pod_uids)s)
@@ -126,8 +127,7 @@ def ledger_rows(
         stored = cursor.fetchall()
     # The pods of a node share one mapping, as `Sizer` expects.
     labels = {values[-1]: json.loads(values[-1]) for values in stored}
-    rows = [_row(values, labels=labels[values[-1]]) for values in stored]
-    return {row.key: row for row in rows}
+    return {row.key: row for row in (_row(found, labels=labels[found[-1]]) for found in stored)}
 
 
 def _row(values: tuple[object, ...], *, labels: Mapping[str, str]) -> LedgerRow:

@@ -36,13 +36,13 @@ _ROW = """r(claim_uid text, resource text, namespace text, name text, node text,
 _OPEN = f"""
 INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
   priority_class, controller, source, project_id, units, size, price_group, sharing_mode, product,
-  share_numerator, share_denominator, catalogue_version, node_labels, begin_at, end_at,
+  share_numerator, share_denominator, catalogue_version, label_set_id, begin_at, end_at,
   end_slack_seconds, end_kind, last_seen_at)
 SELECT %(cluster_id)s, r.claim_uid, r.resource, r.namespace, r.name, r.node, '', '', '',
        'kubernetes', b.project_id, r.units, COALESCE(z.size, ''), COALESCE(z.price_group, ''),
        COALESCE(z.sharing_mode, ''), COALESCE(z.product, ''), COALESCE(z.share_numerator, 1),
-       COALESCE(z.share_denominator, 1), z.catalogue_version, r.labels, r.begin_at, r.end_at,
-       r.slack_seconds, r.end_kind, r.last_seen_at
+       COALESCE(z.share_denominator, 1), z.catalogue_version, metering_label_set(r.labels),
+       r.begin_at, r.end_at, r.slack_seconds, r.end_kind, r.last_seen_at
   FROM jsonb_to_recordset(%(rows)s) AS {_ROW}
   LEFT JOIN {SIZES} ON z.resource = r.resource AND z.labels = r.labels
   LEFT JOIN tenants_namespacebinding b
@@ -51,7 +51,8 @@ SELECT %(cluster_id)s, r.claim_uid, r.resource, r.namespace, r.name, r.node, '',
 _CHANGE = f"""
 UPDATE metering_podallocation a
    SET end_at = r.end_at, end_kind = r.end_kind, end_slack_seconds = r.slack_seconds,
-       last_seen_at = GREATEST(a.last_seen_at, r.last_seen_at), node_labels = r.labels
+       last_seen_at = GREATEST(a.last_seen_at, r.last_seen_at),
+       label_set_id = metering_label_set(r.labels)
   FROM jsonb_to_recordset(%(rows)s) AS {_ROW}
  WHERE a.cluster_id = %(cluster_id)s AND a.pod_uid = r.claim_uid AND a.resource = r.resource
 """  # noqa: S608 - As above.
@@ -119,7 +120,9 @@ def write_claims(
 def _book(
     cluster_id: UUID, *, uids: frozenset[str], alive_at: datetime | None, is_list: bool
 ) -> ClaimBook:
-    rows = PodAllocation.objects.filter(cluster_id=cluster_id, resource__startswith="claim/")
+    rows = PodAllocation.objects.select_related("label_set").filter(
+        cluster_id=cluster_id, resource__startswith="claim/"
+    )
     reserved = ClaimConsumer.objects.filter(cluster_id=cluster_id)
     open_rows, using = rows.filter(pod_uid__in=uids), reserved.filter(claim_uid__in=uids)
     if is_list:

@@ -78,19 +78,22 @@ SELECT s.uid, r.key, (r.value #>> '{}')::integer, COALESCE(n.labels, '{}')
 """
 _ASKED = "SELECT DISTINCT resource, labels FROM watch_hold"
 _OPEN = f"""
+WITH kept AS MATERIALIZED (
+  SELECT labels, metering_label_set(labels) AS id FROM (SELECT DISTINCT labels FROM watch_hold) d)
 INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
   priority_class, priority, controller, source, project_id, units, size, price_group, sharing_mode,
-  product, share_numerator, share_denominator, catalogue_version, node_labels, begin_at, started_at,
-  end_slack_seconds, end_kind, last_seen_at)
+  product, share_numerator, share_denominator, catalogue_version, label_set_id, begin_at,
+  started_at, end_slack_seconds, end_kind, last_seen_at)
 SELECT %(cluster_id)s, s.uid, h.resource, s.namespace, s.name, s.node, left(s.owner, 150),
        s.priority_class, s.priority, left(s.controller, 320), 'kubernetes', b.project_id, h.units,
        COALESCE(z.size, ''), {group_sql("s.priority_class")}, COALESCE(z.sharing_mode, ''),
        COALESCE(z.product, ''), COALESCE(z.share_numerator, 1), COALESCE(z.share_denominator, 1),
-       z.catalogue_version, h.labels, s.bound_at, s.started_at, 0, 'open',
+       z.catalogue_version, l.id, s.bound_at, s.started_at, 0, 'open',
        GREATEST(s.alive_at, s.bound_at)
   FROM watch_hold h
   JOIN watch_snapshot s ON s.uid = h.uid
   LEFT JOIN {SIZES} ON z.resource = h.resource AND z.labels = h.labels
+  LEFT JOIN kept l ON l.labels = h.labels
   LEFT JOIN tenants_namespacebinding b
     ON b.cluster_id = %(cluster_id)s AND b.namespace = s.namespace AND b.valid @> s.bound_at
 """  # noqa: S608 - The relation is a constant of ours.

@@ -104,29 +104,30 @@ LABELS_LATE: Final = timedelta(hours=1)
 
 # Labels that are there already stay: they are those of the bind.
 _FILL = """
-UPDATE metering_podallocation a SET node_labels = n.labels
+UPDATE metering_podallocation a SET label_set_id = metering_label_set(n.labels)
   FROM (SELECT DISTINCT ON (u.id) u.id, r.labels
           FROM metering_podallocation u
           JOIN metering_noderecord r ON r.cluster_id = u.cluster_id AND r.node = u.node
            AND r.labels <> '{}' AND COALESCE(r.end_at, 'infinity') > u.begin_at
            AND r.begin_at <= COALESCE(u.end_at, 'infinity') + %(late)s
-         WHERE u.cluster_id = %(cluster_id)s AND u.size = '' AND u.node_labels = '{}'
+         WHERE u.cluster_id = %(cluster_id)s AND u.size = '' AND u.label_set_id IS NULL
            AND NOT starts_with(u.resource, %(claims)s)
          ORDER BY u.id, r.begin_at) n
  WHERE a.id = n.id
 """
 _ASKED = """
-SELECT DISTINCT resource, node_labels FROM metering_podallocation
- WHERE cluster_id = %(cluster_id)s AND size = '' AND node_labels <> '{}'
+SELECT DISTINCT a.resource, l.labels
+  FROM metering_podallocation a JOIN metering_nodelabelset l ON l.id = a.label_set_id
+ WHERE a.cluster_id = %(cluster_id)s AND a.size = ''
 """
 _SETTLE = f"""
 UPDATE metering_podallocation a
    SET size = z.size, price_group = {group_sql("a.priority_class")}, sharing_mode = z.sharing_mode,
        product = z.product, share_numerator = z.share_numerator,
        share_denominator = z.share_denominator, catalogue_version = z.catalogue_version
-  FROM {SIZES}
+  FROM {SIZES} JOIN metering_nodelabelset l ON l.labels = z.labels
  WHERE a.cluster_id = %(cluster_id)s AND a.size = '' AND a.resource = z.resource
-   AND a.node_labels = z.labels
+   AND a.label_set_id = l.id
 """  # noqa: S608 - The relation is a constant of ours.
 
 

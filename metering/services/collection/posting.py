@@ -44,15 +44,24 @@ _CAPACITY_COLUMNS = (
 )
 # The watch may have inserted the pod a moment ago; its row is kept.
 _NEW_ALLOCATIONS = """
-INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
-  priority_class, units, size, price_group, sharing_mode, product, share_numerator,
-  share_denominator, catalogue_version, node_labels, begin_at, end_at, end_kind, end_slack_seconds,
-  last_seen_at, source)
-SELECT %s, f.*, 'prometheus' FROM jsonb_to_recordset(%s) AS f(pod_uid text, resource text,
+WITH f AS MATERIALIZED (
+  SELECT * FROM jsonb_to_recordset(%(rows)s) AS f(pod_uid text, resource text,
   namespace text, pod_name text, node text, owner text, priority_class text, units integer,
   size text, price_group text, sharing_mode text, product text, share_numerator integer,
   share_denominator integer, catalogue_version integer, node_labels jsonb, begin_at timestamptz,
-  end_at timestamptz, end_kind text, end_slack_seconds integer, last_seen_at timestamptz)
+  end_at timestamptz, end_kind text, end_slack_seconds integer, last_seen_at timestamptz)),
+kept AS MATERIALIZED (
+  SELECT labels, metering_label_set(labels) AS id
+    FROM (SELECT DISTINCT node_labels AS labels FROM f) d)
+INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
+  priority_class, units, size, price_group, sharing_mode, product, share_numerator,
+  share_denominator, catalogue_version, label_set_id, begin_at, end_at, end_kind, end_slack_seconds,
+  last_seen_at, source)
+SELECT %(cluster_id)s, f.pod_uid, f.resource, f.namespace, f.pod_name, f.node, f.owner,
+       f.priority_class, f.units, f.size, f.price_group, f.sharing_mode, f.product,
+       f.share_numerator, f.share_denominator, f.catalogue_version, l.id, f.begin_at, f.end_at,
+       f.end_kind, f.end_slack_seconds, f.last_seen_at, 'prometheus'
+  FROM f LEFT JOIN kept l ON l.labels = f.node_labels
 ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
 """
 # Only a later observation changes an end, so windows may be collected in any order; an end known to
@@ -149,7 +158,10 @@ def write_allocations(
         if new:
             cursor.execute(
                 _NEW_ALLOCATIONS,
-                [claimed.cluster_id, _json([_allocation_values(item) for item in new])],
+                {
+                    "cluster_id": claimed.cluster_id,
+                    "rows": _json([_allocation_values(item) for item in new]),
+                },
             )
         if seen_again:
             cursor.execute(_SEEN_AGAIN, [_json(_observation_values(seen_again))])

@@ -16,6 +16,8 @@ _COUNTERS = frozenset(
     {"id", "window", "fence", "attempt", "lease_owner", "lease_until", "sealed_at"}
 )
 """Surrogate keys, and what only shows how often and when work was done."""
+_KEYS = {"label_set": "label_set__digest"}
+"""What stands for a surrogate key."""
 
 
 def everything() -> Rows:
@@ -32,5 +34,7 @@ def everything() -> Rows:
 
 def _rows(table: type[Model]) -> list[tuple[object, ...]]:
     fields = table._meta.concrete_fields  # noqa: SLF001 - Django's documented model meta.
-    columns = [field.attname for field in fields if field.name not in _COUNTERS]
+    columns = [
+        _KEYS.get(field.name, field.attname) for field in fields if field.name not in _COUNTERS
+    ]
     return sorted(table._default_manager.values_list(*columns), key=repr)  # noqa: SLF001 - As above.

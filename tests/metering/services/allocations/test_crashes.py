@@ -43,12 +43,16 @@ TABLES: tuple[type[Model], ...] = (
 )
 
 
+LABELS = {"label_set": "label_set__digest"}
+"""What stands for a surrogate key."""
+
+
 def outcome() -> dict[str, list[tuple[object, ...]]]:
     """Return every row the watch left, without surrogate keys."""
     return {
         table.__name__: sorted(
             table._default_manager.values_list(  # noqa: SLF001 - Django's documented model meta.
-                *(f.attname for f in table._meta.fields if f.name != "id")  # noqa: SLF001 - As above.
+                *(LABELS.get(f.name, f.attname) for f in table._meta.fields if f.name != "id")  # noqa: SLF001 - As above.
             ),
             key=repr,
         )

@@ -25,6 +25,7 @@ from tests.support.metering.allocations.states import (
     reported_pod,
     second_of,
 )
+from tests.support.metering.allocations.watched import label_set
 from tests.support.metering.seen import ACTOR, moment
 
 
@@ -167,7 +168,7 @@ def prometheus_row(cluster: Cluster) -> dict[str, object]:
         "price_group": "H100/whole",
         "sharing_mode": "whole",
         "catalogue_version": 1,
-        "node_labels": {"nvidia_com_gpu_product": "NVIDIA-H100-80GB-HBM3"},
+        "label_set": label_set({"nvidia_com_gpu_product": "NVIDIA-H100-80GB-HBM3"}),
         "begin_at": moment(0),
         "last_seen_at": moment(30),
     }

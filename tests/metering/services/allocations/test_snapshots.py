@@ -1,12 +1,12 @@
 """What a pod held is snapshotted at its bind, and only what was open is settled later."""
 
 import pytest
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 from pytest_django import Settings
 
 from metering.domain.catalogue.sizing import Rule, rule_to_json, rules_digest
 from metering.domain.catalogue.units import GPUSize
-from metering.models import CatalogueVersion, PodAllocation
+from metering.models import CatalogueVersion, NodeLabelSet, PodAllocation
 from metering.services.allocations.sizing import settle_everywhere, settle_sizes
 from tenants.models import AuditEntry, Cluster, Project
 from tests.support.builders import bind, make_organization, make_project
@@ -18,6 +18,7 @@ from tests.support.metering.allocations.states import (
     reported_node,
     reported_pod,
 )
+from tests.support.metering.allocations.watched import label_set
 from tests.support.metering.seen import ACTOR, HOUR, moment
 
 SNAPSHOT = ("node", "owner", "controller", "priority_class", "priority", "source", "project_id")
@@ -207,8 +208,8 @@ def test_rollout_chatter_is_no_label_of_a_device(watching: Watching) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"node_labels": {"nvidia.com/gpu.product": "another"}},
-        {"node_labels": {}},
+        {"label_set": 0},
+        {"label_set": None},
         {"begin_at": moment(1)},
         {"units": 2},
         {"size": "small"},
@@ -231,9 +232,9 @@ def test_the_database_lets_labels_be_filled_once_while_there_is_no_size(
 ) -> None:
     watching.tell(event(reported_pod(node="node-9"), 5))
 
-    PodAllocation.objects.update(node_labels=H100)
+    PodAllocation.objects.update(label_set=label_set(H100))
     with pytest.raises(DatabaseError, match="settled at bind"), transaction.atomic():
-        PodAllocation.objects.update(node_labels={"nvidia.com/gpu.product": "another"})
+        PodAllocation.objects.update(label_set=label_set({"nvidia.com/gpu.product": "another"}))
 
     assert PodAllocation.objects.get().node_labels == H100
 
@@ -245,3 +246,26 @@ def test_the_first_start_of_a_container_is_kept(watching: Watching) -> None:
     watching.tell(deleted(reported_pod(started=50), 60))
 
     assert PodAllocation.objects.get().started_at == moment(30)
+
+
+def test_pods_on_nodes_of_one_kind_share_their_labels(watching: Watching) -> None:
+    watching.tell(event(reported_pod("uid-1"), 5), event(reported_pod("uid-2"), 6))
+
+    first, second = PodAllocation.objects.all()
+    assert first.label_set_id == second.label_set_id
+    assert NodeLabelSet.objects.get().labels == H100
+
+
+def test_labels_that_allocations_name_are_never_changed(watching: Watching) -> None:
+    watching.tell(event(reported_pod(), 5))
+
+    for change in (
+        "UPDATE metering_nodelabelset SET labels = '{}'",
+        "DELETE FROM metering_nodelabelset",
+    ):
+        with (
+            pytest.raises(DatabaseError, match="allocations name these labels"),
+            transaction.atomic(),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(change)

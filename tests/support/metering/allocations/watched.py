@@ -1,10 +1,20 @@
 """What a watch may have written about `HOUR`: rows of the ledger, spans, nodes and claims."""
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from metering.models import ClaimConsumer, NodeRecord, PodAllocation, QueuedPod, WatchSpan
+from django.db import connection
+
+from metering.models import (
+    ClaimConsumer,
+    NodeLabelSet,
+    NodeRecord,
+    PodAllocation,
+    QueuedPod,
+    WatchSpan,
+)
 from tenants.models import Cluster
 from tests.support.metering.seen import HOUR, moment
 
@@ -42,8 +52,22 @@ def watched(
     )
 
 
+def label_set(labels: Mapping[str, str]) -> NodeLabelSet | None:
+    """Return the stored set of some labels; None for none."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT metering_label_set(%s)", [json.dumps(labels)])
+        [(found,)] = cursor.fetchall()
+    return NodeLabelSet.objects.filter(pk=found).first()
+
+
 def ledgered(
-    cluster: Cluster, uid: str, begin: int = -600, end: int | None = None, **fields: object
+    cluster: Cluster,
+    uid: str,
+    begin: int = -600,
+    end: int | None = None,
+    *,
+    node_labels: Mapping[str, str] = RAW_H100,
+    **fields: object,
 ) -> PodAllocation:
     """Let the watch have written what a pod held, to a container's end or until further notice."""
     defaults: dict[str, object] = {
@@ -53,11 +77,11 @@ def ledgered(
         "node": "node-1",
         "source": "kubernetes",
         "units": 1,
-        "node_labels": RAW_H100,
         "begin_at": moment(begin),
         "end_at": None if end is None else moment(end),
         "end_kind": "open" if end is None else "exact",
         "last_seen_at": moment(begin),
+        "label_set": label_set(node_labels),
         **LARGE_H100,
     }
     return PodAllocation.objects.create(cluster=cluster, pod_uid=uid, **{**defaults, **fields})
