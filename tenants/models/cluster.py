@@ -7,6 +7,7 @@ from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 
 from tenants.domain.identifiers import new_id
+from tenants.models.addresses import ServerURLField
 from tenants.models.organization import SLUG, LifecycleState, Project
 
 ORIGIN_LENGTH_MAX = 267
@@ -78,10 +79,10 @@ class Cluster(models.Model):
     state = models.CharField(
         max_length=16, choices=LifecycleState.choices, default=LifecycleState.ACTIVE
     )
-    kubernetes_url = models.URLField(blank=True, default="")
+    kubernetes_url = ServerURLField(blank=True, default="")
     is_watched = models.BooleanField(default=False)
     """Whether `watch_cluster` keeps the allocation ledger from this cluster's API."""
-    prometheus_url = models.URLField(blank=True, default="")
+    prometheus_url = ServerURLField(blank=True, default="")
     prometheus_credential_reference = models.CharField(max_length=200, blank=True, default="")
     prometheus_scope_org_id = models.CharField(max_length=256, blank=True, default="")
     """Which tenant of a shared Mimir or Thanos holds its series, as X-Scope-OrgID says it."""

@@ -304,3 +304,27 @@ def test_an_operators_pin_decides_which_hosts_get_a_secret() -> None:
 
     assert changed.credential_reference == SECRET
     assert refusal.value.problems[0].code == "secret_of_another_host"
+
+
+def registered(url: str) -> Cluster:
+    return register_cluster(
+        slug="hopper",
+        name="Hopper",
+        metered_from=MONTH_START,
+        prometheus_url=url,
+        actor=SEED,
+        at=AT,
+    )
+
+
+@pytest.mark.parametrize("url", ["http://prometheus:9090", "http://prometheus.monitoring:9090/p"])
+def test_a_server_may_be_named_by_its_host_alone(url: str) -> None:
+    assert Cluster.objects.get(pk=registered(url).pk).prometheus_url == url
+
+
+@pytest.mark.parametrize("url", ["http://-prometheus:9090", "http://pro metheus:9090", "http://"])
+def test_a_host_that_cannot_be_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        registered(url)
+
+    assert [problem.field for problem in refusal.value.problems] == ["prometheus_url"]
