@@ -26,8 +26,8 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from billing.domain.logo import logo_of
+from config.settings.pairs import amount_of, clients_of
 from metering.domain.efficiency.rules import thresholds_of
-from tenants.domain.currencies import MINOR_DIGITS
 
 PostgresUrl = Annotated[
     AnyUrl, UrlConstraints(allowed_schemes=["postgresql", "postgres"], host_required=False)
@@ -40,6 +40,7 @@ SECRET_NAMES = (
     "API_TOKEN_PEPPER",
     "DATABASE_URL",
     "DATABASE_OWNER_URL",
+    "DATABASE_REPLICA_URL",
     "REDIS_URL",
     "EMAIL_URL",
 )
@@ -75,6 +76,10 @@ class Environment(BaseSettings):
     """The runtime role, which owns no table."""
     DATABASE_OWNER_URL: PostgresUrl | None = None
     """The role that owns the tables; needed by `migrate --database owner` only."""
+    DATABASE_REPLICA_URL: PostgresUrl | None = None
+    """A streaming replica, as the runtime role, for cost reports and exports."""
+    REPLICA_LAG_SECONDS_MAX: int = Field(default=60, ge=1, le=86_400)
+    """How far the replica may be behind before reports read the primary instead."""
     REDIS_URL: RedisUrl
     REDIS_SENTINELS: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), title="`host:port`, separated by commas"
@@ -250,14 +255,14 @@ class Environment(BaseSettings):
             return value
         if value.lstrip().startswith("{"):
             return json.loads(value)
-        return dict(_clients(part) for part in value.split(",") if part.strip())
+        return dict(clients_of(part) for part in value.split(",") if part.strip())
 
     @field_validator("CARRY_BELOW", mode="before")
     @classmethod
     def _split_amounts(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
-        return dict(_amount(part) for part in value.split(",") if part.strip())
+        return dict(amount_of(part) for part in value.split(",") if part.strip())
 
     @field_validator(
         "USAGE_SOURCE", "CLUSTER_WATCH", "QUOTA_ENFORCER", "WORKLOAD_EVICTOR", "NOTIFICATIONS"
@@ -349,24 +354,6 @@ class Environment(BaseSettings):
         if replaced:
             raise EnvironmentInvalidError(_format_problems(replaced))
         return found
-
-
-def _clients(part: str) -> tuple[str, tuple[str, ...]]:
-    """Return a cluster and the names of `cluster=name|name`."""
-    cluster, _, names_text = part.strip().partition("=")
-    names = tuple(name.strip() for name in names_text.split("|") if name.strip())
-    if not cluster or not names:
-        raise ValueError(f"{part.strip()} is not cluster=name or cluster=name|name.")
-    return cluster.strip(), names
-
-
-def _amount(part: str) -> tuple[str, str]:
-    """Return a currency and an amount of `EUR=5`, above zero and no finer than the currency."""
-    currency, _, amount = (text.strip() for text in part.partition("="))
-    digits = MINOR_DIGITS.get(currency, -1)
-    if not re.fullmatch(rf"[0-9]{{1,12}}(\.[0-9]{{1,{max(digits, 1)}}})?", amount) or digits < 0:
-        raise ValueError(f"{part.strip()} is not an amount of a currency, such as EUR=5.")
-    return currency, amount
 
 
 def read_secret_files() -> None:

@@ -5,6 +5,7 @@ user and loses track of a killed server.
 """
 
 import importlib.util
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -35,6 +36,7 @@ from embedded.programs import (
 )
 
 START_TIMEOUT_SECONDS = 60
+COPY_TIMEOUT_SECONDS = 120
 START_ATTEMPTS_MAX = 3
 """A free port may be taken by another process before the server listens on it."""
 SAME_NETWORK = "host all all samenet scram-sha-256\n"
@@ -284,3 +286,56 @@ class EmbeddedPostgres:
         """Allow only the runtime role to connect to a database. Idempotent."""
         connection.execute(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC")
         connection.execute(f"GRANT CONNECT, TEMPORARY ON DATABASE {name} TO {RUNTIME}")
+
+
+class EmbeddedReplica(EmbeddedPostgres):
+    """A streaming replica: a copy that replays what its primary writes, with its passwords.
+
+    Args:
+        folder: Where the state should be.
+        primary: A server that runs.
+        is_durable: As that of the primary.
+    """
+
+    name = "replica"
+
+    def __init__(self, folder: Path, *, primary: EmbeddedPostgres, is_durable: bool = True) -> None:
+        """Set account and paths; nothing is copied yet."""
+        super().__init__(folder, is_durable=is_durable)
+        self.primary = primary
+
+    def start(self) -> None:
+        """Copy the primary where there is no copy yet, and replay what it writes from then on.
+
+        Raises:
+            EmbeddedServerError: It cannot be copied, or the copy does not start.
+        """
+        if not (self.data / "PG_VERSION").exists():
+            self._copy()
+        super().start()
+
+    def make_roles(self) -> None:
+        """Make none: they come from the primary."""
+
+    def _copy(self) -> None:
+        passwords = self.folder / "passwords.json"
+        shutil.copyfile(self.primary.folder / passwords.name, passwords)
+        passwords.chmod(0o600)
+        partial = self.folder / "data.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        url = self.primary.url(role=SUPERUSER, database="postgres")
+        done = subprocess.run(  # noqa: S603 - Our own program and arguments.
+            [
+                str(self._binaries / "bin" / "pg_basebackup"),
+                *("-d", url, "-D", str(partial), "-X", "stream", "-c", "fast"),
+                *("--write-recovery-conf", "--no-sync"),
+            ],
+            capture_output=True,
+            check=False,
+            timeout=COPY_TIMEOUT_SECONDS,
+            text=True,
+            **self.account.popen_arguments(),
+        )
+        if done.returncode != 0:
+            raise EmbeddedServerError(f"pg_basebackup failed: {done.stderr.strip()}")
+        partial.rename(self.data)

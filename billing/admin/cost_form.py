@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from django import forms
+from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import (
     UnfoldAdminDateWidget,
@@ -159,3 +160,13 @@ def address_of(values: Mapping[str, Any], *, preset: CostPreset | None) -> str:
         **{name: values.get(name) for name in ("group_by", "then_by", *CostDimension)},
     }
     return urlencode({name: value for name, value in chosen.items() if value})
+
+
+def unpriced_address(query: CostQuery) -> str:
+    """Return the page of use without a price in the days of a query."""
+    chosen = {
+        "resolved_at__isempty": "1",
+        "window_start__gte": f"{query.first}T00:00:00+00:00",
+        "window_start__lt": f"{query.end}T00:00:00+00:00",
+    }
+    return f"{reverse('admin:billing_accrualexception_changelist')}?{urlencode(chosen)}"

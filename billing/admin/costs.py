@@ -7,13 +7,11 @@ from datetime import date, datetime
 from decimal import Decimal
 from itertools import count
 from typing import Any, ClassVar, Final
-from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 from unfold.decorators import action
@@ -37,6 +35,7 @@ from billing.admin.cost_form import (
     CostChoices,
     CostForm,
     address_of,
+    unpriced_address,
 )
 from billing.domain.cost_table import FIGURES, cost_columns, cost_file_name, cost_record
 from billing.domain.costs import (
@@ -63,6 +62,7 @@ from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.actors import Actor
 from tenants.domain.currencies import MINOR_DIGITS
 from tenants.domain.errors import DomainError
+from tenants.selectors.report_database import ReportDatabase, report_database
 from tenants.templatetags.texts import figure
 
 TEMPLATE: Final = "admin/billing/dailycost/costs.html"
@@ -95,23 +95,28 @@ def costs_page(page: LedgerAdmin, request: HttpRequest) -> HttpResponse:
         "views": cost_views_visible_to(actor),
     }
     if is_valid:
+        suffix = next((one for one in ("csv", "xlsx") if one in request.GET), "")
         try:
             query = form.cleaned_data["query"]
-            report = cost_report(
-                costs,
-                query,
-                unpriced=exceptions_visible_to(actor),
-                changed=changed_hours_visible_to(actor),
-                clusters=clusters_in_use(actor, query),
-                at=at,
-            )
+            database = report_database(at=at)
+            with database.reading():
+                report = cost_report(
+                    costs,
+                    query,
+                    unpriced=exceptions_visible_to(actor),
+                    changed=changed_hours_visible_to(actor),
+                    clusters=clusters_in_use(actor, query),
+                    at=database.as_of,
+                )
+                if not suffix:
+                    address_parts = {**form.cleaned_data, "preset": preset}
+                    context |= _shown(report, costs, address=address_parts)
         except DomainError as error:
             page.report_refusal(request, error)
         else:
-            for suffix in ("csv", "xlsx"):
-                if suffix in request.GET:
-                    return _file(report, suffix=suffix, at=at)
-            context |= _shown(report, costs, address={**form.cleaned_data, "preset": preset})
+            if suffix:
+                return _file(report, database, suffix=suffix)
+            context["is_replica"] = database.is_replica
     return TemplateResponse(request, TEMPLATE, context)
 
 
@@ -182,12 +187,12 @@ def _change_views(
         page.report_refusal(request, error)
 
 
-def _file(report: CostReport, *, suffix: str, at: datetime) -> HttpResponse:
+def _file(report: CostReport, database: ReportDatabase, *, suffix: str) -> HttpResponse:
     query = report.query
     columns, records = cost_columns(query.group_by), map(cost_record, report.rows)
     if suffix == "xlsx":
         content = render_workbook(
-            Sheet("Costs", columns, records, FIGURES), at=report.metered_until or at
+            Sheet("Costs", columns, records, FIGURES), at=report.metered_until or report.as_of
         )
     else:
         content = render_table(columns, records, numbers=FIGURES)
@@ -197,6 +202,7 @@ def _file(report: CostReport, *, suffix: str, at: datetime) -> HttpResponse:
         headers={
             "Content-Disposition": f'attachment; filename="{cost_file_name(query, suffix=suffix)}"',
             "Cache-Control": "private, no-store",
+            **database.headers,
         },
     )
 
@@ -208,7 +214,7 @@ def _shown(
     return {
         "report": report,
         "unpriced": _units(report.gaps.unpriced),
-        "unpriced_address": _unpriced_address(query),
+        "unpriced_address": unpriced_address(query),
         "last": query.end - DAY,
         "previous_last": query.first - DAY,
         "headers": [LABELS[dimension] for dimension in query.group_by],
@@ -224,16 +230,6 @@ def _units(unit_seconds: Mapping[str, int]) -> str:
     """Return unit-hours by size, which are never added."""
     sizes = sorted(unit_seconds, key=lambda size: -unit_seconds[size])
     return ", ".join(f"{hours_text(unit_seconds[size])} {size.capitalize()}" for size in sizes)
-
-
-def _unpriced_address(query: CostQuery) -> str:
-    """Return the page of use without a price in the days of a query."""
-    chosen = {
-        "resolved_at__isempty": "1",
-        "window_start__gte": f"{query.first}T00:00:00+00:00",
-        "window_start__lt": f"{query.end}T00:00:00+00:00",
-    }
-    return f"{reverse('admin:billing_accrualexception_changelist')}?{urlencode(chosen)}"
 
 
 def _cells(row: GroupCost, *, address: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,10 @@ from billing.api.money import MoneyValueField
 from billing.domain.cost_table import FIGURES, cost_columns, cost_file_name, cost_record
 from billing.domain.costs import DAY, CostDimension, CostQuery, GroupCost, parse_dimensions
 from billing.selectors.cost_report import CostReport, cost_report
+from tenants.api.openapi.operations import AS_OF
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
+from tenants.selectors.report_database import ReportDatabase, report_database
 
 
 class CostQuerySerializer(StrictSerializer):
@@ -97,6 +99,9 @@ class CostReportSerializer(serializers.Serializer[CostReport]):
 
     to = serializers.DateField(source="query.end", help_text="The day after the last.")
     previous_from = serializers.DateField(source="query.previous_first")
+    as_of = serializers.DateTimeField(
+        help_text="All that was recorded until then is in it; a replica may be behind."
+    )
     metered_until = serializers.DateTimeField(
         allow_null=True,
         help_text="The end of the last hour that every cluster in use has sealed: to a tenant, of "
@@ -134,35 +139,35 @@ class CostViewSet(LedgerViewSet):
     )
     def report(self, request: Request) -> Response:
         """Return costs of a range of days, grouped, compared with as many days before."""
-        return Response(CostReportSerializer(self._report(request)).data)
+        return Response(CostReportSerializer(self._report(request)[0]).data)
 
     @extend_schema(
         operation_id="cost_report_csv",
-        parameters=[CostQuerySerializer],
+        parameters=[CostQuerySerializer, AS_OF],
         responses={(200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)},
     )
     def csv(self, request: Request) -> HttpResponse:
         """Return the same rows as CSV."""
-        report = self._report(request)
+        report, database = self._report(request)
         columns, records = cost_columns(report.query.group_by), map(cost_record, report.rows)
         content = render_table(columns, records, numbers=FIGURES)
-        return _attachment(content, report, kind="text/csv; charset=utf-8", suffix="csv")
+        return _attachment(content, report, database, kind="text/csv; charset=utf-8", suffix="csv")
 
     @extend_schema(
         operation_id="cost_report_xlsx",
-        parameters=[CostQuerySerializer],
+        parameters=[CostQuerySerializer, AS_OF],
         responses={(200, CONTENT_TYPE): OpenApiResponse(OpenApiTypes.BINARY)},
     )
     def xlsx(self, request: Request) -> HttpResponse:
         """Return the same rows as an XLSX workbook."""
-        report = self._report(request)
+        report, database = self._report(request)
         columns, records = cost_columns(report.query.group_by), map(cost_record, report.rows)
         content = render_workbook(
             Sheet("Costs", columns, records, FIGURES), at=report.metered_until or self.at
         )
-        return _attachment(content, report, kind=CONTENT_TYPE, suffix="xlsx")
+        return _attachment(content, report, database, kind=CONTENT_TYPE, suffix="xlsx")
 
-    def _report(self, request: Request) -> CostReport:
+    def _report(self, request: Request) -> tuple[CostReport, ReportDatabase]:
         serializer = CostQuerySerializer(data=request.query_params.dict())
         serializer.is_valid(raise_exception=True)
         asked = serializer.validated_data
@@ -173,15 +178,23 @@ class CostViewSet(LedgerViewSet):
             group_by=parse_dimensions(asked["group_by"]),
             filters={one: str(asked[one.value]) for one in CostDimension if one.value in asked},
         )
-        return cost_report(
-            daily_costs_visible_to(self.actor),
-            query,
-            unpriced=exceptions_visible_to(self.actor),
-            changed=changed_hours_visible_to(self.actor),
-            clusters=clusters_in_use(self.actor, query),
-            at=self.at,
-        )
+        database = report_database(at=self.at)
+        with database.reading():
+            report = cost_report(
+                daily_costs_visible_to(self.actor),
+                query,
+                unpriced=exceptions_visible_to(self.actor),
+                changed=changed_hours_visible_to(self.actor),
+                clusters=clusters_in_use(self.actor, query),
+                at=database.as_of,
+            )
+        return report, database
 
 
-def _attachment(content: bytes, report: CostReport, *, kind: str, suffix: str) -> HttpResponse:
-    return attachment(content, cost_file_name(report.query, suffix=suffix), kind=kind)
+def _attachment(
+    content: bytes, report: CostReport, database: ReportDatabase, *, kind: str, suffix: str
+) -> HttpResponse:
+    response = attachment(content, cost_file_name(report.query, suffix=suffix), kind=kind)
+    for name, value in database.headers.items():
+        response[name] = value
+    return response

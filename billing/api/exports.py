@@ -1,6 +1,6 @@
 """Endpoints /api/v1/exports/: FOCUS datasets and the bundle of a month, streamed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from django.conf import settings
@@ -22,8 +22,10 @@ from billing.domain.period import Month
 from billing.selectors.exports.focus import FocusScope, stream_focus
 from billing.services.exports.month import stream_month
 from tenants.access import is_platform_wide
+from tenants.api.openapi.operations import AS_OF
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
+from tenants.selectors.report_database import report_database
 
 CONTENT_TYPES = {
     FocusFormat.CSV: "text/csv; charset=utf-8",
@@ -74,7 +76,7 @@ class ExportViewSet(LedgerViewSet):
 
     @extend_schema(
         operation_id="export_focus",
-        parameters=[FocusQuerySerializer],
+        parameters=[FocusQuerySerializer, AS_OF],
         responses={
             (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR),
             (200, "application/vnd.apache.parquet"): OpenApiResponse(OpenApiTypes.BINARY),
@@ -100,12 +102,14 @@ class ExportViewSet(LedgerViewSet):
         is_of_charges = file.dataset is FocusDataset.COST_AND_USAGE
         access = access_charged if is_of_charges else access_billed
         scope = FocusScope(access(self.actor, slug), issuer=invoice_terms().issuer.name)
-        blocks = stream_focus(file, scope, encode=ENCODERS[file.format])
-        return download(blocks, name=file.name, content_type=CONTENT_TYPES[file.format])
+        database = report_database(at=self.at)
+        blocks = database.stream(stream_focus(file, scope, encode=ENCODERS[file.format]))
+        content_type = CONTENT_TYPES[file.format]
+        return download(blocks, name=file.name, content_type=content_type, headers=database.headers)
 
     @extend_schema(
         operation_id="export_month",
-        parameters=[MonthQuerySerializer],
+        parameters=[MonthQuerySerializer, AS_OF],
         responses={(200, "application/zip"): OpenApiResponse(OpenApiTypes.BINARY)},
     )
     def month(self, request: Request) -> StreamingHttpResponse:
@@ -121,16 +125,18 @@ class ExportViewSet(LedgerViewSet):
         month = Month.parse(query.validated_data["month"], field="month")
         slug = self._slug(query.validated_data["organization"])
         ids = access_charged(self.actor, slug)
+        database = report_database(at=self.at)
         blocks = stream_month(
             month=month,
             scope=FocusScope(ids, issuer=invoice_terms().issuer.name),
             annexed=ids if settings.USAGE_ANNEX else (),
             with_journal=is_platform_wide(self.actor, READ_JOURNAL),
             makers=BUNDLE_MAKERS,
+            database=database,
             at=self.at,
         )
         name = bundle_name(month, slug)
-        return download(blocks, name=name, content_type="application/zip")
+        return download(blocks, name=name, content_type="application/zip", headers=database.headers)
 
     def _slug(self, organization_id: UUID | None) -> str:
         """Return the slug of the organization asked for; "" for all of them."""
@@ -139,7 +145,13 @@ class ExportViewSet(LedgerViewSet):
         return access_payer(self.actor, organization_id, READ_INVOICE).slug
 
 
-def download(blocks: Iterable[bytes], *, name: str, content_type: str) -> StreamingHttpResponse:
+def download(
+    blocks: Iterable[bytes],
+    *,
+    name: str,
+    content_type: str,
+    headers: Mapping[str, str] | None = None,
+) -> StreamingHttpResponse:
     """Return a file that is made while it is sent."""
     return StreamingHttpResponse(
         blocks,
@@ -147,5 +159,6 @@ def download(blocks: Iterable[bytes], *, name: str, content_type: str) -> Stream
         headers={
             "Content-Disposition": f'attachment; filename="{name}"',
             "Cache-Control": "private, no-store",
+            **(headers or {}),
         },
     )

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -30,12 +31,14 @@ from tenants.api.serializers import StrictSerializer
 from tenants.domain.archives import ArchivedTable
 from tenants.selectors.archives import require_rows
 from tenants.selectors.directory import shared_time_zone
+from tenants.selectors.report_database import report_database
 
 RANGE_MAX = timedelta(days=400)
 ROWS_MAX = 10_000
 """A month by hour for a dozen groups; more is a list of records, not a summary."""
 GROUP_CHOICES = [(group.value, group.value) for group in UsageGroup]
 NAMED = ("organization", "project", "cluster")
+TOO_MANY = "So many totals are not returned at once."
 NO_COST = UseCost(unit_seconds=0, cost=None)
 
 
@@ -126,6 +129,9 @@ class UsageSummarySerializer(serializers.Serializer[object]):
 
     window_start_from = serializers.DateTimeField(source="span.begin_at")
     window_start_before = serializers.DateTimeField(source="span.end_at")
+    as_of = serializers.DateTimeField(
+        help_text="All that was recorded until then is in it; a replica may be behind."
+    )
     totals = UsageTotalSerializer(many=True)
 
 
@@ -152,13 +158,16 @@ class UsageSummaryViewSet(ViewSet):
         zone = ZoneInfo(shared_time_zone(projects, **narrowed)) if "month" in asked else None
         span = _span(asked, zone)
         hours = {"begin_at": span.begin_at, "end_at": span.end_at, "group_by": asked["group_by"]}
-        require_rows(ArchivedTable.USAGE, begin_at=span.begin_at, end_at=span.end_at)
-        totals = usage_totals(**hours, **narrowed, projects=projects)
-        if len(totals) > ROWS_MAX:
-            raise SummaryRangeError("So many totals are not returned at once.", field="group_by")
-        costs = costs_by_use(charges_visible_to(actor), **hours, **narrowed)
+        database = report_database(at=timezone.now())
+        with database.reading():
+            require_rows(ArchivedTable.USAGE, begin_at=span.begin_at, end_at=span.end_at)
+            totals = usage_totals(**hours, **narrowed, projects=projects)
+            if len(totals) > ROWS_MAX:
+                raise SummaryRangeError(TOO_MANY, field="group_by")
+            costs = costs_by_use(charges_visible_to(actor), **hours, **narrowed)
         priced = [PricedTotal(total, costs.get(_key(total), NO_COST)) for total in totals]
-        body = UsageSummarySerializer({"span": span, "totals": priced}).data
+        answer = {"span": span, "as_of": database.as_of, "totals": priced}
+        body = UsageSummarySerializer(answer).data
         add_names(body, wanted, actor=actor)
         return Response(body)
 

@@ -48,6 +48,7 @@ class CostReport:
     """The answer to a query.
 
     Attributes:
+        as_of: All that was committed until then is in it.
         rows: By currency, the largest cost first.
         totals: One a currency.
         metered_until: The end of the last hour that every cluster in use has sealed; None without
@@ -57,6 +58,7 @@ class CostReport:
     """
 
     query: CostQuery
+    as_of: datetime
     rows: tuple[GroupCost, ...]
     totals: tuple[GroupCost, ...]
     metered_until: datetime | None
@@ -81,7 +83,7 @@ def cost_report(
         unpriced: Use without a price that the actor sees.
         changed: Changed hours of the organizations that the actor sees.
         clusters: Those in use by what is asked for.
-        at: Now: the running month is that of UTC.
+        at: As of when the database is: the running month is that of UTC.
 
     Raises:
         CostRowsTooManyError: There are more than ROWS_MAX groups, or SUMS_MAX with their prices.
@@ -107,6 +109,7 @@ def cost_report(
     rows.sort(key=lambda row: (row.cost.currency, -row.cost.amount, *(k.name for k in row.keys)))
     return CostReport(
         query=query,
+        as_of=at,
         rows=tuple(rows),
         totals=tuple(cost_row(one, total=one.product, pace=pace) for one in totals.values()),
         metered_until=metered_until,

@@ -20,6 +20,7 @@ from config.app.figures import cost_cells
 from config.app.frame import render_page, shown_organizations, tenant_page
 from config.app.labels import month_text, time_text
 from tenants.admin.base import actor_of_request
+from tenants.selectors.report_database import report_database
 from tenants.templatetags.texts import figure
 
 MONTHS_SHOWN: Final = 12
@@ -45,14 +46,16 @@ def costs(request: HttpRequest) -> HttpResponse:
     chosen = scope.chosen
     filters = {} if chosen is None else {CostDimension.ORGANIZATION: str(chosen.pk)}
     query = _query(month, until=at.date() + DAY, dimension=dimension, filters=filters)
-    report = cost_report(
-        daily_costs_visible_to(actor),
-        query,
-        unpriced=exceptions_visible_to(actor),
-        changed=changed_hours_visible_to(actor),
-        clusters=clusters_in_use(actor, query),
-        at=at,
-    )
+    database = report_database(at=at)
+    with database.reading():
+        report = cost_report(
+            daily_costs_visible_to(actor),
+            query,
+            unpriced=exceptions_visible_to(actor),
+            changed=changed_hours_visible_to(actor),
+            clusters=clusters_in_use(actor, query),
+            at=database.as_of,
+        )
     asked = {"from": str(query.first), "to": str(query.end), "group_by": dimension.value}
     asked |= {} if chosen is None else {"organization": str(chosen.pk)}
     own = {"month": month.label, **({} if chosen is None else {"organization": chosen.slug})}
@@ -74,6 +77,7 @@ def costs(request: HttpRequest) -> HttpResponse:
         "has_units": query.is_of_one_size,
         "has_pace": report.pace is not None,
         "metered_until": time_text(report.metered_until),
+        "as_of": time_text(report.as_of) if database.is_replica else "",
         "gaps": report.gaps,
         "unpriced": ", ".join(
             f"{figure(hours_text(held))} {size.capitalize()}"

@@ -89,6 +89,7 @@ def _of_database(at: datetime) -> list[InstallationCheck]:
         "clocks": database.check_clocks,
         "partitions": partial(database.check_partitions, at=at),
         "verification": database.check_verification,
+        "replica": database.check_replica,
     }
     return [
         *(

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import psycopg
+from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
@@ -22,11 +23,13 @@ from config.verification import checks as verification_checks
 from config.verification import object_check
 from tenants.selectors.clock import clocks_off, offset_sentence, read_clock
 from tenants.selectors.database_objects import RUNTIME_ROLE
+from tenants.selectors.report_database import ReplicaAwayError, has_replica, replica_state
 from tenants.selectors.verification import verification_sentence
 from tenants.services.clock import REFUSED_SECONDS, REPORTED_SECONDS
 
 PAGE: Final = "docs/how-to/install.md"
 VERIFY_PAGE: Final = "docs/how-to/verify.md"
+REPLICA_PAGE: Final = "docs/how-to/run-on-several-hosts.md#read-reports-from-a-replica"
 POOLER_PAGE: Final = "docs/how-to/install.md#with-pgbouncer"
 VERSION_MIN: Final = 15
 CONNECT_SECONDS_MAX: Final = 5
@@ -185,6 +188,33 @@ def check_partitions(*, at: datetime) -> Iterator[CheckResult]:
         "Start a worker and beat, which make partitions hourly, or run `manage.py tick --once`.",
         "docs/reference/commands.md",
     )
+
+
+def check_replica() -> Iterator[CheckResult]:
+    """Yield whether reports can be read from the replica, where one is named."""
+    if not has_replica():
+        yield ok("replica", "No replica is named; reports are read from the primary.")
+        return
+    try:
+        lag_seconds = int(replica_state().lag.total_seconds())
+    except ReplicaAwayError as error:
+        yield warning(
+            "replica",
+            f"The replica cannot be read: {error} Reports are read from the primary.",
+            "Check DATABASE_REPLICA_URL, that the server is in recovery, and pg_stat_replication.",
+            REPLICA_PAGE,
+        )
+        return
+    if lag_seconds > settings.REPLICA_LAG_SECONDS_MAX:
+        yield warning(
+            "replica",
+            f"The replica is {lag_seconds} s behind. Reports are read from the primary.",
+            "Look at pg_stat_replication and at what conflicts with replay, or raise"
+            " REPLICA_LAG_SECONDS_MAX.",
+            REPLICA_PAGE,
+        )
+        return
+    yield ok("replica", f"The replica is {lag_seconds} s behind; reports are read from it.")
 
 
 def check_pooler() -> Iterator[CheckResult]:

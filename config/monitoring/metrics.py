@@ -4,6 +4,7 @@ Each web process counts its requests; the counts are summed over all. Gauges are
 database at the scrape, so every process returns the same values.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -36,6 +37,7 @@ from quotas.selectors.gauges import (
 from tenants.adapters.process_counts import all_processes
 from tenants.selectors.clock import clocks_off, crashes_by_event
 from tenants.selectors.notifications import deliveries_given_up, oldest_undelivered_age
+from tenants.selectors.report_database import ReplicaAwayError, has_replica, replica_state
 
 PREFIX = "gpu_ledger"
 SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -149,6 +151,7 @@ class LedgerCollector(Collector):
             label="kind",
             values=open_exceptions_by_kind(),
         )
+        yield from _replica()
         yield from _enforcement()
         yield from _admission()
         yield _by_label(
@@ -191,6 +194,26 @@ def _crashes() -> Metric:
     for event, count in crashes_by_event().items():
         family.add_metric((event,), count)
     return family
+
+
+def _replica() -> Iterator[Metric]:
+    """Yield how far the replica is behind, where there is one; infinity where it is away."""
+    if not has_replica():
+        return
+    try:
+        lag_seconds = replica_state().lag.total_seconds()
+    except ReplicaAwayError:
+        lag_seconds = math.inf
+    yield GaugeMetricFamily(
+        f"{PREFIX}_replica_lag_seconds",
+        "Seconds by which the replica for reports is behind; infinity where it is away.",
+        value=lag_seconds,
+    )
+    yield GaugeMetricFamily(
+        f"{PREFIX}_replica_lag_max_seconds",
+        "Lag from which reports are read from the primary instead.",
+        value=settings.REPLICA_LAG_SECONDS_MAX,
+    )
 
 
 def _enforcement() -> Iterator[Metric]:

@@ -20,6 +20,7 @@ from config.settings.unfold import UNFOLD as UNFOLD  # noqa: PLC0414 - Named aga
 
 # What `settings_from` fills in, for readers and type checkers.
 API_TOKEN_PEPPER: str
+REPLICA_LAG_SECONDS_MAX: int
 REDIS_URL: str
 REDIS_SENTINELS: tuple[str, ...]
 API_REQUESTS_PER_MINUTE: int
@@ -91,7 +92,15 @@ LOST_HOST: Mapping[str, str] = {
 after the two hours of Linux. A URL may have other values. Source: libpq's connection parameters."""
 
 
-def database(url: str) -> dict[str, Any]:
+LOST_REPLICA: Mapping[str, str] = {
+    **LOST_HOST,
+    "connect_timeout": "3",
+    "tcp_user_timeout": "15000",
+}
+"""A report that the replica does not answer is soon read from the primary."""
+
+
+def database(url: str, *, lost_host: Mapping[str, str] = LOST_HOST) -> dict[str, Any]:
     """Return Django's settings for one PostgreSQL URL.
 
     Nothing is set in the session, so that a pooler may give each transaction another one: the
@@ -109,7 +118,7 @@ def database(url: str) -> dict[str, Any]:
     return {
         "ENGINE": "django.db.backends.postgresql",
         **known,
-        "OPTIONS": {**LOST_HOST, **parts, "application_name": "gpu-ledger"},
+        "OPTIONS": {**lost_host, **parts, "application_name": "gpu-ledger"},
         "DISABLE_SERVER_SIDE_CURSORS": True,
         "CONN_MAX_AGE": 600,
         "CONN_HEALTH_CHECKS": True,
@@ -122,11 +131,14 @@ def settings_from(env: Environment) -> dict[str, Any]:
     databases = {"default": database(str(env.DATABASE_URL))}
     if env.DATABASE_OWNER_URL is not None:
         databases["owner"] = database(str(env.DATABASE_OWNER_URL))
+    if env.DATABASE_REPLICA_URL is not None:
+        databases["replica"] = database(str(env.DATABASE_REPLICA_URL), lost_host=LOST_REPLICA)
     return {
         "SECRET_KEY": env.SECRET_KEY,
         "API_TOKEN_PEPPER": env.API_TOKEN_PEPPER,
         "ALLOWED_HOSTS": list(env.ALLOWED_HOSTS),
         "DATABASES": databases,
+        "REPLICA_LAG_SECONDS_MAX": env.REPLICA_LAG_SECONDS_MAX,
         "REDIS_URL": str(env.REDIS_URL),
         "REDIS_SENTINELS": env.REDIS_SENTINELS,
         "PUBLIC_URL": str(env.PUBLIC_URL).rstrip("/"),

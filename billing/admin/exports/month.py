@@ -16,6 +16,7 @@ from billing.services.exports.month import stream_month
 from tenants.access import is_platform_wide
 from tenants.admin.base import LedgerAdmin, actor_of_request
 from tenants.domain.errors import DomainError
+from tenants.selectors.report_database import report_database
 
 
 def export_month(
@@ -29,13 +30,16 @@ def export_month(
     except DomainError as error:
         page.report_refusal(request, error)
         return redirect(back)
+    at = timezone.now()
+    database = report_database(at=at)
     blocks = stream_month(
         month=month,
         scope=FocusScope(organization_ids, issuer=invoice_terms().issuer.name),
         annexed=organization_ids if settings.USAGE_ANNEX else (),
         with_journal=is_platform_wide(actor, READ_JOURNAL),
         makers=BUNDLE_MAKERS,
-        at=timezone.now(),
+        database=database,
+        at=at,
     )
     name = bundle_name(month, organization)
     return StreamingHttpResponse(
@@ -44,5 +48,6 @@ def export_month(
         headers={
             "Content-Disposition": f'attachment; filename="{name}"',
             "Cache-Control": "private, no-store",
+            **database.headers,
         },
     )

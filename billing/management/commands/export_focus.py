@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
 
 from billing.access import access_billed
 from billing.adapters.focus_files import ENCODERS
@@ -17,6 +18,7 @@ from billing.domain.exports.focus import NEWEST, VERSIONS, FocusDataset, FocusFi
 from billing.selectors.exports.focus import FocusScope, stream_focus
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
+from tenants.selectors.report_database import report_database
 
 ACTOR: Final = system_actor("manage.export_focus")
 
@@ -55,7 +57,10 @@ class Command(BaseCommand):
             )
         except DomainError as error:
             raise CommandError(f"{error.message} {error.advice}") from error
-        blocks = stream_focus(file, scope, encode=ENCODERS[file.format])
+        database = report_database(at=timezone.now())
+        blocks = database.stream(stream_focus(file, scope, encode=ENCODERS[file.format]))
+        if database.is_replica:
+            self.stderr.write(f"Read from the replica, as of {database.as_of.isoformat()}.")
         if not options["output"]:
             for block in blocks:
                 sys.stdout.buffer.write(block)

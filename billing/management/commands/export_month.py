@@ -19,6 +19,7 @@ from billing.selectors.exports.focus import FocusScope
 from billing.services.exports.month import stream_month
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import DomainError
+from tenants.selectors.report_database import report_database
 
 ACTOR: Final = system_actor("manage.export_month")
 
@@ -40,6 +41,7 @@ class Command(BaseCommand):
         Raises:
             CommandError: There is no such month or organization, or it cannot be written.
         """
+        at = timezone.now()
         try:
             ids = access_billed(ACTOR, options["organization"])
             blocks = stream_month(
@@ -48,7 +50,8 @@ class Command(BaseCommand):
                 annexed=ids if settings.USAGE_ANNEX else (),
                 with_journal=True,
                 makers=BUNDLE_MAKERS,
-                at=timezone.now(),
+                database=report_database(at=at),
+                at=at,
             )
             with Path(options["output"]).open("wb") as output:
                 output.writelines(blocks)

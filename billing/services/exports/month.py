@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
@@ -40,17 +41,19 @@ from billing.selectors.exports.tables import (
     stored_files,
 )
 from billing.services.finalizing import file_of
+from tenants.selectors.report_database import ReportDatabase
 
 _TABLES: Final = (DOCUMENTS, LINES)
 
 
-def stream_month(
+def stream_month(  # noqa: PLR0913 - All are keyword only.
     *,
     month: Month,
     scope: FocusScope,
     annexed: Collection[UUID],
     with_journal: bool,
     makers: BundleMakers,
+    database: ReportDatabase,
     at: datetime,
 ) -> Blocks:
     """Yield the bundle of a month in blocks; memory does not grow with it.
@@ -64,15 +67,23 @@ def stream_month(
         annexed: Those of them whose invoices come with their usage annex.
         with_journal: Whether the caller may read the journal.
         makers: What makes the files.
+        database: Of its tables; documents are read from the primary, which keeps their PDFs.
         at: When.
     """
     facts = {
         "month": month.label,
         "created_at": utc_text(at),
+        "as_of": utc_text(database.as_of),
         "organizations": slugs_of(list(scope.organization_ids)),
     }
     tables = (*_TABLES, JOURNAL) if with_journal else _TABLES
-    files = _files(month, scope, tables=tables, annexed=annexed, makers=makers, at=at)
+    documents: list[tuple[UUID, str]] = []
+    in_tables = _table_files(month, scope, documents, tables=tables, makers=makers, at=at)
+    files = chain(
+        ((path, database.stream(blocks)) for path, blocks in database.stream(in_tables)),
+        _document_files(documents, makers=makers, at=at),
+        _annexes(documents, annexed, makers=makers),
+    )
     return makers.archive(_with_manifest(files, facts), at)
 
 
@@ -88,18 +99,19 @@ def _with_manifest(
     yield MANIFEST, iter([f"{manifest}\n".encode()])
 
 
-def _files(
+def _table_files(
     month: Month,
     scope: FocusScope,
+    documents: list[tuple[UUID, str]],
     *,
     tables: Sequence[str],
-    annexed: Collection[UUID],
     makers: BundleMakers,
     at: datetime,
 ) -> Iterator[tuple[str, Blocks]]:
+    """Yield the tables of one snapshot, and fill in the documents that are in it."""
     ids = list(scope.organization_ids)
     with snapshot():
-        documents = month_documents(month, ids)
+        documents += month_documents(month, ids)
         for path in (*tables, CHARGES):
             yield path, month_table(path, month, ids)
         yield DOCUMENT_TEXTS, document_texts([key for key, _ in documents])
@@ -110,8 +122,6 @@ def _files(
         for dataset in FocusDataset:
             file = FocusFile(dataset, NEWEST, month, FocusFormat.CSV)
             yield f"focus/{dataset}.csv", stream_focus(file, scope, encode=makers.encode)
-    yield from _document_files(documents, makers=makers, at=at)
-    yield from _annexes(documents, annexed, makers=makers)
 
 
 def _document_files(

@@ -21,6 +21,7 @@ from billing.selectors.exports.months import snapshot
 from billing.selectors.exports.tables import month_table
 from billing.services.exports.month import stream_month
 from tenants.domain.actors import Actor
+from tenants.selectors.report_database import ReportDatabase
 from tenants.services.audit import record
 
 CHUNK_BYTES: Final = 1024 * 1024
@@ -172,6 +173,7 @@ def _blocks(content: ExportContent, staged: _StagedMonth) -> Blocks:
         annexed=scope.organization_ids if tools.with_annexes else (),
         with_journal=not staged.organization,
         makers=tools.makers,
+        database=ReportDatabase.primary(at=staged.at),
         at=staged.at,
     )
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, Final
 
 from django.conf import settings
@@ -12,6 +13,7 @@ from rest_framework.serializers import ChoiceField, EmailField
 
 from tenants.api import conditional, expansion, idempotency
 from tenants.api.problems import ProblemSerializer
+from tenants.selectors.report_database import AS_OF_HEADER
 
 READING: Final = frozenset({"GET", "DELETE"})
 """Methods without a body."""
@@ -202,6 +204,13 @@ def _header(name: str, *, is_required: bool, description: str) -> OpenApiParamet
     )
 
 
+AS_OF: Final = OpenApiParameter(
+    AS_OF_HEADER,
+    datetime,
+    location=OpenApiParameter.HEADER,
+    response=[200],
+    description="All that was recorded until then is in the file; a replica may be behind.",
+)
 _HEADERS_OF_LISTS: Final = (
     _header(
         "If-None-Match",
