@@ -30,6 +30,7 @@ class OrganizationCost:
         organization: Its slug.
         unit_seconds: By size: units of two sizes are never added.
         cost: At the prices of its charges, rounded once.
+        product: Unit-seconds times prices a unit-hour, which a sum over organizations adds up.
     """
 
     organization_id: UUID
@@ -37,6 +38,7 @@ class OrganizationCost:
     organization_name: str
     unit_seconds: Mapping[str, int]
     cost: Money
+    product: Decimal
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def costs_by_organization(
                 organization_name=names[organization_id][1],
                 unit_seconds={row["size"]: int(row["used"]) for row in parts},
                 cost=cost_of(product, currency=currency),
+                product=product,
             )
         )
     return tuple(

@@ -51,16 +51,16 @@ def cards(
     """
     by_currency: dict[str, Decimal] = defaultdict(Decimal)
     for one in costs:
-        by_currency[one.cost.currency] += one.cost.amount
+        by_currency[one.cost.currency] += one.product
     charges = reverse("admin:billing_charge_changelist")
     made = [
         {
             "title": gettext("Cost in {currency}").format(currency=currency),
-            "value": money(Money(amount, currency)),
+            "value": money(cost_of(product, currency=currency)),
             "note": gettext("Charged so far, before rounding by line."),
             "link": charges,
         }
-        for currency, amount in sorted(by_currency.items())
+        for currency, product in sorted(by_currency.items())
     ]
     return [*made, _charged_card(costs), _idle_card(capacity)]
 

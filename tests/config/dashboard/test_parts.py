@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from billing.domain.money import Money
+from billing.domain.money import cost_of
 from billing.selectors.costs import OrganizationCost
 from config.dashboard import parts
 from metering.selectors.collection.usage import CapacityTotal
@@ -23,8 +23,10 @@ def cost(
     amount: str, currency: str = "EUR", *, name: str = "Acme", **used: int
 ) -> OrganizationCost:
     key = UUID(int=sum(name.encode()))
-    money = Money(Decimal(amount), currency)
-    return OrganizationCost(key, name.lower(), name, used, money)
+    product = Decimal(amount) * 3600
+    return OrganizationCost(
+        key, name.lower(), name, used, cost_of(product, currency=currency), product
+    )
 
 
 def capacity(size: str, offered: int, billed: int, held: int = 0) -> CapacityTotal:
@@ -44,6 +46,12 @@ def test_currencies_are_never_added() -> None:
     made = parts.cards([cost("1.10"), cost("2.20", "USD"), cost("0.05")], capacity=[])
 
     assert [card["value"] for card in made] == ["1.15 EUR", "2.20 USD", "none", "none offered"]
+
+
+def test_a_sum_over_organizations_is_rounded_once() -> None:
+    (first, *_) = parts.cards([cost("0.333"), cost("0.333"), cost("0.334")], capacity=[])
+
+    assert first["value"] == "1.00 EUR"
 
 
 def test_a_currency_keeps_its_own_digits() -> None:
