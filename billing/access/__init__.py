@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from billing.models import (
     AccountingMonth,
@@ -88,11 +88,17 @@ def price_books_visible_to(actor: Actor) -> QuerySet[PriceBook]:
 
 
 def prices_visible_to(actor: Actor) -> QuerySet[Price]:
-    """Return the prices of the books an actor sees."""
+    """Return the prices of the books an actor sees, of hours that the book billed or bills."""
     rows = Price.objects.select_related("price_book")
     if is_platform_wide(actor, READ_PRICE):
         return rows
-    return rows.filter(price_book__in=price_books_visible_to(actor).order_by().values("pk"))
+    billing = OrganizationBook.objects.filter(
+        organization__in=_priced_organizations(actor).values("pk"), valid__overlap=OuterRef("valid")
+    )
+    return rows.filter(
+        Exists(billing.filter(price_book=OuterRef("price_book")))
+        | Exists(billing.filter(price_book__base_book=OuterRef("price_book")))
+    )
 
 
 def assignments_visible_to(actor: Actor) -> QuerySet[PriceBookAssignment]:

@@ -1,6 +1,7 @@
 """Price books, prices and assignments over REST."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -172,6 +173,25 @@ def test_an_organization_sees_the_books_it_is_billed_by_and_no_other(office: Off
     assert [price["price_book"] for price in prices] == [str(office.book.pk)]
     assert [a["organization"] for a in assignments] == [str(office.cast.acme.pk)]
     assert problem(client.get(f"{BOOKS}{hidden.pk}/"))[0] == 404
+
+
+def test_prices_of_a_former_book_are_seen_as_of_its_hours(office: Office) -> None:
+    january = datetime(2027, 1, 1, tzinfo=UTC)
+    own = api_client(office.cast.dora)
+    moved = {
+        "organization": str(office.cast.acme.pk),
+        "price_book": str(make_book("other").pk),
+        "valid_from": january.isoformat(),
+    }
+    assert post(own, ASSIGNMENTS, moved).status_code == 201
+    later = price_body(office, size="small", unit_price="9", valid_from=january.isoformat())
+    assert post(own, PRICES, later, key="k2").status_code == 201
+
+    shown = api_client(office.cast.alice).get(PRICES).json()["results"]
+
+    assert [(price["price_book"], price["unit_price"]["amount"]) for price in shown] == [
+        (str(office.book.pk), "2.00")
+    ]
 
 
 def test_a_member_without_the_capability_sees_no_price(office: Office) -> None:
