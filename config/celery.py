@@ -36,6 +36,27 @@ BROKER_TIMEOUT_SECONDS = 5
 """Longer than a worker waits for a message in one command, which is a second."""
 QUEUES = ("celery", "metering", "short")
 """One for the kinds in general, one for those with a backlog, one for those that must not wait."""
+ROUTES: Final = {
+    "metering.collect_devices": {"queue": "metering"},
+    "metering.meter_windows": {"queue": "metering"},
+    "metering.recheck_windows": {"queue": "metering"},
+    "quotas.tick_live_use": {"queue": "short"},
+    "quotas.tick_enforcement": {"queue": "short"},
+    "tenants.tick_notifications": {"queue": "short"},
+    "tenants.tick_password_links": {"queue": "short"},
+}
+TRANSPORT_OPTIONS: Final = {
+    # Also bounded by the wall clock, which would keep it trying where that is put back.
+    "max_retries": 2,
+    "visibility_timeout": VISIBILITY_TIMEOUT_SECONDS,
+    "unacked_restore_interval": 5,
+    "unacked_restore_throttle": 1,
+    # A broker whose host is lost sends no end of a connection: without these a worker that
+    # publishes waits for it until its task's time is over.
+    "socket_timeout": BROKER_TIMEOUT_SECONDS,
+    "socket_connect_timeout": BROKER_TIMEOUT_SECONDS,
+    "socket_keepalive": True,
+}
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.production")
 
@@ -48,17 +69,7 @@ app = Celery("gpu_ledger")
 app.conf.update(
     # A worker serves its queues alternately: a backlog of hours keeps no other kind waiting. The
     # short kinds have a worker of their own; one that is started without `-Q` serves all.
-    task_queues=tuple(Queue(name) for name in QUEUES),  # type: ignore[no-untyped-call]
     task_default_queue="celery",
-    task_routes={
-        "metering.collect_devices": {"queue": "metering"},
-        "metering.meter_windows": {"queue": "metering"},
-        "metering.recheck_windows": {"queue": "metering"},
-        "quotas.tick_live_use": {"queue": "short"},
-        "quotas.tick_enforcement": {"queue": "short"},
-        "tenants.tick_notifications": {"queue": "short"},
-        "tenants.tick_password_links": {"queue": "short"},
-    },
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     task_ignore_result=True,
@@ -72,18 +83,7 @@ app.conf.update(
     worker_max_tasks_per_child=500,
     worker_hijack_root_logger=False,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={
-        # Also bounded by the wall clock, which would keep it trying where that is put back.
-        "max_retries": 2,
-        "visibility_timeout": VISIBILITY_TIMEOUT_SECONDS,
-        "unacked_restore_interval": 5,
-        "unacked_restore_throttle": 1,
-        # A broker whose host is lost sends no end of a connection: without these a worker that
-        # publishes waits for it until its task's time is over.
-        "socket_timeout": BROKER_TIMEOUT_SECONDS,
-        "socket_connect_timeout": BROKER_TIMEOUT_SECONDS,
-        "socket_keepalive": True,
-    },
+    broker_transport_options=TRANSPORT_OPTIONS,
     visibility_timeout=VISIBILITY_TIMEOUT_SECONDS,
     enable_utc=True,
     timezone="UTC",
@@ -120,6 +120,10 @@ def read_settings(sender: Celery, **_: object) -> None:
     """Take the broker from Django's settings, once they are ready."""
     from django.conf import settings  # noqa: PLC0415 - Settings are read when the app is configured.
 
+    # Settings are only written here: to read one would configure the app again, without an end.
+    own = {f"metering.*:{slug}": f"metering.{slug}" for slug in settings.DEDICATED_CLUSTERS}
+    sender.conf.task_queues = queues_named(*QUEUES, *own.values())
+    sender.conf.task_routes = ROUTES | {name: {"queue": queue} for name, queue in own.items()}
     if not settings.REDIS_SENTINELS:
         sender.conf.broker_url = settings.REDIS_URL
         return
@@ -129,7 +133,17 @@ def read_settings(sender: Celery, **_: object) -> None:
         f"sentinel://{account[0]}{account[1]}{sentinel}{url.path}"
         for sentinel in settings.REDIS_SENTINELS
     )
-    sender.conf.broker_transport_options["master_name"] = url.hostname
+    sender.conf.broker_transport_options = TRANSPORT_OPTIONS | {"master_name": url.hostname}
+
+
+def queues_named(*names: str) -> tuple[Queue, ...]:
+    """Return queues by their names."""
+    return tuple(Queue(name) for name in names)  # type: ignore[no-untyped-call]
+
+
+def queue_names() -> tuple[str, ...]:
+    """Return the queues that workers must serve, those of dedicated clusters with them."""
+    return tuple(str(queue.name) for queue in app.conf.task_queues)
 
 
 @task_failure.connect

@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     FilePath,
     IPvAnyNetwork,
+    StringConstraints,
     UrlConstraints,
     ValidationError,
     ValidationInfo,
@@ -35,6 +36,7 @@ PostgresUrl = Annotated[
 RedisUrl = Annotated[
     AnyUrl, UrlConstraints(allowed_schemes=["redis", "rediss", "redis+socket"], host_required=False)
 ]
+ClusterSlug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,63}$")]
 SECRET_NAMES = (
     "SECRET_KEY",
     "API_TOKEN_PEPPER",
@@ -95,6 +97,10 @@ class Environment(BaseSettings):
     """Of one account over REST; 0 for any number."""
     LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     LOG_FORMAT: Literal["json", "console"] = "json"
+    DEDICATED_CLUSTERS: Annotated[tuple[ClusterSlug, ...], NoDecode] = Field(
+        default=(), title="slugs, separated by commas"
+    )
+    """Clusters whose Prometheus only workers of their own query, those of `metering.<slug>`."""
     USAGE_SOURCE: Literal["prometheus", "simulated"] = "prometheus"
     USAGE_SOURCE_OPTIONS: Annotated[dict[str, Any], NoDecode] = Field(default_factory=dict)
     """JSON: what the usage source is made with, such as `{"ca_bundle": "/etc/ssl/own.pem"}`."""
@@ -222,6 +228,7 @@ class Environment(BaseSettings):
     @field_validator(
         "ALLOWED_HOSTS",
         "BURST_PRIORITY_CLASSES",
+        "DEDICATED_CLUSTERS",
         "DUNNING_DAYS",
         "RECHECK_SECONDS",
         "REDIS_SENTINELS",

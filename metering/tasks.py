@@ -6,10 +6,11 @@ one nothing. `tick` does the same without Celery.
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from functools import cache, partial
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from celery import shared_task
 from django.conf import settings
@@ -19,6 +20,7 @@ from metering.domain.collection.avoidance import AvoidedClusters
 from metering.domain.collection.windows import GapPolicy, MeteringPolicy
 from metering.domain.efficiency.rules import WasteThresholds, thresholds_of
 from metering.protocols import UsageSource
+from metering.selectors.collection.windows import clusters_served
 from metering.services.allocations.sizing import settle_everywhere
 from metering.services.collection.sealing import make_missing_due
 from metering.services.collection.sweeping import (
@@ -41,6 +43,7 @@ from tenants.selectors.clock import database_now
 from tenants.services.turns import run_isolated
 from tenants.services.wakeups import WakeUp, wake
 
+Swept_co = TypeVar("Swept_co", covariant=True)
 ACTOR: Final = system_actor("metering.tick")
 SLOTS: Final = 64
 """Far more workers than one Prometheus bears; a further one is woken only while it is free."""
@@ -55,9 +58,9 @@ DEVICE_SLOTS: Final = 8
 def tick_windows() -> None:
     """Open the hours that are due, wake the workers that meter, and seal what is settled."""
     at = database_now()
-    wake(meter_windows.name)
+    _wake_workers(meter_windows.name)
     if open_due(at=at, policy=policy_from_settings()):
-        wake(meter_windows.name)
+        _wake_workers(meter_windows.name)
     seal_due(worker=worker_from_settings(), at=at)
     settle_everywhere(actor=ACTOR, at=at)
 
@@ -65,9 +68,7 @@ def tick_windows() -> None:
 @shared_task(base=WakeUp, name="metering.meter_windows", slots=SLOTS)
 def meter_windows() -> Iterator[CollectionSweep]:
     """Meter one due window after another."""
-    worker = worker_from_settings()
-    while (sweep := meter_next(worker=worker, at=database_now())) is not None:
-        yield sweep
+    yield from sweep(meter_next)
 
 
 @shared_task(base=WakeUp, name="metering.tick_partitions")
@@ -80,30 +81,74 @@ def tick_partitions() -> None:
 def tick_rechecks() -> None:
     """Ask for the rechecks that are due, and wake the workers that do them."""
     make_due_rechecks(at=database_now(), policy=policy_from_settings())
-    wake(recheck_windows.name)
+    _wake_workers(recheck_windows.name)
 
 
 @shared_task(base=WakeUp, name="metering.recheck_windows", slots=SLOTS)
 def recheck_windows() -> Iterator[RecheckSweep]:
     """Do one due recheck after another."""
-    worker = worker_from_settings()
-    while (sweep := recheck_next(worker=worker, at=database_now())) is not None:
-        yield sweep
+    yield from sweep(recheck_next)
 
 
 @shared_task(base=WakeUp, name="metering.tick_devices")
 def tick_devices() -> None:
     """Wake the workers that collect device figures; none of a sealed hour are missing."""
     make_missing_due(at=database_now())
-    wake(collect_devices.name)
+    _wake_workers(collect_devices.name)
 
 
 @shared_task(base=WakeUp, name="metering.collect_devices", slots=DEVICE_SLOTS)
 def collect_devices() -> Iterator[DeviceSweep]:
     """Collect the device figures of one sealed hour after another."""
-    worker = worker_from_settings()
-    while (sweep := collect_next(worker=worker, at=database_now())) is not None:
-        yield sweep
+    yield from sweep(collect_next)
+
+
+class SweepNext(Protocol[Swept_co]):
+    """Does what is longest due, or returns None."""
+
+    def __call__(self, *, worker: Worker, at: datetime) -> Swept_co | None:
+        """Do one row."""
+
+
+def sweep(sweep_next: SweepNext[Swept_co], *, slug: str = "") -> Iterator[Swept_co]:
+    """Do one row after another: of a cluster with workers of its own, or of all others."""
+    served = clusters_served(slug, dedicated=settings.DEDICATED_CLUSTERS)
+    worker = replace(worker_from_settings(), clusters=served)
+    while (swept := sweep_next(worker=worker, at=database_now())) is not None:
+        yield swept
+
+
+def dedicate(slug: str) -> None:
+    """Register the kinds of work of a cluster that has workers of its own.
+
+    Each is named as the kind for all others, with the slug: its wake-ups and slots are apart.
+    """
+
+    def sweep_of(sweep_next: SweepNext[object]) -> Callable[[], Iterator[object]]:
+        # Celery makes a class with the name of the function.
+        def sweep_cluster() -> Iterator[object]:
+            return sweep(sweep_next, slug=slug)
+
+        return sweep_cluster
+
+    for kind, sweep_next in (
+        (meter_windows, meter_next),
+        (recheck_windows, recheck_next),
+        (collect_devices, collect_next),
+    ):
+        own = shared_task(base=WakeUp, name=f"{kind.name}:{slug}", slots=kind.slots)
+        own(sweep_of(sweep_next))
+
+
+for _slug in settings.DEDICATED_CLUSTERS:
+    dedicate(_slug)
+
+
+def _wake_workers(kind: str) -> None:
+    """Wake the workers that serve all clusters, and those of single ones."""
+    wake(kind)
+    for slug in settings.DEDICATED_CLUSTERS:
+        wake(f"{kind}:{slug}")
 
 
 @shared_task(base=WakeUp, name="metering.tick_waste")

@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from django.conf import settings
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from config.celery import QUEUES, app
+from config.celery import app, queue_names
 from config.doctor.findings import CheckResult, listed, ok, problem, warning
 from config.monitoring.health import STANDSTILL_SECONDS
+from tenants.selectors.names import slugs_of_clusters
 from tenants.services.wakeups import wake_ages
 
 PAGE: Final = "docs/how-to/install.md"
+DEDICATED_PAGE: Final = "docs/how-to/run-on-several-hosts.md#workers-of-one-cluster"
 CONNECT_SECONDS_MAX: Final = 3
 SAFE_POLICY: Final = "noeviction"
 
@@ -27,8 +30,8 @@ def check_background(url: str | None = None) -> Iterator[CheckResult]:
             broker.ensure_connection(max_retries=1, timeout=CONNECT_SECONDS_MAX)
             client = broker.default_channel.client
             server, memory = client.info("server"), client.info("memory")
-            ages = wake_ages(client, QUEUES)
-            lengths = {queue: int(client.llen(queue)) for queue in QUEUES}
+            ages = wake_ages(client, queue_names())
+            lengths = {queue: int(client.llen(queue)) for queue in queue_names()}
         except (OperationalError, RedisError) as error:
             yield problem(
                 "broker",
@@ -39,6 +42,26 @@ def check_background(url: str | None = None) -> Iterator[CheckResult]:
             return
     yield _broker(server, memory)
     yield from _workers(ages, lengths)
+
+
+def check_queues() -> Iterator[CheckResult]:
+    """Yield which clusters have workers of their own; `workers` says whether these serve them."""
+    dedicated = settings.DEDICATED_CLUSTERS
+    unknown = sorted({*dedicated} - slugs_of_clusters(dedicated))
+    if unknown:
+        yield warning(
+            "dedicated",
+            f"DEDICATED_CLUSTERS names clusters that there are not: {listed(unknown)}.",
+            "Correct the slugs: the same on every host.",
+            DEDICATED_PAGE,
+        )
+        return
+    who = (
+        f"Workers of their own meter {listed(dedicated)}."
+        if dedicated
+        else ("No cluster has workers of its own; each worker meters all.")
+    )
+    yield ok("dedicated", who)
 
 
 def _broker(server: dict[str, Any], memory: dict[str, Any]) -> CheckResult:

@@ -44,6 +44,7 @@ def installation_checks(*, at: datetime) -> list[InstallationCheck]:
         server,
         *_of_database(at),
         *_of_background(),
+        _dedicated(),
         *_of_clusters(at),
         *_of_deliveries(),
         *_of_billing(at),
@@ -111,6 +112,11 @@ def _of_clusters(at: datetime) -> list[InstallationCheck]:
         return [InstallationCheck(CLUSTERS, ("clusters",), _without_clusters)]
     calls = ClusterCalls()
     return [check for facts in found for check in _of_cluster(facts, calls, at)]
+
+
+def _dedicated() -> InstallationCheck:
+    check = background.check_queues
+    return InstallationCheck(BACKGROUND, ("dedicated",), check, needs_database=True)
 
 
 def _of_cluster(

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from config.celery import QUEUES, app
+from config.celery import app, queue_names
 from config.verification import checks
 from tenants.admin.sign_in import PROXY_UNNAMED
 from tenants.selectors.clock import clocks_off, offset_sentence, read_clock
@@ -375,7 +375,7 @@ def _broker_problems() -> tuple[Problem, Problem]:
     ) as broker:
         try:
             broker.ensure_connection(max_retries=1, timeout=BROKER_TIMEOUT_SECONDS)
-            ages = wake_ages(broker.default_channel.client, QUEUES)
+            ages = wake_ages(broker.default_channel.client, queue_names())
         except (OperationalError, RedisError) as error:
             logger.warning("health.broker_silent", reason=type(error).__name__)
             silent = "The broker does not answer; sweeps without it do its work, later."

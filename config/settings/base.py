@@ -26,6 +26,7 @@ REDIS_SENTINELS: tuple[str, ...]
 API_REQUESTS_PER_MINUTE: int
 PUBLIC_URL: str
 SESSION_MAX_SECONDS: int
+DEDICATED_CLUSTERS: tuple[str, ...]
 USAGE_SOURCE: dict[str, Any]
 CLUSTER_WATCH: dict[str, Any]
 WATCH_HEARTBEAT_SECONDS: int
@@ -147,6 +148,7 @@ def settings_from(env: Environment) -> dict[str, Any]:
         "SESSION_COOKIE_AGE": env.SESSION_IDLE_SECONDS,
         "SESSION_MAX_SECONDS": env.SESSION_MAX_SECONDS,
         "LOGGING": logging_settings(level=env.LOG_LEVEL, form=env.LOG_FORMAT),
+        "DEDICATED_CLUSTERS": env.DEDICATED_CLUSTERS,
         "USAGE_SOURCE": _chosen(env, "USAGE_SOURCE", env.USAGE_SOURCE_OPTIONS),
         "CLUSTER_WATCH": _chosen(env, "CLUSTER_WATCH", env.CLUSTER_WATCH_OPTIONS),
         "WATCH_HEARTBEAT_SECONDS": env.WATCH_HEARTBEAT_SECONDS,

@@ -28,3 +28,8 @@ def names_of(rows: QuerySet[Any], ids: Collection[UUID]) -> dict[UUID, ObjectNam
 def cluster_names(ids: Collection[UUID]) -> dict[UUID, ObjectName]:
     """Return the names of clusters, which are no secret to those whose pods run there."""
     return names_of(Cluster.objects.all(), ids)
+
+
+def slugs_of_clusters(slugs: Collection[str]) -> set[str]:
+    """Return those of the slugs that clusters have."""
+    return set(Cluster.objects.filter(slug__in=slugs).values_list("slug", flat=True))

@@ -1,6 +1,7 @@
 """The Helm chart: what it renders fits the API, the compose file, the settings and the queues."""
 
 import json
+import re
 import subprocess
 from functools import cache
 from typing import Any
@@ -181,7 +182,29 @@ def test_workers_serve_every_queue_and_their_probe_names_them() -> None:
     assert sorted(served) == sorted(QUEUES)
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     worker = schema["properties"]["workers"]["additionalProperties"]["properties"]
-    assert sorted(worker["queues"]["items"]["enum"]) == sorted(QUEUES)
+    known, dedicated = worker["queues"]["items"]["anyOf"]
+    assert sorted(known["enum"]) == sorted(QUEUES)
+    assert re.fullmatch(dedicated["pattern"], "metering.hopper") is not None
+
+
+def test_a_group_of_workers_serves_one_cluster_alone() -> None:
+    group = {
+        "settings.DEDICATED_CLUSTERS": "hopper",
+        "workers.hopper.queues": "{metering.hopper}",
+        "workers.hopper.concurrency": "1",
+        "workers.hopper.replicas": "2",
+        "workers.hopper.scaling.by": "none",
+        "workers.hopper.resources.requests.cpu": "100m",
+    }
+    options = [part for name, value in group.items() for part in ("--set", f"{name}={value}")]
+
+    documents = rendered(*NEEDED, *options)
+
+    worker = workloads(documents)["hopper"]
+    assert worker["spec"]["replicas"] == 2
+    assert "--queues=metering.hopper" in container_of(worker)["command"]
+    settings = of_kind("ConfigMap", documents)["gpu-ledger"]["data"]
+    assert settings["DEDICATED_CLUSTERS"] == "hopper"
 
 
 def test_probes_ask_the_endpoints_of_health_as_the_proxy_would() -> None:

@@ -1,7 +1,7 @@
 """Windows: how far each cluster's metering has come, as a calendar and as what is due."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -247,3 +247,17 @@ def is_sealing(cluster_id: UUID, *, at: datetime) -> bool:
     """Whether a worker has sealed an hour of a cluster in the last minute."""
     sealed = MeteringWindow.objects.filter(cluster_id=cluster_id, sealed_at__gt=at - LATELY)
     return sealed.exists()
+
+
+def clusters_served(slug: str, *, dedicated: Collection[str]) -> list[UUID] | None:
+    """Return the clusters that a worker serves; None for all.
+
+    Args:
+        slug: Of the cluster whose own worker it is; "" for one that serves the others.
+        dedicated: Slugs of the clusters that have workers of their own.
+    """
+    if not dedicated:
+        return None
+    others = Cluster.objects.exclude(slug__in=dedicated)
+    served = Cluster.objects.filter(slug=slug) if slug else others
+    return list(served.order_by("pk").values_list("pk", flat=True))

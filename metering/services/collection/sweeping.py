@@ -5,10 +5,11 @@ workers may sweep at once, and any may die at any moment.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import astuple, dataclass, field
 from datetime import datetime
 from typing import Final, Self, TypeVar
+from uuid import UUID
 
 import structlog
 from django.db import connection
@@ -74,12 +75,18 @@ Progress = Callable[[CollectionSweep], None]
 
 @dataclass(frozen=True)
 class Worker:
-    """The metering process, its source and its policy, and the clusters it leaves to others."""
+    """The metering process, its source and its policy, and the clusters it leaves to others.
+
+    Attributes:
+        clusters: Those that it serves; None for all.
+        avoided: Those of them whose source it could not reach.
+    """
 
     name: str
     source: UsageSource
     actor: Actor
     policy: MeteringPolicy = DEFAULT_POLICY
+    clusters: Collection[UUID] | None = None
     avoided: AvoidedClusters = field(default_factory=AvoidedClusters)
 
 
@@ -160,6 +167,7 @@ def meter_next(*, worker: Worker, at: datetime) -> CollectionSweep | None:
     claimed = claim_windows(
         worker=worker.name,
         limit=1,
+        clusters=worker.clusters,
         avoided=worker.avoided.during(at),
         at=at,
         policy=worker.policy,

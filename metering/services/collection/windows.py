@@ -276,7 +276,7 @@ WITH due AS (
    WHERE state IN ('open', 'collecting', 'collected', 'reconciled')
      AND not_before <= LEAST(%(at)s, clock_timestamp())
      AND (state = 'open' OR (state = 'collecting' AND lease_until <= clock_timestamp()))
-     AND (%(cluster_id)s::uuid IS NULL OR cluster_id = %(cluster_id)s)
+     AND (%(clusters)s::uuid[] IS NULL OR cluster_id = ANY (%(clusters)s::uuid[]))
      AND (cluster_id <> ALL(%(avoided)s::uuid[]) OR gap_policy <> '' OR accepts_low_coverage)
    ORDER BY not_before, start_at, cluster_id
    LIMIT %(limit)s
@@ -305,7 +305,7 @@ def claim_windows(
     *,
     worker: str,
     limit: int,
-    cluster_id: UUID | None = None,
+    clusters: Collection[UUID] | None = None,
     avoided: Collection[UUID] = (),
     at: datetime | None = None,
     policy: MeteringPolicy = DEFAULT_POLICY,
@@ -322,7 +322,7 @@ def claim_windows(
     Args:
         worker: Name of the worker, for people.
         limit: How many at most; never more than 100.
-        cluster_id: Only of this cluster; None for any.
+        clusters: Only of these; None for any.
         avoided: Not of these clusters, whose sources the worker could not reach; but their hours
             that a person decided on.
         at: Which retries are due; None takes the database's clock, and no later time counts.
@@ -336,7 +336,7 @@ def claim_windows(
         policy=policy,
         failpoint="claim",
         leased=WindowState.COLLECTING,
-        cluster_id=cluster_id,
+        clusters=None if clusters is None else list(clusters),
         avoided=list(avoided),
         quarantined=ExceptionKind.QUARANTINED.value,
         sentence=QUARANTINED_SENTENCE,

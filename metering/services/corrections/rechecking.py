@@ -325,7 +325,9 @@ def recheck_due(*, worker: Worker, at: datetime) -> RecheckSweep:
 
 def recheck_next(*, worker: Worker, at: datetime) -> RecheckSweep | None:
     """Lease the recheck that is due for longest, and do it; return None when none is due."""
-    claimed = claim_rechecks(worker=worker.name, limit=1, at=at, policy=worker.policy)
+    claimed = claim_rechecks(
+        worker=worker.name, limit=1, clusters=worker.clusters, at=at, policy=worker.policy
+    )
     return recheck_claimed(claimed=claimed[0], worker=worker, at=at) if claimed else None
 
 

@@ -4,10 +4,12 @@ They follow from the clock and the tables, never from messages: the next schedul
 failed one did not. Each is created once, by any scheduler.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import connection, transaction
 
@@ -232,6 +234,7 @@ WITH due AS (
   SELECT r.id FROM metering_windowrecheck r
    WHERE r.state IN ('due', 'checking') AND r.not_before <= LEAST(%(at)s, clock_timestamp())
      AND (r.state = 'due' OR r.lease_until <= clock_timestamp())
+     AND (%(clusters)s::uuid[] IS NULL OR r.cluster_id = ANY (%(clusters)s::uuid[]))
    ORDER BY r.not_before, r.id
    LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED)
@@ -251,6 +254,7 @@ def claim_rechecks(
     *,
     worker: str,
     limit: int,
+    clusters: Collection[UUID] | None = None,
     at: datetime | None = None,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> list[ClaimedRecheck]:
@@ -262,6 +266,7 @@ def claim_rechecks(
     Args:
         worker: Name of the worker, for people.
         limit: How many at most; never more than 100.
+        clusters: Only of these; None for any.
         at: Which are due; None takes the database's clock, and no later time counts.
         policy: Lease and attempts.
     """
@@ -273,6 +278,7 @@ def claim_rechecks(
         policy=policy,
         failpoint="recheck.claim",
         leased=RecheckState.CHECKING,
+        clusters=None if clusters is None else list(clusters),
         sentence=FAILED_SENTENCE,
     )
     claimed = sorted(rows, key=lambda row: (row[1], row[2]))

@@ -74,7 +74,9 @@ def collect_due_devices(*, worker: Worker, at: datetime) -> DeviceSweep:
 
 def collect_next(*, worker: Worker, at: datetime) -> DeviceSweep | None:
     """Lease the device figures that are longest due and collect them; None when none are due."""
-    leased = lease_devices(worker=worker.name, at=at, policy=worker.policy)
+    leased = lease_devices(
+        worker=worker.name, clusters=worker.clusters, at=at, policy=worker.policy
+    )
     return None if leased is None else _collect_isolated(leased, worker=worker, at=at)
 
 

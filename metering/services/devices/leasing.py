@@ -5,10 +5,11 @@ clock; a worker whose lease was taken over writes nothing, because its fence is 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import connection, transaction
 
@@ -26,6 +27,7 @@ WITH due AS (
   SELECT window_id FROM metering_devicewindow
    WHERE state IN ('due', 'collecting') AND not_before <= COALESCE(%(at)s, clock_timestamp())
      AND (state = 'due' OR lease_until <= clock_timestamp())
+     AND (%(clusters)s::uuid[] IS NULL OR cluster_id = ANY (%(clusters)s::uuid[]))
    ORDER BY not_before, window_start, window_id
    LIMIT 1
    FOR NO KEY UPDATE SKIP LOCKED)
@@ -63,12 +65,17 @@ class LeasedDevices(LeasedHour):
 
 
 def lease_devices(
-    *, worker: str, at: datetime | None = None, policy: MeteringPolicy = DEFAULT_POLICY
+    *,
+    worker: str,
+    clusters: Collection[UUID] | None = None,
+    at: datetime | None = None,
+    policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> LeasedDevices | None:
     """Lease the device figures that are longest due; None when none are, or others lease them.
 
     Args:
         worker: Name of the worker, for people.
+        clusters: Only of these; None for any.
         at: Which retries are due; None takes the database's clock.
         policy: How long a lease lasts.
     """
@@ -78,6 +85,7 @@ def lease_devices(
             {
                 "at": at,
                 "worker": worker[:64],
+                "clusters": None if clusters is None else list(clusters),
                 "lease": policy.lease_seconds,
             },
         )

@@ -257,7 +257,7 @@ def test_a_claim_can_be_narrowed_to_a_cluster() -> None:
     first, second = make_cluster("a", metered_from=HOUR), make_cluster("b", metered_from=HOUR)
     open_due_windows(at=DUE)
 
-    [of_second] = claim_windows(worker="w", limit=9, cluster_id=second.id, at=DUE)
+    [of_second] = claim_windows(worker="w", limit=9, clusters=[second.id], at=DUE)
     assert of_second.cluster_id == second.id
     [of_first] = claim_windows(worker="w", limit=9, at=DUE)
     assert of_first.cluster_id == first.id
