@@ -198,22 +198,22 @@ def _crashes() -> Metric:
 
 def _replica() -> Iterator[Metric]:
     """Yield how far the replica is behind, where there is one; infinity where it is away."""
-    if not has_replica():
-        return
-    try:
-        lag_seconds = replica_state().lag.total_seconds()
-    except ReplicaAwayError:
-        lag_seconds = math.inf
-    yield GaugeMetricFamily(
+    lag = GaugeMetricFamily(
         f"{PREFIX}_replica_lag_seconds",
         "Seconds by which the replica for reports is behind; infinity where it is away.",
-        value=lag_seconds,
     )
-    yield GaugeMetricFamily(
+    limit = GaugeMetricFamily(
         f"{PREFIX}_replica_lag_max_seconds",
         "Lag from which reports are read from the primary instead.",
-        value=settings.REPLICA_LAG_SECONDS_MAX,
     )
+    if has_replica():
+        try:
+            lag.add_metric((), replica_state().lag.total_seconds())
+        except ReplicaAwayError:
+            lag.add_metric((), math.inf)
+        limit.add_metric((), settings.REPLICA_LAG_SECONDS_MAX)
+    yield lag
+    yield limit
 
 
 def _enforcement() -> Iterator[Metric]:
