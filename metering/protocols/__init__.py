@@ -5,7 +5,7 @@ kube-state-metrics spells them (`[^a-zA-Z0-9_]` becomes `_`): sanitising loses i
 domain compares by sanitising the names it knows, never by reversing one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -241,12 +241,33 @@ class EnergyObservation(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Evidence:
-    """One query behind an observation, so that it can be asked again and compared."""
+    """One query behind an observation, so that it can be asked again and compared.
+
+    Attributes:
+        at: The time it was evaluated at; of several the last one.
+        samples: How many its response had.
+        from_at: The first of several times; None for one alone.
+        step_seconds: How far they are apart; 0 for one alone.
+    """
 
     query: str
     at: datetime
     sha256: str
     samples: int
+    from_at: datetime | None = None
+    step_seconds: int = 0
+
+    def to_json(self) -> dict[str, str | int]:
+        """Return it as it is stored, without what one time alone has not."""
+        stored: dict[str, str | int] = {
+            "query": self.query,
+            "at": self.at.isoformat(),
+            "sha256": self.sha256,
+            "samples": self.samples,
+        }
+        if self.from_at is None:
+            return stored
+        return {**stored, "from_at": self.from_at.isoformat(), "step_seconds": self.step_seconds}
 
 
 @dataclass(frozen=True)
@@ -305,6 +326,15 @@ class DeviceFigures:
     health: HealthObservation = NO_HEALTH
 
 
+@dataclass(frozen=True)
+class ObservedSpan:
+    """What `UsageSource.observe` is asked about: [start_at, end_at), as of a time."""
+
+    start_at: datetime
+    end_at: datetime
+    as_of: datetime
+
+
 class UsageSource(Protocol):
     """A source of usage. Implementations: Prometheus, simulated."""
 
@@ -323,6 +353,21 @@ class UsageSource(Protocol):
         Raises:
             SourceUnavailableError: The answer is missing, partial, warned about or cannot be
                 believed; nothing may be concluded from it.
+        """
+        ...
+
+    def prefetch(self, target: ClusterTarget, spans: Sequence[ObservedSpan]) -> "UsageSource":
+        """Return a source that has asked about several hours together, where that is cheaper.
+
+        Its `observe` returns for each of them what ours does, but for the evidence, and for
+        everything else the same; one that has no such way returns itself.
+
+        Args:
+            target: The cluster.
+            spans: Hours, oldest first, as `observe` will be asked about them.
+
+        Raises:
+            SourceUnavailableError: As `observe` does; each hour may still be observed alone.
         """
         ...
 

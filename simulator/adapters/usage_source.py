@@ -5,10 +5,18 @@ of the same seed, so that both sources pass one contract suite.
 """
 
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from metering.protocols import ClusterTarget, DeviceFigures, Evidence, Observation
+from metering.protocols import (
+    ClusterTarget,
+    DeviceFigures,
+    Evidence,
+    Observation,
+    ObservedSpan,
+    UsageSource,
+)
 from simulator.adapters.device_observations import (
     MISSING_FIGURES,
     devices_seen,
@@ -107,6 +115,19 @@ class SimulatedUsageSource:
             device_models=models_seen(exposition),
         )
 
+    def prefetch(self, target: ClusterTarget, spans: Sequence[ObservedSpan]) -> UsageSource:
+        """Return a source that has observed several hours; see `UsageSource.prefetch`.
+
+        Raises:
+            SourceUnavailableError: As `observe` does.
+            ValueError: As `observe` does.
+        """
+        observed = {
+            span: self.observe(target, start_at=span.start_at, end_at=span.end_at, as_of=span.as_of)
+            for span in spans
+        }
+        return _SimulatedHours(self, observed)
+
     def memory(self, target: ClusterTarget) -> timedelta | None:
         """Return that nothing is ever lost: a scenario is known for good."""
         del target
@@ -145,6 +166,35 @@ class SimulatedUsageSource:
                 "The simulated scenario has no cluster of this name.", reason="bad_target"
             )
         return exposition
+
+
+class _SimulatedHours:
+    """A simulated source that has observed some hours of one cluster before."""
+
+    def __init__(
+        self, alone: SimulatedUsageSource, observed: dict[ObservedSpan, Observation]
+    ) -> None:
+        self._alone = alone
+        self._observed = observed
+
+    def observe(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> Observation:
+        observed = self._observed.pop(ObservedSpan(start_at, end_at, as_of), None)
+        if observed is not None and observed.cluster == target.slug:
+            return observed
+        return self._alone.observe(target, start_at=start_at, end_at=end_at, as_of=as_of)
+
+    def prefetch(self, target: ClusterTarget, spans: Sequence[ObservedSpan]) -> UsageSource:
+        return self._alone.prefetch(target, spans)
+
+    def memory(self, target: ClusterTarget) -> timedelta | None:
+        return self._alone.memory(target)
+
+    def observe_devices(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> DeviceFigures:
+        return self._alone.observe_devices(target, start_at=start_at, end_at=end_at, as_of=as_of)
 
 
 def _check_ended(

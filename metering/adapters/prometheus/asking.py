@@ -126,6 +126,28 @@ class Asking:
             yield dict(labels), value
         self.note(query, within, answer, answer.row_count)
 
+    def steps(self, query: str, steps: range) -> Iterator[tuple[QueryResponse, range]]:
+        """Yield the responses to one query at several times or, while that is refused, at fewer.
+
+        Args:
+            query: What is evaluated at each time; no raw range.
+            steps: The times, Unix seconds.
+
+        Raises:
+            SourceUnavailableError: No response, or an invalid one.
+        """
+        try:
+            answer = self.conversation.ask_steps(query, steps, give_up_at=self.give_up_at)
+        except SourceUnavailableError as error:
+            if error.reason not in DIVISIBLE or len(steps) == 1:
+                raise
+        else:
+            yield answer, steps
+            return
+        middle = len(steps) // 2
+        yield from self.steps(query, steps[:middle])
+        yield from self.steps(query, steps[middle:])
+
     def _divided(self, template: Template, within: Range) -> Iterator[tuple[QueryResponse, Range]]:
         """Yield the responses over the whole range or, while that is refused, over its halves."""
         try:
@@ -154,6 +176,13 @@ class Asking:
         """Keep the evidence of a response that was read to its end."""
         at = to_time(within.asked_seconds * 1000)
         self.evidence.append(Evidence(query=query, at=at, sha256=answer.sha256, samples=samples))
+
+    def note_steps(self, query: str, steps: range, answer: QueryResponse, samples: int) -> None:
+        """Keep the evidence of a response about several times, likewise."""
+        first, last = (to_time(at * 1000) for at in (steps[0], steps[-1]))
+        self.evidence.append(
+            Evidence(query, last, answer.sha256, samples, from_at=first, step_seconds=steps.step)
+        )
 
     def _arrive(
         self, name: str, template: Template, within: Range, answer: QueryResponse, *, inside: int

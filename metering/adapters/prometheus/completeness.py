@@ -12,7 +12,6 @@ from itertools import combinations
 from typing import Final, NamedTuple, NoReturn
 
 from metering.adapters.prometheus.asking import Arrived, Asking
-from metering.adapters.prometheus.body import QueryResponse
 from metering.adapters.prometheus.names import ALLOCATABLE, Names
 from metering.adapters.prometheus.pods import NO_UID, SeenPod
 from metering.adapters.prometheus.queries import ANSWER_LABEL, DETAILS, FACTS, OBSERVATIONS, counts
@@ -45,11 +44,16 @@ def check_counts(asking: Asking) -> None:
     for within, answers in parts.items():
         query = counts({one.name: one.query for one in answers})
         answer = asking.ask(query, within)
-        _compare(_read_counts(answer), answers)
+        compare_counts(read_counts(read_rows(answer)), answers)
         asking.note(query, within, answer, len(answers))
 
 
-def _compare(held: Mapping[str, int], answers: Sequence[Arrived]) -> None:
+def compare_counts(held: Mapping[str, int], answers: Sequence[Arrived]) -> None:
+    """Compare what arrived with the server's counts, by name.
+
+    Raises:
+        SourceUnavailableError: `count_differs`, as for `check_counts`.
+    """
     missing = [_TITLES[one.name] for one in answers if one.name not in held]
     if missing or len(held) != len(answers):
         raise SourceUnavailableError(
@@ -61,9 +65,14 @@ def _compare(held: Mapping[str, int], answers: Sequence[Arrived]) -> None:
             _refuse_difference(one, held=held[one.name])
 
 
-def _read_counts(answer: QueryResponse) -> dict[str, int]:
+def read_counts(rows: Iterable[tuple[Mapping[str, str], str]]) -> dict[str, int]:
+    """Return the server's counts by name, from the rows of a response to `counts`.
+
+    Raises:
+        SourceUnavailableError: `bad_answer` when one is no number or there twice.
+    """
     found: dict[str, int] = {}
-    for labels, value in read_rows(answer):
+    for labels, value in rows:
         name = labels.get(ANSWER_LABEL, "")
         if name in found:
             raise SourceUnavailableError("Series are counted twice.", reason="bad_answer")

@@ -35,12 +35,8 @@ from metering.protocols import ContainerKind, ContainerRequest, PodObservation
 from tenants.domain.errors import SourceUnavailableError
 
 REQUEST_METRICS: Final = (known.REQUESTS, known.INIT_REQUESTS)
-
-
 IMPOSSIBLE_UNITS: Final = -1
 """Replaces an impossible amount, so that the pod is not treated as one without a request."""
-
-
 NO_UID: Final = "Its request carries no uid."
 
 
@@ -178,11 +174,12 @@ def read_facts(
     for fact in facts:
         uid = fact.labels.get("uid")
         if uid:
-            _note(pods[uid], fact, names, user_label=user_label, within=within)
+            note_fact(pods[uid], fact, names, user_label=user_label, within=within)
     return pods
 
 
-def _note(pod: PodFacts, fact: Fact, names: Names, *, user_label: str, within: Range) -> None:
+def note_fact(pod: PodFacts, fact: Fact, names: Names, *, user_label: str, within: Range) -> None:
+    """Add one row to the facts of its pod; see `read_facts`."""
     match fact.metric:
         case known.POD_INFO:
             node = names.label(fact.labels, "node")

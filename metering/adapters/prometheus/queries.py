@@ -117,10 +117,12 @@ class QueryPlan:
             range_seconds,
         )
         nodes = _last(_named(self.names, known.NODE_LABELS), self.selector[1:], range_seconds)
+        # Each `or` copies what stands before it, so what has most rows stands last, joined alone.
         return (
-            f"(({pods} or ({ended} == 1)) and on (uid) {asked})"
+            f"{self._models(range_seconds)}"
             f" or ({nodes} and on (node) {offered})"
-            f" or {self._models(range_seconds)}"
+            f" or (({ended} == 1) and on (uid) {asked})"
+            f" or ({pods} and on (uid) {asked})"
         )
 
     def targets(self) -> str:

@@ -194,6 +194,16 @@ def stream_matrix(answer: QueryResponse, names: Names, within: Range) -> Iterato
         SourceUnavailableError: `wrong_result_type`, `bad_answer`, `bad_sample` for times out of
             order or out of range, or what `Answer` refuses.
     """
+    for labels, times, values in stream_samples(answer, within):
+        metric = checked_metric(labels, names)
+        if times:
+            yield Series(metric, labels, times, values)
+
+
+def stream_samples(
+    answer: QueryResponse, within: Range
+) -> Iterator[tuple[Mapping[str, str], Sequence[int], Sequence[str]]]:
+    """Yield labels, times and values of a matrix' rows, of whatever metric; see `stream_matrix`."""
     reader = SampleReader(within.first_seconds, within.asked_seconds)
     for row in answer.series(reader.read_text):
         if isinstance(row, Cut):
@@ -201,17 +211,14 @@ def stream_matrix(answer: QueryResponse, names: Names, within: Range) -> Iterato
         else:
             raw, samples = _parts(row, "values")
             times, values = reader.read_pairs(samples)
-        labels = _storable(raw, answer)
-        metric = _checked_metric(labels, names)
-        if times:
-            yield Series(metric, labels, times, values)
+        yield _storable(raw, answer), times, values
     _check_type(answer, "matrix")
 
 
 def read_vector(answer: QueryResponse, names: Names) -> Iterator[Fact]:
     """Yield the rows of an instant vector of metrics as they arrive; see `read_rows`."""
     for labels, value in read_rows(answer):
-        yield Fact(_checked_metric(labels, names), labels, value)
+        yield Fact(checked_metric(labels, names), labels, value)
 
 
 def read_rows(answer: QueryResponse) -> Iterator[tuple[Mapping[str, str], str]]:
@@ -348,7 +355,7 @@ def _storable(labels: Mapping[str, str], answer: QueryResponse) -> Mapping[str, 
     return {key: _UNSTORABLE.sub(_REPLACEMENT, value) for key, value in labels.items()}
 
 
-def _checked_metric(labels: Mapping[str, str], names: Names) -> str:
+def checked_metric(labels: Mapping[str, str], names: Names) -> str:
     """Return our name of the metric a row is of."""
     metric = names.ours.get(labels.get("__name__", ""))
     if metric is None:

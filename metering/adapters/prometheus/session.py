@@ -10,8 +10,9 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -68,6 +69,10 @@ _REASONS: Final[Mapping[int, str]] = {
     422: "query_refused",
     429: "throttled",
 }
+
+
+_Send = Callable[..., Any]
+"""One of the library's queries, bound to all but its parameters."""
 
 
 class QuerySession(requests.Session):
@@ -181,14 +186,34 @@ class Conversation:
         Raises:
             SourceUnavailableError: No response, or an invalid one.
         """
+        return self._ask(
+            partial(self._client.custom_query, query),
+            {"time": str(at_seconds)},
+            give_up_at=give_up_at,
+        )
+
+    def ask_steps(self, query: str, steps: range, *, give_up_at: float) -> QueryResponse:
+        """Return the response to one query at several times, in Unix seconds; see `ask`."""
+        first, last = (datetime.fromtimestamp(at, UTC) for at in (steps[0], steps[-1]))
+        return self._ask(
+            partial(self._client.custom_query_range, query, first, last, str(steps.step)),
+            {},
+            give_up_at=give_up_at,
+        )
+
+    def _ask(
+        self, send: _Send, parameters: Mapping[str, str], *, give_up_at: float
+    ) -> QueryResponse:
         for _ in range(RETRIES_MAX):
             try:
-                return self._ask(query, at_seconds=at_seconds, give_up_at=give_up_at)
+                return self._ask_once(send, parameters, give_up_at=give_up_at)
             except _BusyError:
                 time.sleep(BUSY_PAUSE_SECONDS)
-        return self._ask(query, at_seconds=at_seconds, give_up_at=give_up_at)
+        return self._ask_once(send, parameters, give_up_at=give_up_at)
 
-    def _ask(self, query: str, *, at_seconds: int, give_up_at: float) -> QueryResponse:
+    def _ask_once(
+        self, send: _Send, parameters: Mapping[str, str], *, give_up_at: float
+    ) -> QueryResponse:
         now = time.monotonic()
         if give_up_at - now < 1:
             raise SourceUnavailableError(
@@ -196,13 +221,12 @@ class Conversation:
                 reason="timeout",
             )
         self._session.give_up_at = min(now + QUERY_SECONDS_MAX, give_up_at)
-        parameters = {
-            "time": str(at_seconds),
+        limits = {
             "timeout": f"{math.ceil(self._session.give_up_at - now)}s",
             "partial_response": "false",  # Thanos would answer with what it has otherwise.
         }
         with _as_unavailable():
-            answer = self._client.custom_query(query, params=parameters)
+            answer = send(params={**parameters, **limits})
         assert isinstance(answer, QueryResponse)  # noqa: S101 - The hook made it; narrows the type.
         return answer
 

@@ -5,12 +5,14 @@ changed meanwhile, and one when a target left. Devices are queried separately. O
 is kept between windows.
 """
 
+import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final
+
+import structlog
 
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.asking import Asking, request_headers
@@ -22,7 +24,7 @@ from metering.adapters.prometheus.clock import (
     ticks_on_api_clock,
     with_defects,
 )
-from metering.adapters.prometheus.completeness import check_counts, check_one_cluster
+from metering.adapters.prometheus.completeness import check_one_cluster
 from metering.adapters.prometheus.devices.reading import DEVICE_SCRAPES, read_device_figures
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import (
@@ -34,32 +36,39 @@ from metering.adapters.prometheus.nodes import (
     read_nodes,
     timed_label_sets,
 )
+from metering.adapters.prometheus.pod_queries import Facts, Observations, PodQueries
 from metering.adapters.prometheus.pods import (
-    REQUEST_METRICS,
     PodFacts,
     PodHistory,
-    SeenPod,
     compose_pods,
     questions,
-    read_facts,
     read_history,
-    read_observations,
 )
-from metering.adapters.prometheus.queries import (
-    COVERAGE_JOBS,
-    DETAILS,
-    FACTS,
-    OBSERVATIONS,
-    QueryPlan,
-    plan_queries,
+from metering.adapters.prometheus.prefetching import (
+    HourAnswers,
+    HourQueries,
+    ask_together,
+    fit_together,
 )
-from metering.adapters.prometheus.samples import Fact, Range, Series, to_seconds, to_time
+from metering.adapters.prometheus.queries import COVERAGE_JOBS, QueryPlan, plan_queries
+from metering.adapters.prometheus.samples import Range, to_seconds, to_time
 from metering.adapters.prometheus.session import Conversation, read_retention
 from metering.adapters.prometheus.targets import check_targets, missed_shards
 from metering.domain.catalogue.names import SANITISED_NAMES
 from metering.domain.catalogue.sizing import names_product
-from metering.protocols import ClusterTarget, DeviceFigures, Observation, PodObservation
+from metering.protocols import (
+    ClusterTarget,
+    DeviceFigures,
+    Evidence,
+    Observation,
+    ObservedSpan,
+    PodObservation,
+    UsageSource,
+)
 from tenants.adapters.guarded import forbidden_networks
+from tenants.domain.errors import SourceUnavailableError
+
+logger = structlog.get_logger(__name__)
 
 SOURCE: Final = "prometheus"
 LEAD_SCRAPES: Final = 4
@@ -76,6 +85,9 @@ LABELS_LATE_SECONDS: Final = 3600
 OBSERVE_SECONDS_MAX: Final = 150
 """Of the 200 s after which a task is stopped: what is left writes the hour. At 35 s a response four
 queries fit in, which is more than billed usage needs."""
+PREFETCH_SECONDS_MAX: Final = 45
+"""For what is asked about several hours together: where that takes longer, there is time to observe
+one of them alone before the task is stopped."""
 
 
 class PrometheusUsageSource:
@@ -115,15 +127,26 @@ class PrometheusUsageSource:
             SourceUnavailableError: The response is missing, partial, has a warning or is invalid.
             ValueError: The window is empty, or `as_of` is less than two scrapes after its end.
         """
-        scrape = target.scrape_interval_seconds
-        start, end = _ended(target, start_at=start_at, end_at=end_at, as_of=as_of)
-        lag = max(LAG_SECONDS, LAG_SCRAPES * scrape)
-        lead = max(LEAD_SECONDS, LEAD_SCRAPES * scrape)
-        around = Range(start - lead, min(to_seconds(as_of), end + lag))
+        span = ObservedSpan(start_at, end_at, as_of)
+        around, afterwards = _ranges(target, span)
         asking, plan = self.begin(target)
-        latest = min(to_seconds(as_of), around.asked_seconds + LABELS_LATE_SECONDS)
-        asked = _Pods(asking, plan, around, Range(around.asked_seconds, latest))
-        return _read(asked, target, start=start, end=end)
+        return read_observation(PodQueries(asking, plan, around, afterwards), target, span)
+
+    def prefetch(self, target: ClusterTarget, spans: Sequence[ObservedSpan]) -> UsageSource:
+        """Return a source that has asked about several hours; see `UsageSource.prefetch`.
+
+        Raises:
+            SourceUnavailableError: As `observe` does.
+            ValueError: As `observe` does.
+        """
+        around = [_ranges(target, span)[0] for span in spans]
+        if not fit_together(around):
+            return self
+        asking, plan = self.begin(target, seconds_max=PREFETCH_SECONDS_MAX)
+        answers = ask_together(asking, plan, around, user_label=target.user_label)
+        return _PrefetchedSource(
+            self, target, dict(zip(spans, answers, strict=True)), evidence=asking.evidence
+        )
 
     def memory(self, target: ClusterTarget) -> timedelta | None:
         """Return Prometheus' retention by time; None where there is none, or another server.
@@ -153,11 +176,13 @@ class PrometheusUsageSource:
             source=SOURCE,
         )
 
-    def begin(self, target: ClusterTarget) -> tuple[Asking, QueryPlan]:
+    def begin(
+        self, target: ClusterTarget, *, seconds_max: float = math.inf
+    ) -> tuple[Asking, QueryPlan]:
         """Return the conversation with a cluster's Prometheus and the queries that fit it."""
         names = names_of(target)
         plan = plan_queries(target, names, resources=self._resources, jobs=self._jobs)
-        give_up_at = time.monotonic() + self._seconds_max
+        give_up_at = time.monotonic() + min(self._seconds_max, seconds_max)
         return Asking(self.conversation(target), names, give_up_at), plan
 
     def conversation(self, target: ClusterTarget) -> Conversation:
@@ -170,6 +195,72 @@ class PrometheusUsageSource:
             )
         self._conversations[known_as].present(headers)
         return self._conversations[known_as]
+
+
+class _PrefetchedSource:
+    """Usage of some hours that were asked about together; all else is asked alone.
+
+    What is read of an hour is released.
+    """
+
+    def __init__(
+        self,
+        alone: PrometheusUsageSource,
+        target: ClusterTarget,
+        answers: dict[ObservedSpan, HourAnswers],
+        *,
+        evidence: Sequence[Evidence],
+    ) -> None:
+        self._alone = alone
+        self._target = target
+        self._answers = answers
+        self._evidence = evidence
+
+    def observe(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> Observation:
+        """Return the observation; one that cannot be believed is asked for again, alone."""
+        span = ObservedSpan(start_at, end_at, as_of)
+        answers = self._answers.pop(span, None) if target == self._target else None
+        if answers is not None:
+            around, afterwards = _ranges(target, span)
+            asking, plan = self._alone.begin(target)
+            asking.evidence.extend(self._evidence)
+            try:
+                return read_observation(
+                    HourQueries(asking, plan, around, afterwards, answers), target, span
+                )
+            except SourceUnavailableError as error:
+                logger.warning(
+                    "metering.prefetched.refused", cluster=target.slug, reason=error.reason
+                )
+        return self._alone.observe(target, start_at=start_at, end_at=end_at, as_of=as_of)
+
+    def prefetch(self, target: ClusterTarget, spans: Sequence[ObservedSpan]) -> UsageSource:
+        return self._alone.prefetch(target, spans)
+
+    def memory(self, target: ClusterTarget) -> timedelta | None:
+        return self._alone.memory(target)
+
+    def observe_devices(
+        self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
+    ) -> DeviceFigures:
+        return self._alone.observe_devices(target, start_at=start_at, end_at=end_at, as_of=as_of)
+
+
+def _ranges(target: ClusterTarget, span: ObservedSpan) -> tuple[Range, Range]:
+    """Return what the queries cover, and what lies between their time and now.
+
+    Raises:
+        ValueError: As for `_ended`.
+    """
+    scrape = target.scrape_interval_seconds
+    start, end = _ended(target, start_at=span.start_at, end_at=span.end_at, as_of=span.as_of)
+    lag = max(LAG_SECONDS, LAG_SCRAPES * scrape)
+    lead = max(LEAD_SECONDS, LEAD_SCRAPES * scrape)
+    around = Range(start - lead, min(to_seconds(span.as_of), end + lag))
+    latest = min(to_seconds(span.as_of), around.asked_seconds + LABELS_LATE_SECONDS)
+    return around, Range(around.asked_seconds, latest)
 
 
 def _ended(
@@ -186,52 +277,17 @@ def _ended(
     return start, end
 
 
-@dataclass(frozen=True)
-class _Pods:
-    """The queries about pods and nodes around one window."""
+def read_observation(asked: PodQueries, target: ClusterTarget, span: ObservedSpan) -> Observation:
+    """Return what the queries around a window show of it.
 
-    asking: Asking
-    plan: QueryPlan
-    around: Range
-    afterwards: Range
-    """What lies between the time of the queries and now; empty when it is queried at once."""
-
-    def observations(self) -> Iterator[Series]:
-        return self.asking.matrix(self.plan.observations, self.around, name=OBSERVATIONS)
-
-    def facts(self) -> Iterator[Fact]:
-        return self.asking.vector(self.plan.facts, self.around, name=FACTS)
-
-    def details(self, metrics: tuple[str, ...]) -> Iterator[Series]:
-        template = partial(self.plan.details, metrics)
-        return self.asking.matrix(template, self.around, name=DETAILS)
-
-    def later_labels(self) -> Iterator[Series]:
-        template = partial(self.plan.details, (known.NODE_LABELS,))
-        return self.asking.matrix(template, self.afterwards)
-
-
-@dataclass(frozen=True)
-class _Observations:
-    """The first response, split as it arrived; `others` do not grow with the pods."""
-
-    pods: Mapping[str, SeenPod]
-    others: Sequence[Series]
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """The second response, likewise."""
-
-    pods: Mapping[str, PodFacts]
-    others: Sequence[Fact]
-
-
-def _read(asked: _Pods, target: ClusterTarget, *, start: int, end: int) -> Observation:
+    Raises:
+        SourceUnavailableError: The response is missing, partial, has a warning or is invalid.
+    """
     names, scrape = asked.plan.names, target.scrape_interval_seconds
-    observations = _split_observations(asked)
+    start, end = to_seconds(span.start_at), to_seconds(span.end_at)
+    observations = asked.observations()
     clock = read_clock(observations.others, names, scrape_seconds=scrape)
-    facts = _take_facts(asked, user_label=target.user_label)
+    facts = asked.facts(user_label=target.user_label)
     pods, labels = _read_pods(asked, target, observations, facts)
     twins = check_one_cluster(observations.pods, observations.others, names, scrape_seconds=scrape)
     skew, contradicting = measure_skew(
@@ -241,7 +297,12 @@ def _read(asked: _Pods, target: ClusterTarget, *, start: int, end: int) -> Obser
     hours = Hours((start + skew) * 1000, (end + skew) * 1000, scrape * 1000)
     nodes = read_nodes(observations.others, labels, names, hours)
     targets = check_targets(
-        asked.asking, asked.plan, asked.around, scraped=clock.targets, scrape_seconds=scrape
+        asked.asking,
+        asked.plan,
+        asked.around,
+        last_scraped=asked.targets(),
+        scraped=clock.targets,
+        scrape_seconds=scrape,
     )
     shards = missed_shards(observations.others, names, scrape_seconds=scrape)
     return Observation(
@@ -263,41 +324,8 @@ def _read(asked: _Pods, target: ClusterTarget, *, start: int, end: int) -> Obser
     )
 
 
-def _split_observations(asked: _Pods) -> _Observations:
-    """Read the samples once: of pods only what is needed, and one series per instance."""
-    names = asked.plan.names
-    serving: dict[str, Series] = {}
-    others: list[Series] = []
-
-    def requests() -> Iterator[Series]:
-        for one in asked.observations():
-            if one.metric in REQUEST_METRICS:
-                serving.setdefault(names.label(one.labels, "instance"), one)
-                yield one
-            else:
-                others.append(one)
-
-    pods = read_observations(requests(), names)
-    return _Observations(pods, [*others, *serving.values()])
-
-
-def _take_facts(asked: _Pods, *, user_label: str) -> _Facts:
-    """Read the facts once, those of pods at once and the rest later."""
-    others: list[Fact] = []
-
-    def of_pods() -> Iterator[Fact]:
-        for fact in asked.facts():
-            if fact.metric in (known.NODE_LABELS, known.BUSY_PERCENT):
-                others.append(fact)
-            else:
-                yield fact
-
-    pods = read_facts(of_pods(), asked.plan.names, user_label=user_label, within=asked.around)
-    return _Facts(pods, others)
-
-
 def _read_pods(
-    asked: _Pods, target: ClusterTarget, observations: _Observations, facts: _Facts
+    asked: PodQueries, target: ClusterTarget, observations: Observations, facts: Facts
 ) -> tuple[tuple[PodObservation, ...], NodeLabels]:
     """Return the pods and the labels of their nodes, querying details where facts are ambiguous."""
     labels = label_sets(facts.others, asked.plan.names)
@@ -309,7 +337,7 @@ def _read_pods(
         if known.NODE_LABELS in open_questions:
             beside = target.scrape_interval_seconds * 500
             labels = timed_label_sets(details, asked.plan.names, beside=beside)
-    check_counts(asked.asking)
+    asked.check_counts()
     nodes = {
         node for uid in observations.pods if uid in facts.pods for node in facts.pods[uid].nodes
     }

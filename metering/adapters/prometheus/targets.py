@@ -48,10 +48,19 @@ def check_targets(
     plan: QueryPlan,
     within: Range,
     *,
+    last_scraped: Mapping[str, int],
     scraped: Sequence[ScrapeTarget],
     scrape_seconds: int,
 ) -> tuple[ScrapeTarget, ...]:
     """Return the targets of a window, and with them those of the last day that are missed.
+
+    Args:
+        asking: The conversation about the window.
+        plan: Its queries.
+        within: What they cover.
+        last_scraped: When each target of the last day was last scraped, Unix seconds.
+        scraped: The targets of the window.
+        scrape_seconds: How far scrapes are apart.
 
     Raises:
         SourceUnavailableError: No response, a cut one, or an invalid one.
@@ -59,7 +68,7 @@ def check_targets(
     answering = {target.name for target in scraped if target.ticks}
     left = {
         name: at
-        for name, at in _targets_of_day(asking, plan, within).items()
+        for name, at in last_scraped.items()
         if name not in answering and at <= within.first_seconds
     }
     if not left:
@@ -78,20 +87,34 @@ def check_targets(
     )
 
 
-def _targets_of_day(asking: Asking, plan: QueryPlan, within: Range) -> dict[str, int]:
-    """Return when each target was last scraped, Unix seconds, by its name."""
+def ask_targets(asking: Asking, plan: QueryPlan, within: Range) -> dict[str, int]:
+    """Return when each target of the last day was last scraped, Unix seconds, by its name.
+
+    Raises:
+        SourceUnavailableError: No response, a cut one, or an invalid one.
+    """
     query = plan.targets()
     answer = asking.ask(query, within)
+    found = list(read_rows(answer))
+    asking.note(query, within, answer, len(found))
+    return read_targets(found, plan.names)
+
+
+def read_targets(answered: Iterable[tuple[Mapping[str, str], str]], names: Names) -> dict[str, int]:
+    """Return what `ask_targets` does, from the rows of its response.
+
+    Raises:
+        SourceUnavailableError: A cut response, or an invalid one.
+    """
     found: dict[str, int] = {}
     rows, counted = 0, None
-    for labels, value in read_rows(answer):
+    for labels, value in answered:
         if labels.get(ANSWER_LABEL) == TARGETS:
             counted = read_count(value)
         else:
             rows += 1
-            name = plan.names.label(labels, "instance")
+            name = names.label(labels, "instance")
             found[name] = max(found.get(name, 0), int(read_decimal(value)))
-    asking.note(query, within, answer, rows)
     if counted != rows:
         raise SourceUnavailableError(
             f"Prometheus knows {counted} targets of the last day, but its answer has {rows}.",

@@ -6,7 +6,7 @@ second time.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -31,7 +31,7 @@ from metering.domain.corrections.correction import (
 )
 from metering.domain.errors import ClaimLostError
 from metering.models import MeteringWindow, UsageCorrection
-from metering.protocols import Evidence, UsageSource
+from metering.protocols import UsageSource
 from metering.selectors.allocations.ledger import AllocationKey
 from metering.selectors.collection.record_digest import capacity_digest
 from metering.selectors.corrections.ledger import LedgerFact, ledger_of_window
@@ -225,7 +225,7 @@ def _write(
     policy: MeteringPolicy,
 ) -> list[UsageCorrection]:
     evidence = [
-        _values(item) for item in (observed.observation.evidence if observed.observation else ())
+        item.to_json() for item in (observed.observation.evidence if observed.observation else ())
     ]
     drafts = drafts_of(
         claimed,
@@ -292,10 +292,6 @@ def _outcome(made: Sequence[UsageCorrection], *, comparison: RecheckComparison) 
         unproven_unit_seconds=comparison.unproven_unit_seconds,
         unseen=comparison.unseen,
     )
-
-
-def _values(evidence: Evidence) -> dict[str, object]:
-    return {**asdict(evidence), "at": evidence.at.isoformat()}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ clock; a worker whose lease was taken over writes nothing, because its fence is 
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -138,7 +138,7 @@ def seal_devices(
         "window_id": leased.id,
         "state": state,
         "at": at,
-        "evidence": json.dumps([{**asdict(one), "at": one.at.isoformat()} for one in evidence]),
+        "evidence": json.dumps([one.to_json() for one in evidence]),
         "missing": json.dumps(list(missing)),
         "error": error[:ERROR_LENGTH_MAX],
     }

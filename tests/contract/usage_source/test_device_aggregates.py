@@ -1,26 +1,16 @@
 """Figures by Prometheus' own aggregates are those by raw samples, whatever is wrong with a GPU."""
 
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import timedelta
 from itertools import product
-from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from embedded.programs import end_stale
-from embedded.prometheus import EmbeddedPrometheus
-from embedded.prometheus_programs import find_prometheus
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.adapters.prometheus.devices import reading
 from metering.adapters.prometheus.samples import to_time
 from metering.protocols import ClusterTarget, DeviceFigures
-from tests.contract.usage_source.conftest import ROOT
 from tests.support.usage_source.device_cases import (
     END,
     SCRAPE,
@@ -30,34 +20,11 @@ from tests.support.usage_source.device_cases import (
     cases,
     openmetrics,
 )
+from tests.support.usage_source.holding import holding
 
 CASES = 80
 IMPORTS = 4
 """Each import is a Prometheus of its own; its GPUs are the examples."""
-
-
-@contextmanager
-def holding(found: Sequence[Case]) -> Iterator[str]:
-    """Run a Prometheus that holds some GPUs, each whole hour's samples of them."""
-    programs = find_prometheus(ROOT / ".tools")
-    if programs.folder is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(programs.reason)
-        pytest.skip(programs.reason)
-    folder = Path(tempfile.mkdtemp(prefix="gpu-ledger-test-"))
-    folder.chmod(0o755)
-    server = EmbeddedPrometheus(folder / "prometheus", programs=programs.folder)
-    try:
-        server.prepare()
-        text = server.folder / "devices.txt"
-        text.write_text(openmetrics(found))
-        server.import_openmetrics(text, name="devices")
-        server.start()
-        yield server.url()
-    finally:
-        server.stop()
-        end_stale(folder)
-        shutil.rmtree(folder)
 
 
 def figures(url: str) -> DeviceFigures:
@@ -83,7 +50,7 @@ def raw_samples(found: DeviceFigures) -> int:
 def test_aggregates_and_raw_samples_give_the_same_figures(found: list[Case]) -> None:
     steady = [Case(seed) for seed in range(CASES)]
 
-    with holding([*found, *steady]) as url:
+    with holding(openmetrics([*found, *steady])) as url:
         aggregated, raw = figures(url), raw_figures(url)
 
     assert raw_samples(aggregated) < raw_samples(raw)
@@ -101,7 +68,7 @@ def test_raw_samples_of_steady_gpus_are_not_queried() -> None:
         )
     ]
 
-    with holding(steady) as url:
+    with holding(openmetrics(steady)) as url:
         aggregated, raw = figures(url), raw_figures(url)
 
     assert raw_samples(aggregated) == 0 < raw_samples(raw)
@@ -115,7 +82,7 @@ def test_only_gpus_of_another_owner_or_with_a_reset_are_read_from_raw_samples() 
     found[2] = Case(2, twists=(Twist("moved", middle, END + 200_000),))
     found[5] = Case(5, twists=(Twist("reset", middle, END),))
 
-    with holding(found) as url:
+    with holding(openmetrics(found)) as url:
         aggregated, raw = figures(url), raw_figures(url)
 
     assert (aggregated.devices, aggregated.energies) == (raw.devices, raw.energies)

@@ -4,7 +4,7 @@
 from its start.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,9 @@ from metering.protocols import (
     Evidence,
     NodeObservation,
     Observation,
+    ObservedSpan,
     PodObservation,
+    UsageSource,
 )
 from metering.services.collection.sweeping import Worker
 from tenants.domain.actors import system_actor
@@ -228,6 +230,11 @@ class ReplayedSource:
         if found is None:
             found = observation(start_at=start_at, end_at=end_at, ticks=ticks(start_at=start_at))
         return replace(found, cluster=target.slug, as_of=as_of)
+
+    def prefetch(self, target: ClusterTarget, spans: Sequence[ObservedSpan]) -> UsageSource:
+        """Return this source; see protocols.UsageSource."""
+        del target, spans
+        return self
 
     def memory(self, target: ClusterTarget) -> timedelta | None:
         """Return how long it remembers, as it was given."""

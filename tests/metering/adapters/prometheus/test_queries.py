@@ -36,24 +36,26 @@ def test_observations_are_raw_samples() -> None:
 
 
 def test_facts_are_last_values_of_what_concerns_GPUs() -> None:  # noqa: N802 - Names.
+    requested = (
+        'last_over_time({__name__=~"kube_pod_container_resource_requests'
+        f'|kube_pod_init_container_resource_requests",resource=~"{SANITISED_NAMES}"}}[4440s])'
+    )
     assert plan().facts(4440) == (
-        '((last_over_time({__name__=~"kube_pod_info|kube_pod_labels'
-        "|kube_pod_created|kube_pod_status_scheduled_time|kube_pod_completion_time|kube_pod_init_container_info"
-        '",restart_policy=~"|Always"}[4440s])'
-        ' or (last_over_time({__name__=~"kube_pod_status_phase"'
-        ',phase=~"Succeeded|Failed"}[4440s]) == 1))'
-        ' and on (uid) last_over_time({__name__=~"kube_pod_container_resource_requests'
-        f'|kube_pod_init_container_resource_requests",resource=~"{SANITISED_NAMES}"}}[4440s]))'
-        ' or (last_over_time({__name__=~"kube_node_labels"}[4440s])'
-        ' and on (node) last_over_time({__name__=~"kube_node_status_allocatable"'
-        f',resource=~"{SANITISED_NAMES}"}}[4440s]))'
-        " or label_replace(group by (hostname,Hostname,exported_hostname,exported_Hostname"
+        "label_replace(group by (hostname,Hostname,exported_hostname,exported_Hostname"
         ",exported_node,node,kubernetes_node,modelName,model_name)"
         ' (last_over_time({__name__=~"DCGM_FI_DEV_GPU_UTIL|dcgm_gpu_utilization'
         "|DCGM_FI_PROF_GR_ENGINE_ACTIVE"
         "|DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO|dcgm_fi_prof_gr_engine_active"
         '|DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION|dcgm_total_energy_consumption"}[4440s]))'
         ',"__name__","DCGM_FI_DEV_GPU_UTIL","","")'
+        ' or (last_over_time({__name__=~"kube_node_labels"}[4440s])'
+        ' and on (node) last_over_time({__name__=~"kube_node_status_allocatable"'
+        f',resource=~"{SANITISED_NAMES}"}}[4440s]))'
+        ' or ((last_over_time({__name__=~"kube_pod_status_phase"'
+        f',phase=~"Succeeded|Failed"}}[4440s]) == 1) and on (uid) {requested})'
+        ' or (last_over_time({__name__=~"kube_pod_info|kube_pod_labels'
+        "|kube_pod_created|kube_pod_status_scheduled_time|kube_pod_completion_time|kube_pod_init_container_info"
+        f'",restart_policy=~"|Always"}}[4440s]) and on (uid) {requested})'
     )
 
 
@@ -136,7 +138,7 @@ def test_a_shared_prometheus_is_narrowed_in_every_selector() -> None:
     details = chosen.details(("kube_pod_status_phase",), 60)
 
     assert chosen.observations(60).count(',cluster="hopper/a:1"}') == 1
-    assert chosen.facts(60).count(',cluster="hopper/a:1"}') == 6
+    assert chosen.facts(60).count(',cluster="hopper/a:1"}') == 7
     assert chosen.exporters(60).count(',cluster="hopper/a:1"}') == 2
     assert chosen.devices(PRESENCE, "", 60).count(',cluster="hopper/a:1"}') == 1
     assert details == (

@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from typing import Self
 
 import pytest
 
@@ -32,6 +33,10 @@ class Watching:
         """See nothing."""
         self.searched.append(gc.isenabled())
         raise SourceUnavailableError("There is nothing to see.", reason="unreachable")
+
+    def prefetch(self, *_: object) -> Self:
+        """See nothing together."""
+        return self
 
     def memory(self, *_: object) -> None:
         """Say nothing of what is kept."""
