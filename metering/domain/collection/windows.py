@@ -11,6 +11,8 @@ from enum import StrEnum
 from typing import Final
 
 WINDOW: Final = timedelta(hours=1)
+HOURS_TOGETHER_MAX: Final = 6
+"""Twelve would cost Prometheus a tenth less, and take twice the memory and the time of a lease."""
 SCRAPES_AFTER_END: Final = 4
 """Scrapes that must lie between a window's end and its query, so that presence after it is
 observed."""
@@ -153,6 +155,8 @@ class MeteringPolicy:
             of the sources.
         device_patience_seconds: Time after the seal of a window from which missing device figures
             are marked unavailable.
+        hours_together_max: Hours of a cluster's backlog that one worker observes together; 1 for
+            each alone.
         posts_late_usage: Whether later usage is posted by itself; otherwise it needs a person's
             approval.
     """
@@ -167,6 +171,7 @@ class MeteringPolicy:
     recheck_seconds: tuple[int, ...] = (3_600, 21_600, 86_400)
     recheck_retention_seconds: int = 365 * 86_400
     device_patience_seconds: int = 14 * 86_400
+    hours_together_max: int = HOURS_TOGETHER_MAX
     posts_late_usage: bool = True
 
 

@@ -5,7 +5,7 @@ valid; a worker whose claim was taken over writes nothing.
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +24,7 @@ from metering.domain.collection.windows import (
 )
 from metering.domain.corrections.exceptions import BLOCKING_KINDS
 from metering.domain.errors import ClaimLostError
-from metering.protocols import Evidence, UsageSource
+from metering.protocols import ObservedSpan, UsageSource
 from metering.selectors.locks import holds_claim, lock_cluster_ledger
 from metering.services.allocations.sizing import settle_open_sizes
 from metering.services.catalogue import ensure_catalogue
@@ -134,13 +134,7 @@ def collect_window(
     """
     # Query time and patience go by the database's clock, which the claim has read.
     at = min(at, claimed.claimed_at)
-    as_of = query_time(
-        policy,
-        start_at=claimed.start_at,
-        at=at,
-        scrape_interval_seconds=claimed.target.scrape_interval_seconds,
-        failures=claimed.failures,
-    )
+    as_of = span_of(claimed, at=at, policy=policy).as_of
     observed = observe_hour(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
     crashpoint("collect.after_observe")
     basis = basis_of(observed, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
@@ -158,6 +152,22 @@ def collect_window(
         )
     is_away = observed.failure is not None and observed.failure.reason in AWAY_REASONS
     return Collection(window_id=claimed.id, state=state, is_away=is_away)
+
+
+def span_of(claimed: ClaimedWindow, *, at: datetime, policy: MeteringPolicy) -> ObservedSpan:
+    """Return what the source is asked about for a claimed window.
+
+    Raises:
+        ValueError: The window is not due by `at`, or by the time of the claim.
+    """
+    as_of = query_time(
+        policy,
+        start_at=claimed.start_at,
+        at=min(at, claimed.claimed_at),
+        scrape_interval_seconds=claimed.target.scrape_interval_seconds,
+        failures=claimed.failures,
+    )
+    return ObservedSpan(claimed.start_at, claimed.end_at, as_of)
 
 
 def _suffices(
@@ -299,7 +309,7 @@ def _finish(
                 "reconciliation": json.dumps(
                     reconciliation_of(composed, observed=observed, gap_policy=claimed.gap_policy)
                 ),
-                "evidence": json.dumps([_evidence_values(item) for item in evidence]),
+                "evidence": json.dumps([item.to_json() for item in evidence]),
                 "catalogue_version": version,
                 "shown": json.dumps(_shown(composed, observed=observed)),
                 "records": len(composed.usage),
@@ -327,7 +337,3 @@ def _sources(observed: HourObservation) -> list[str]:
     """Return the names of the sources that contributed."""
     sources = [observed.observation.source] if observed.observation else []
     return sorted([*sources, *(["kubernetes"] if observed.watch.spans else [])])
-
-
-def _evidence_values(evidence: Evidence) -> dict[str, object]:
-    return {**asdict(evidence), "at": evidence.at.isoformat()}

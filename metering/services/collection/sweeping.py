@@ -5,8 +5,8 @@ workers may sweep at once, and any may die at any moment.
 """
 
 import json
-from collections.abc import Callable, Collection
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self, TypeVar
 from uuid import UUID
@@ -25,12 +25,18 @@ from metering.domain.corrections.exceptions import (
 from metering.domain.errors import ClaimLostError
 from metering.protocols import UsageSource
 from metering.selectors.collection.windows import sealable_window_ids
-from metering.services.collection.collecting import collect_window
+from metering.services.collection.collecting import collect_window, span_of
+from metering.services.collection.composed import repeatable_read
 from metering.services.collection.hour_decisions import waive_unmetered
 from metering.services.collection.sealing import reconcile_windows, seal_window
-from metering.services.collection.windows import ClaimedWindow, claim_windows, open_due_windows
+from metering.services.collection.windows import (
+    ClaimedWindow,
+    claim_windows,
+    open_due_windows,
+)
 from tenants.domain.actors import Actor
-from tenants.domain.errors import ConflictError
+from tenants.domain.errors import ConflictError, SourceUnavailableError
+from tenants.services.audit import audited_use
 from tenants.services.turns import for_each_isolated, run_isolated
 
 logger = structlog.get_logger(__name__)
@@ -75,11 +81,12 @@ Progress = Callable[[CollectionSweep], None]
 
 @dataclass(frozen=True)
 class Worker:
-    """The metering process, its source and its policy, and the clusters it leaves to others.
+    """The metering process, its source and its policy.
 
     Attributes:
         clusters: Those that it serves; None for all.
-        avoided: Those of them whose source it could not reach.
+        avoided: Those of them whose source it could not reach, which it leaves to others.
+        alone: Those of them whose source refused several hours together.
     """
 
     name: str
@@ -88,6 +95,7 @@ class Worker:
     policy: MeteringPolicy = DEFAULT_POLICY
     clusters: Collection[UUID] | None = None
     avoided: AvoidedClusters = field(default_factory=AvoidedClusters)
+    alone: AvoidedClusters = field(default_factory=AvoidedClusters)
 
 
 def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None) -> CollectionSweep:
@@ -161,18 +169,86 @@ def seal_due(*, worker: Worker, at: datetime) -> CollectionSweep:
 def meter_next(*, worker: Worker, at: datetime) -> CollectionSweep | None:
     """Lease the window that is longest due, collect and seal it; return None when none is due.
 
-    After a fault its lease keeps it behind the others. Clusters whose source this process could
-    not reach are left to other processes for a while.
+    Of a backlog the hours that follow in its cluster are leased with it and observed together,
+    then collected and sealed one by one. After a fault its lease keeps an hour behind the others.
+    Clusters whose source this process could not reach are left to other processes for a while.
     """
-    claimed = claim_windows(
+    claimed: Sequence[ClaimedWindow] = claim_windows(
         worker=worker.name,
         limit=1,
         clusters=worker.clusters,
         avoided=worker.avoided.during(at),
+        alone=worker.alone.during(at),
         at=at,
         policy=worker.policy,
     )
-    return meter_window(claimed=claimed[0], worker=worker, at=at) if claimed else None
+    if not claimed:
+        return None
+    if len(claimed) > 1:
+        claimed, worker = _prefetched(claimed, worker=worker, at=at)
+    swept = CollectionSweep()
+    for position, one in enumerate(claimed, start=1):
+        swept += meter_window(claimed=one, worker=worker, at=at)
+        if one.cluster_id in worker.avoided.during(at):
+            _release(claimed[position:])
+            break
+    return swept
+
+
+def _prefetched(
+    claimed: Sequence[ClaimedWindow], *, worker: Worker, at: datetime
+) -> tuple[Sequence[ClaimedWindow], Worker]:
+    """Return windows to collect and the worker with a source that has observed them together.
+
+    Where that fails, the first one is left, to be observed alone; the others are released.
+    """
+    first, *following = claimed
+    source = run_isolated(
+        lambda: _prefetch(claimed, worker=worker, at=at),
+        otherwise=None,
+        event="metering.prefetch.failed",
+        key=first.id,
+        at=at,
+    )
+    if source is not None:
+        return claimed, replace(worker, source=source)
+    _release(following)
+    return [first], worker
+
+
+@repeatable_read()
+def _prefetch(
+    claimed: Sequence[ClaimedWindow], *, worker: Worker, at: datetime
+) -> UsageSource | None:
+    """Return a source that has asked about all windows; None where it asks about each alone."""
+    target, cluster_id = claimed[0].target, claimed[0].cluster_id
+    spans = [span_of(one, at=at, policy=worker.policy) for one in claimed]
+    try:
+        with audited_use(slug=target.slug, actor=worker.actor, at=at):
+            source = worker.source.prefetch(target, spans)
+    except SourceUnavailableError as error:
+        logger.warning("metering.prefetch.refused", cluster=target.slug, reason=error.reason)
+        source = worker.source
+    if source is worker.source:
+        worker.alone.add(cluster_id, at=at)
+        return None
+    worker.alone.remove(cluster_id)
+    return source
+
+
+_RELEASE = """
+UPDATE metering_meteringwindow w
+   SET state = 'open', attempt = w.attempt - 1, lease_owner = '', lease_until = NULL
+  FROM unnest(%(ids)s::bigint[], %(fences)s::bigint[]) AS claimed(id, fence)
+ WHERE w.id = claimed.id AND w.fence = claimed.fence AND w.state = 'collecting'
+"""
+
+
+def _release(claimed: Sequence[ClaimedWindow]) -> None:
+    """Give up claims on windows that were not tried: another attempt may claim them at once."""
+    with connection.cursor() as cursor:
+        values = {"ids": [one.id for one in claimed], "fences": [one.fence for one in claimed]}
+        cursor.execute(_RELEASE, values)
 
 
 def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> CollectionSweep:

@@ -128,6 +128,8 @@ TICK: Final = "metering.tick_windows"
 OPENED_MAX = 20_000
 """Windows opened by one call: more than two years of hours of one cluster; the rest follows."""
 LEASED_MAX = 100
+RECORDS_TOGETHER_MAX: Final = 30_000
+"""Usage records of hours that are observed together, by the hour before: 5,000 pods for 6 hours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +246,7 @@ def lease_rows(  # noqa: PLR0913 - Values of one statement; all are keyword only
     policy: MeteringPolicy,
     failpoint: str,
     leased: str,
-    **values: str | UUID | list[UUID] | None,
+    **values: str | int | UUID | list[UUID] | None,
 ) -> list[tuple[Any, ...]]:
     """Lease due rows for a worker; return those in the leased state, [] when nothing is due.
 
@@ -270,9 +272,13 @@ def lease_rows(  # noqa: PLR0913 - Values of one statement; all are keyword only
             return found
 
 
+# Hours that follow are leased with the first one only if none of them was tried before: one that
+# stopped its worker, or was refused, is observed alone.
 _CLAIM = f"""
-WITH due AS (
-  SELECT id FROM metering_meteringwindow
+WITH longest_due AS (
+  SELECT id, cluster_id, start_at, attempt = 0 AND failures = 0 AND gap_policy = ''
+         AND NOT accepts_low_coverage AS is_new
+    FROM metering_meteringwindow
    WHERE state IN ('open', 'collecting', 'collected', 'reconciled')
      AND not_before <= LEAST(%(at)s, clock_timestamp())
      AND (state = 'open' OR (state = 'collecting' AND lease_until <= clock_timestamp()))
@@ -281,6 +287,21 @@ WITH due AS (
    ORDER BY not_before, start_at, cluster_id
    LIMIT %(limit)s
    FOR UPDATE SKIP LOCKED),
+following AS (
+  SELECT w.id FROM longest_due first
+    JOIN metering_meteringwindow w ON w.cluster_id = first.cluster_id
+     AND w.start_at > first.start_at
+     AND w.start_at < first.start_at + make_interval(hours => LEAST(%(together)s, (
+           SELECT %(records_max)s / GREATEST(before.record_count, 1)
+             FROM metering_meteringwindow before
+            WHERE before.cluster_id = first.cluster_id AND before.start_at < first.start_at
+            ORDER BY before.start_at DESC LIMIT 1)))
+   WHERE first.is_new AND first.cluster_id <> ALL(%(alone)s::uuid[])
+     AND w.state = 'open' AND w.attempt = 0 AND w.failures = 0
+     AND w.gap_policy = '' AND NOT w.accepts_low_coverage
+     AND w.not_before <= LEAST(%(at)s, clock_timestamp())
+   FOR UPDATE OF w SKIP LOCKED),
+due AS (SELECT id FROM longest_due UNION SELECT id FROM following),
 claimed AS (
 UPDATE metering_meteringwindow w
    SET {lease_values("w", leased="collecting", given_up="quarantined")}
@@ -301,12 +322,13 @@ SELECT * FROM claimed
 """  # noqa: S608 - Constants.
 
 
-def claim_windows(
+def claim_windows(  # noqa: PLR0913 - Values of one statement; all are keyword only.
     *,
     worker: str,
     limit: int,
     clusters: Collection[UUID] | None = None,
     avoided: Collection[UUID] = (),
+    alone: Collection[UUID] | None = None,
     at: datetime | None = None,
     policy: MeteringPolicy = DEFAULT_POLICY,
 ) -> list[ClaimedWindow]:
@@ -325,6 +347,9 @@ def claim_windows(
         clusters: Only of these; None for any.
         avoided: Not of these clusters, whose sources the worker could not reach; but their hours
             that a person decided on.
+        alone: Clusters whose hours are each claimed alone; of others the due hours after it, up to
+            `policy.hours_together_max`, that were never tried and are small enough to be observed
+            together. None for all.
         at: Which retries are due; None takes the database's clock, and no later time counts.
         policy: Lease and attempts.
     """
@@ -337,6 +362,9 @@ def claim_windows(
         failpoint="claim",
         leased=WindowState.COLLECTING,
         clusters=None if clusters is None else list(clusters),
+        together=1 if alone is None else policy.hours_together_max,
+        alone=list(alone or ()),
+        records_max=RECORDS_TOGETHER_MAX,
         avoided=list(avoided),
         quarantined=ExceptionKind.QUARANTINED.value,
         sentence=QUARANTINED_SENTENCE,
