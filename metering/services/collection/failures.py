@@ -88,7 +88,8 @@ UPDATE metering_meteringwindow w
    SET not_before = %(until)s + CASE WHEN w.failures > 0 THEN interval '1 s' ELSE interval '0' END,
        last_error = COALESCE(NULLIF(w.last_error, ''), %(summary)s)
   FROM (SELECT id FROM metering_meteringwindow
-         WHERE cluster_id = %(cluster_id)s AND state = 'open' AND not_before <= %(until)s
+         WHERE cluster_id = %(cluster_id)s AND not_before <= %(until)s AND (state = 'open'
+            OR (state = 'collecting' AND lease_until <= clock_timestamp()))
            FOR NO KEY UPDATE SKIP LOCKED) due
  WHERE w.id = due.id
 RETURNING w.id, w.start_at)
