@@ -223,12 +223,19 @@ def worker_from_settings(*, actor: Actor = ACTOR) -> Worker:
         actor=actor,
         policy=policy_from_settings(),
         avoided=process_avoided(),
+        alone=process_alone(),
     )
 
 
 @cache
 def process_avoided() -> AvoidedClusters:
     """Return the process's memory of clusters whose sources it could not reach."""
+    return AvoidedClusters()
+
+
+@cache
+def process_alone() -> AvoidedClusters:
+    """Return its memory of clusters whose sources refused several hours together."""
     return AvoidedClusters()
 
 
