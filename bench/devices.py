@@ -109,7 +109,7 @@ def _measure(folder: Path, *, postgres: int) -> Iterator[Figure]:
         server.stop()
     unsealed = MeteringWindow.objects.exclude(state="sealed").values_list("state", "last_error")
     assert not unsealed, list(unsealed)
-    yield from row_sizes("metering_usagerecord", "metering_deviceusage", "metering_usageactivity")
+    yield from row_sizes("metering_usagerecord", "metering_devicefigure", "metering_usageactivity")
     assert DeviceUsage.objects.filter(attribution="exclusive", busy_coverage=1).count() == (
         len(TENANTS) * GPUS * (HOURS + STAYS - 1)
     )

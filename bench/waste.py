@@ -15,6 +15,7 @@ from uuid import UUID
 from bench.harness import (
     Bound,
     Figure,
+    invariant,
     ledger_database,
     measured,
     measurement,
@@ -32,6 +33,9 @@ DAILY_RATIO_MAX: Final = 10
 HOURLY_RATIO_MAX: Final = 80
 """As above; of few rows the sum costs next to nothing, and each of the pods is judged all the same.
 """
+
+ROW_BYTES_MAX: Final = 160
+"""Of a device's hour, with the part of each hour in the facts of a pod of a week."""
 
 _ALLOCATIONS: Final = """
 INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
@@ -55,28 +59,47 @@ SELECT w.id, w.start_at, w.cluster_id, p.organization_id, p.id, '', a.namespace,
   FROM metering_meteringwindow w, metering_podallocation a, tenants_project p
  WHERE w.id = %(window)s AND p.id = %(project)s
 """
+_FACTS: Final = """
+WITH device AS (
+  INSERT INTO metering_devicefact (cluster_id, node, uuid, model, instance_id, instance_profile)
+  SELECT cluster_id, node, 'GPU-' || pod_uid, 'NVIDIA H100 80GB HBM3', '', ''
+    FROM metering_podallocation ORDER BY id),
+holder AS (
+  INSERT INTO metering_deviceholder (attribution, namespace, pod_name, pod_uid, resource,
+    organization_id, project_id, owner, size, price_group, sharing_mode)
+  SELECT 'exclusive', a.namespace, a.pod_name, a.pod_uid, a.resource, p.organization_id, p.id, '',
+         a.size, a.price_group, a.sharing_mode
+    FROM metering_podallocation a JOIN tenants_project p ON p.id = %(project)s ORDER BY a.id)
+INSERT INTO metering_devicecoverage (busy, sm_active, tensor_active, dram_active, memory, power,
+  energy, is_busy_uncertain)
+VALUES (100000, 100000, 0, 0, 100000, 100000, 0, false)
+"""
 _DEVICES: Final = """
-INSERT INTO metering_deviceusage (window_id, window_start, cluster_id, node, uuid, model,
-  instance_id, instance_profile, attribution, namespace, pod_name, pod_uid, resource,
-  organization_id, project_id, owner, size, price_group, sharing_mode, begin_at, end_at, seconds,
-  busy_ratio, busy_coverage, is_busy_uncertain, sm_active_ratio, sm_active_coverage,
-  memory_used_peak_mebibytes, memory_total_mebibytes, memory_coverage, power_mean_milliwatts,
-  power_coverage)
-SELECT w.id, w.start_at, w.cluster_id, a.node, 'GPU-' || a.pod_uid, 'NVIDIA H100 80GB HBM3', '', '',
-       'exclusive', a.namespace, a.pod_name, a.pod_uid, a.resource, p.organization_id, p.id, '',
-       a.size, a.price_group, a.sharing_mode, w.start_at, w.start_at + interval '1 hour', 3600,
-       k.activity, 1, false, k.activity, 1, k.memory, 81559, 1,
-       70000 + (k.activity * 500000)::integer, 1
+INSERT INTO metering_devicefigure (id, window_start, energy_millijoules, device_id, holder_id,
+  coverage_id, begin_milliseconds, end_milliseconds, busy_millionths, sm_active_millionths,
+  tensor_active_millionths, dram_active_millionths, memory_used_peak_mebibytes,
+  memory_total_mebibytes, power_mean_milliwatts)
+SELECT (w.id << 22) + row_number() OVER (ORDER BY a.id), w.start_at, 1620000000, d.id, h.id, 1, 0,
+       3600000, k.activity * 1000000, k.activity * 1000000, 0, 0, k.memory, 81559,
+       70000 + (k.activity * 500000)::integer
   FROM metering_meteringwindow w
  CROSS JOIN metering_podallocation a
+  JOIN metering_devicefact d ON d.uuid = 'GPU-' || a.pod_uid
+  JOIN metering_deviceholder h ON h.pod_uid = a.pod_uid
  CROSS JOIN LATERAL (SELECT a.id %% 10 AS kind, (a.id * 7 + w.id * 13) %% 100 AS step) s
  CROSS JOIN LATERAL (
    SELECT CASE WHEN s.kind = 0 THEN 0 WHEN s.kind = 1 THEN s.step * 0.001
                WHEN s.kind < 5 THEN 0.2 + s.step * 0.0005 ELSE 0.6 + s.step * 0.003 END AS activity,
           CASE WHEN s.kind = 0 THEN 4 WHEN s.kind < 5 THEN 7000 + s.step * 10
                ELSE 60000 + s.step * 100 END AS memory) k
-  JOIN tenants_project p ON p.id = %(project)s
- WHERE w.id = %(window)s
+ WHERE w.id = %(window)s ORDER BY a.id
+"""
+_ROW_BYTES: Final = """
+SELECT (SELECT sum(pg_total_relation_size(relid))
+          FROM (SELECT relid FROM pg_partition_tree('metering_devicefigure')
+                UNION ALL VALUES ('metering_devicefact'::regclass),
+                  ('metering_deviceholder'), ('metering_devicecoverage')) tables),
+       (SELECT count(*) FROM metering_devicefigure)
 """
 _SUM: Final = """
 SELECT (SELECT sum(unit_seconds) FROM metering_usagerecord
@@ -91,9 +114,20 @@ def run() -> Iterator[Figure]:
     with ledger_database():
         cluster, project = _tenant()
         _load(cluster=cluster, project=project)
+        yield _row_bytes()
         yield from _hour(cluster=cluster, project=project, number=0, name="daily")
         yield from _hour(cluster=cluster, project=project, number=1, name="hourly")
         _check()
+
+
+def _row_bytes() -> Figure:
+    """Return the bytes of a device's hour with its indexes, and its part of the facts."""
+    from django.db import connection  # noqa: PLC0415 - Django is set up by now.
+
+    with connection.cursor() as cursor:
+        cursor.execute(_ROW_BYTES)
+        ((size, rows),) = cursor.fetchall()
+    return invariant("row.device", Decimal(size) / rows, "B", ROW_BYTES_MAX, Bound.AT_MOST)
 
 
 def _tenant() -> tuple[UUID, UUID]:
@@ -134,6 +168,7 @@ def _load(*, cluster: UUID, project: UUID) -> None:
                 "begin": begin,
             },
         )
+        cursor.execute(_FACTS, {"project": project})
     for number in range(1 - HOURS, 0):
         window = _seal(cluster=cluster, project=project, number=number)
         ClusterHealth.objects.create(
@@ -162,6 +197,7 @@ def _seal(*, cluster: UUID, project: UUID, number: int) -> int:
     given: dict[str, Any] = {"window": window.pk, "project": project}
     with connection.cursor() as cursor:
         cursor.execute(_USAGE, given)
+        cursor.execute("SELECT metering_ensure_device_partition(%s)", [start_at])
         cursor.execute(_DEVICES, given)
     MeteringWindow.objects.filter(pk=window.pk).update(state="sealed", sealed_at=start_at + HOUR)
     return int(window.pk)

@@ -127,12 +127,11 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "metering_watchspan": ("refuses_delete", "refuses_truncate"),
     "metering_reconciliationdecision": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_creditproposal": ("refuses_delete", "refuses_truncate", "refuses_update"),
-    "metering_deviceusage": (
-        "checks_insert",
-        "keeps_sealed",
-        "refuses_truncate",
-        "refuses_update",
-    ),
+    "metering_devicefigure": ("checks_insert", "keeps_sealed", *_KEPT[1:]),
+    "metering_nodelabelset": _KEPT,
+    "metering_devicefact": _KEPT,
+    "metering_deviceholder": ("checks_insert", *_KEPT),
+    "metering_devicecoverage": _KEPT,
     "metering_deviceevent": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_devicewindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_usageactivity": (

@@ -1,7 +1,7 @@
 """Device figures: what each GPU did in an hour and for which pod, sealed apart from the bill."""
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 
 from metering.domain.collection.windows import DeviceState
 from metering.domain.devices.figures import Attribution
@@ -117,10 +117,10 @@ class DeviceUsage(models.Model):
 
     Nothing is billed from it. Each figure has its own coverage: the share of the expected samples
     that were seen. A figure under 80 % coverage is still shown; a finding uses both.
-    Rows are replaced whole until the hour's device figures are sealed; see DeviceWindow.
+    Rows are replaced whole until the hour's device figures are sealed; see DeviceWindow. This is a
+    view over rows of integers, by month of `window_start`, and the facts that repeat (ADR 0108).
     """
 
-    # The constraint and the indexes below begin with what these would be looked up by.
     window = models.ForeignKey(
         MeteringWindow, on_delete=models.PROTECT, related_name="device_usage", db_index=False
     )
@@ -174,40 +174,8 @@ class DeviceUsage(models.Model):
     energy_coverage = coverage_field()
 
     class Meta:
+        managed = False
         ordering = ["window_start", "node", "uuid", "instance_id", "begin_at"]
-        constraints = [
-            models.UniqueConstraint(
-                fields=[
-                    "window",
-                    "uuid",
-                    "instance_id",
-                    "instance_profile",
-                    "begin_at",
-                    "attribution",
-                    "window_start",
-                    "organization",
-                ],
-                nulls_distinct=False,
-                name="device_usage_unique",
-            ),
-            models.CheckConstraint(
-                condition=Q(end_at__gt=F("begin_at")), name="device_usage_forward"
-            ),
-            models.CheckConstraint(
-                condition=~Q(attribution=Attribution.EXCLUSIVE.value)
-                | (~Q(pod_uid="") & Q(project__isnull=False)),
-                name="device_usage_exclusive_has_its_pod",
-            ),
-        ]
-        indexes = [
-            models.Index(fields=["project", "window_start"], name="device_usage_by_project"),
-            models.Index(fields=["cluster", "window_start"], name="device_usage_by_cluster"),
-            models.Index(
-                fields=["window_start"],
-                condition=Q(attribution=Attribution.EXCLUSIVE.value) & ~Q(instance_id=""),
-                name="device_usage_instances",
-            ),
-        ]
 
     def __str__(self) -> str:
         """Return the device and from when."""

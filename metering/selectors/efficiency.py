@@ -97,8 +97,10 @@ seen AS MATERIALIZED (
          d.power_mean_milliwatts AS power,
          bool_and(d.sm_active_ratio IS NOT NULL OR d.busy_ratio IS NULL)
            OVER (PARTITION BY h.holder) AS is_sm
-    FROM held h JOIN metering_deviceusage d USING (pod_uid, resource)
-   WHERE d.cluster_id = %(cluster)s AND d.window_start >= %(since)s AND d.window_start < %(end)s
+    FROM metering_meteringwindow w
+    JOIN metering_deviceusage d ON d.window_id = w.id AND d.window_start = w.start_at
+    JOIN held h USING (pod_uid, resource)
+   WHERE w.cluster_id = %(cluster)s AND w.start_at >= %(since)s AND w.start_at < %(end)s
      AND d.attribution = 'exclusive' AND NOT d.is_busy_uncertain
      AND NOT (d.sm_active_ratio IS NOT DISTINCT FROM 0 AND COALESCE(d.busy_ratio, 0) >= 0.05)),
 known AS MATERIALIZED (

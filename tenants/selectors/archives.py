@@ -142,7 +142,9 @@ def require_partition(table: MonthTable, month: ArchiveMonth) -> str:
 def schema_version(app: str) -> str:
     """Return the newest migration of an app."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT max(name) FROM django_migrations WHERE app = %s", [app])
+        cursor.execute(
+            "SELECT name FROM django_migrations WHERE app = %s ORDER BY id DESC LIMIT 1", [app]
+        )
         return str(cursor.fetchone()[0])
 
 

@@ -23,7 +23,6 @@ from metering.domain.corrections.correction import CorrectionState
 from metering.models import (
     CapacityRecord,
     CatalogueVersion,
-    DeviceUsage,
     ExceptionKind,
     MeteringException,
     MeteringWindow,
@@ -39,6 +38,7 @@ from tests.support.builders import AT, MONTH_START, grant, make_user
 from tests.support.flows.asking_estate import make_asking
 from tests.support.flows.fair_use import make_loan
 from tests.support.metering.derived_rows import make_derived_rows
+from tests.support.metering.device_rows import make_device_usage
 from tests.support.quotas.builders import (
     hold,
     make_grant,
@@ -127,16 +127,13 @@ def _make_device(window: MeteringWindow) -> None:
         held_unit_seconds=0,
         idle_unit_seconds=25_200,
     )
-    DeviceUsage.objects.create(
-        window=later,
-        window_start=start_at,
-        cluster=window.cluster,
+    make_device_usage(
+        later,
         node="node-1",
         uuid="GPU-1",
         attribution="idle",
         begin_at=start_at,
         end_at=start_at + timedelta(hours=1),
-        seconds=3600,
     )
 
 

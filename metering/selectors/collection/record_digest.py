@@ -36,11 +36,12 @@ def capacity_digest(window_id: int) -> str:
     return str(digest)
 
 
-def device_lines(window_id: str) -> str:
+def device_lines(window_id: str, start_at: str) -> str:
     """Return SQL of a window's lines of device figures, one column `line`.
 
     Args:
         window_id: An expression of ours, never a value.
+        start_at: Likewise, of the window's hour.
     """
     return f"""
   SELECT jsonb_build_array('device', d.uuid, d.instance_id, d.instance_profile,
@@ -49,7 +50,8 @@ def device_lines(window_id: str) -> str:
            d.sm_active_ratio, d.tensor_active_ratio, d.dram_active_ratio,
            d.memory_used_peak_mebibytes, d.memory_total_mebibytes, d.power_mean_milliwatts,
            d.energy_millijoules)::text AS line
-    FROM metering_deviceusage d WHERE d.window_id = {window_id}
+    FROM metering_deviceusage d
+   WHERE d.window_id = {window_id} AND d.window_start = {start_at}
    UNION ALL
   SELECT jsonb_build_array('usage', a.pod_uid, a.resource, a.busy_ratio, a.busy_coverage,
            a.energy_millijoules)::text

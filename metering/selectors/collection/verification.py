@@ -88,7 +88,7 @@ SELECT w.window_id, w.row_count, w.row_digest, d.rows, d.digest, d.device_rows
  CROSS JOIN LATERAL (
    SELECT count(*) AS rows, {DIGEST_OF_DEVICES} AS digest,
           count(*) FILTER (WHERE starts_with(line, '["device"')) AS device_rows
-     FROM ({device_lines("w.window_id")}) lines) d
+     FROM ({device_lines("w.window_id", "w.window_start")}) lines) d
  ORDER BY w.window_id
 """  # noqa: S608 - Constants.
 _COLUMNS: Final = ", ".join(LINE_TYPES)

@@ -51,7 +51,7 @@ UPDATE metering_devicewindow w
        last_error = %(error)s, sealed_at = %(at)s, evidence = %(evidence)s,
        missing_figures = %(missing)s, row_count = s.rows, row_digest = s.digest
   FROM (SELECT count(*) AS rows, {DIGEST_OF_DEVICES} AS digest
-          FROM ({device_lines("%(window_id)s")}) lines) s
+          FROM ({device_lines("%(window_id)s", "%(start_at)s")}) lines) s
  WHERE w.window_id = %(window_id)s
 RETURNING w.row_count, w.row_digest
 """  # noqa: S608 - Constants.
@@ -136,6 +136,7 @@ def seal_devices(
     """Bring device figures into a final state; return how many rows they have and their digest."""
     parameters: dict[str, Any] = {
         "window_id": leased.id,
+        "start_at": leased.start_at,
         "state": state,
         "at": at,
         "evidence": json.dumps([one.to_json() for one in evidence]),

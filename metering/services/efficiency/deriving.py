@@ -67,7 +67,7 @@ errors AS (
       AND e.begin_at >= w.start_at AND e.begin_at < w.end_at),
 measured AS (
   SELECT count(DISTINCT d.uuid) AS devices
-    FROM w JOIN metering_deviceusage d ON d.window_id = w.id)
+    FROM w JOIN metering_deviceusage d ON d.window_id = w.id AND d.window_start = w.start_at)
 INSERT INTO metering_clusterhealth (window_id, window_start, cluster_id, nodes, expected_seconds,
   ready_seconds, node_source, queued_pods, pending_pods, wait_seconds_p50, wait_seconds_max,
   memory_errors, failures, devices, corrections_seen, created_at)

@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from metering.models import DeviceUsage, MeteringWindow
 from tests.support.cast import Cast
 from tests.support.metering.clients import API, RANGE, ClientFor, results
+from tests.support.metering.device_rows import make_device_usage
 from tests.support.metering.seen import HOUR, moment
 
 
@@ -15,15 +16,12 @@ def rows(cast: Cast) -> None:
     window = MeteringWindow.objects.exclude(state="sealed").get()
     common = {
         "window": window,
-        "window_start": window.start_at,
-        "cluster": window.cluster,
         "node": "node-1",
         "begin_at": window.start_at,
         "end_at": moment(1800, start_at=window.start_at),
-        "seconds": 1800,
     }
     for project in (cast.llm, cast.vision, cast.virus):
-        DeviceUsage.objects.create(
+        make_device_usage(
             **common,
             uuid=f"GPU-{project.slug}",
             attribution="exclusive",
@@ -33,7 +31,7 @@ def rows(cast: Cast) -> None:
             project=project,
         )
     for attribution in ("shared", "idle", "unattributed", "overhead"):
-        DeviceUsage.objects.create(**common, uuid=f"GPU-{attribution}", attribution=attribution)
+        make_device_usage(**common, uuid=f"GPU-{attribution}", attribution=attribution)
 
 
 def seen(client_for: ClientFor, user: User, **query: str) -> list[str]:

@@ -15,7 +15,6 @@ from metering.api.device_usage import UNBILLED_COLUMNS
 from metering.domain.devices.unbilled import UnbilledCause
 from metering.models import (
     ClaimConsumer,
-    DeviceUsage,
     MeteringException,
     MeteringWindow,
     PodAllocation,
@@ -27,6 +26,7 @@ from tenants.models import Cluster
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.collecting import DUE, collect, measure
+from tests.support.metering.device_rows import make_device_usage
 from tests.support.metering.seen import ACTOR, HOUR, device, moment, node, observation, pod
 
 END = HOUR + timedelta(hours=1)
@@ -85,25 +85,16 @@ def allocate(cluster: Cluster, uid: str, begin: int, end: int | None, **fields: 
     )
 
 
-def use_device(
-    cluster: Cluster, window: MeteringWindow, attribution: str, **fields: object
-) -> None:
+def use_device(window: MeteringWindow, attribution: str, **fields: object) -> None:
     """Write what a busy device did in an hour."""
     given: dict[str, object] = {
         "node": "node-1",
         "uuid": "GPU-9",
         "begin_at": window.start_at,
         "end_at": window.start_at + timedelta(hours=1),
-        "seconds": 3600,
         "busy_ratio": Decimal("0.9"),
     }
-    DeviceUsage.objects.create(
-        window=window,
-        window_start=window.start_at,
-        cluster=cluster,
-        attribution=attribution,
-        **{**given, **fields},
-    )
+    make_device_usage(window, attribution=attribution, **{**given, **fields})
 
 
 def seal_unmeasured(cluster: Cluster, start_at: datetime) -> MeteringWindow:
@@ -146,16 +137,17 @@ def test_a_pod_that_waits_for_a_decision_is_reported_with_its_exception(
     assert found() == [("pod_named", "GPU-2", "pod-uid-2", 3600, "unbound_namespace")]
 
 
+@pytest.mark.usefixtures("hopper")
 @pytest.mark.parametrize(
     ("attribution", "count"), [("idle", 1), ("shared", 0), ("unattributed", 0)]
 )
 def test_a_busy_device_that_a_billed_pod_of_its_node_may_hold_is_left_out(
-    hopper: Cluster, attribution: str, count: int
+    attribution: str, count: int
 ) -> None:
     """Of a shared device the exporter names one of its pods, or none."""
     window_id = collect(observation(pod(), nodes=(node(),))).window_id
     seal_window(window_id=window_id, actor=ACTOR, at=DUE)
-    use_device(hopper, MeteringWindow.objects.get(), attribution)
+    use_device(MeteringWindow.objects.get(), attribution)
 
     assert [cause for cause, *_ in found()] == ["busy_without_pod"] * count
 
@@ -164,14 +156,14 @@ def test_a_busy_device_that_a_billed_pod_of_its_node_may_hold_is_left_out(
 def test_a_busy_device_of_a_node_without_billed_pods_is_reported(
     hopper: Cluster, attribution: str
 ) -> None:
-    use_device(hopper, seal_unmeasured(hopper, HOUR), attribution, node="node-2")
+    use_device(seal_unmeasured(hopper, HOUR), attribution, node="node-2")
 
     assert found() == [("busy_without_pod", "GPU-9", "", 3600, "")]
 
 
 def test_a_busy_device_is_held_by_an_exception_about_a_pod_of_its_node(hopper: Cluster) -> None:
     window = seal_unmeasured(hopper, HOUR)
-    use_device(hopper, window, "unattributed", node="node-2")
+    use_device(window, "unattributed", node="node-2")
     MeteringException.objects.create(
         cluster=hopper,
         window=window,
@@ -189,7 +181,6 @@ def test_a_busy_device_is_held_by_an_exception_about_a_pod_of_its_node(hopper: C
 def test_a_pod_that_a_device_names_is_reported_once(hopper: Cluster) -> None:
     allocate(hopper, "ghost", 0, None)
     use_device(
-        hopper,
         seal_unmeasured(hopper, HOUR),
         "unattributed",
         namespace="team-nlp",
@@ -208,7 +199,6 @@ def test_a_name_that_outlives_its_pod_for_some_minutes_is_left_out(
     late = HOUR + timedelta(hours=1)
     window = seal_unmeasured(hopper, late)
     use_device(
-        hopper,
         window,
         "unattributed",
         namespace="team-nlp",

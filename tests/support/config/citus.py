@@ -14,7 +14,7 @@ COLUMN: Final = "organization_id"
 DISTRIBUTED: Final = (
     "metering_usagerecord",
     "metering_usageactivity",
-    "metering_deviceusage",
+    "metering_devicefigure",
     "metering_podallocation",
     "billing_charge",
     "billing_accruedusage",

@@ -31,7 +31,6 @@ from billing.services.repricing import reprice_period
 from billing.services.showback import add_up_changed_days
 from metering.domain.corrections.correction import CorrectionState
 from metering.models import (
-    DeviceUsage,
     ExceptionKind,
     MeteringException,
     MeteringWindow,
@@ -80,6 +79,7 @@ from tests.support.flows.asking_estate import make_asking, make_renewable
 from tests.support.flows.fair_use import make_loan
 from tests.support.flows.ledger_estate import ledger_rows
 from tests.support.metering.derived_rows import make_derived_rows
+from tests.support.metering.device_rows import make_device_usage
 from tests.support.quotas.builders import (
     make_grant,
     make_limit,
@@ -294,10 +294,8 @@ def add_second_project(estate: Estate) -> dict[str, Any]:
 
 def _device(window: MeteringWindow, project: Project) -> None:
     """Make what a pod's own device did in an hour that is not sealed."""
-    DeviceUsage.objects.create(
-        window=window,
-        window_start=window.start_at,
-        cluster=window.cluster,
+    make_device_usage(
+        window,
         organization=project.organization,
         project=project,
         namespace=project.slug,
@@ -312,7 +310,6 @@ def _device(window: MeteringWindow, project: Project) -> None:
         attribution="exclusive",
         begin_at=window.start_at,
         end_at=window.start_at + timedelta(hours=1),
-        seconds=3600,
     )
 
 

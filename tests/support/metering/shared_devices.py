@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from metering.models import CapacityRecord, DeviceUsage, MeteringWindow, PodAllocation
 from tenants.models import Cluster, Project
 from tests.support.builders import AT
+from tests.support.metering.device_rows import make_device_usage
 
 HOUR = AT.replace(minute=0, second=0, microsecond=0)
 
@@ -81,9 +82,6 @@ def instance(
     """Return what a MIG instance of one GPU did for the only pod it served."""
     window = window_of(cluster)
     given: dict[str, object] = {
-        "window": window,
-        "window_start": window.start_at,
-        "cluster": cluster,
         "node": "node-1",
         "uuid": "GPU-1",
         "instance_id": str(number),
@@ -98,6 +96,5 @@ def instance(
         "sharing_mode": "mig",
         "begin_at": moment(begin),
         "end_at": moment(end),
-        "seconds": (end - begin) * 60,
     }
-    return DeviceUsage.objects.create(**{**given, **fields})
+    return make_device_usage(window, **{**given, **fields})

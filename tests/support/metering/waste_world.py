@@ -28,6 +28,7 @@ from metering.services.efficiency.deriving import Derived, derive_windows
 from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.models import Cluster, Organization, Project
 from tests.support.builders import make_cluster, make_organization, make_project
+from tests.support.metering.device_rows import make_device_usage
 
 DAY = datetime(2026, 10, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -123,19 +124,13 @@ class WasteWorld:
             "project": self.project,
             "begin_at": window.start_at,
             "end_at": window.start_at + HOUR,
-            "seconds": 3600,
             "busy_ratio": activity,
             "busy_coverage": Decimal(1),
             "memory_used_peak_mebibytes": 70_000 if activity else 4,
             "memory_total_mebibytes": 81_559,
             "power_mean_milliwatts": 600_000 if activity else 70_000,
         }
-        return DeviceUsage.objects.create(
-            window=window,
-            window_start=window.start_at,
-            cluster=self.cluster,
-            **{**defaults, **fields},
-        )
+        return make_device_usage(window, **{**defaults, **fields})
 
     def fail(self, window: MeteringWindow, second: int, **fields: Any) -> DeviceEvent:  # noqa: ANN401
         """Return a failure of the trainer's GPU at a second of an hour."""

@@ -1,6 +1,6 @@
 """Device usage: written after its window is sealed, frozen by a seal of its own."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,7 @@ from metering.services.collection.sealing import seal_window
 from metering.services.devices.collection import DeviceSweep, collect_due_devices
 from tenants.models import Project
 from tests.support.metering.collecting import DUE, claim, collect, measure
+from tests.support.metering.device_rows import make_device_usage
 from tests.support.metering.seen import (
     ACTOR,
     MIXED_H100,
@@ -29,12 +30,8 @@ from tests.support.metering.seen import (
 pytestmark = pytest.mark.usefixtures("project")
 HALF = 1800
 SMUGGLED = (
-    "INSERT INTO metering_deviceusage (window_id, window_start, cluster_id, node, uuid, model,"
-    " instance_id, instance_profile, attribution, namespace, pod_name, pod_uid, resource,"
-    " owner, size, price_group, sharing_mode, begin_at, end_at, seconds, is_busy_uncertain)"
-    " SELECT window_id, window_start, cluster_id, node, 'smuggled', model, instance_id,"
-    " instance_profile, 'idle', '', '', '', '', '', '', '', '', begin_at, end_at, seconds,"
-    " false FROM metering_deviceusage"
+    "INSERT INTO metering_devicefigure SELECT id + 9, window_start, energy_millijoules, device_id,"
+    " holder_id, coverage_id, begin_milliseconds, end_milliseconds FROM metering_devicefigure"
 )
 SMUGGLED_ACTIVITY = (
     "INSERT INTO metering_usageactivity (window_id, window_start, pod_uid, resource)"
@@ -263,7 +260,7 @@ def test_one_shared_gpu_of_unknown_energy_leaves_everybodys_unknown() -> None:
 def test_an_attempt_that_starts_anew_replaces_what_was_written() -> None:
     window_id = collect(observation(pod("uid-1"))).window_id
     window = MeteringWindow.objects.get(pk=window_id)
-    DeviceUsage.objects.create(**row_of(window, uuid="GPU-left", end_at=moment(3600)))
+    make_device_usage(**row_of(window, uuid="GPU-left", end_at=moment(3600)))
     seal_window(window_id=window_id, actor=ACTOR, at=DUE)
 
     collect_due_devices(worker=worker(observation(devices=(device("GPU-3"),))), at=DUE)
@@ -274,10 +271,15 @@ def test_an_attempt_that_starts_anew_replaces_what_was_written() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE metering_deviceusage SET seconds = 1",
+        "UPDATE metering_devicefigure SET end_milliseconds = 1",
+        "DELETE FROM metering_devicefigure",
+        "TRUNCATE metering_devicefigure",
         "DELETE FROM metering_deviceusage",
-        "TRUNCATE metering_deviceusage",
         SMUGGLED,
+        "UPDATE metering_devicefact SET uuid = 'GPU-2'",
+        "UPDATE metering_deviceholder SET pod_uid = 'uid-2'",
+        "UPDATE metering_devicecoverage SET busy = 1",
+        "DELETE FROM metering_deviceholder",
         "UPDATE metering_usageactivity SET busy_ratio = 1",
         "DELETE FROM metering_usageactivity",
         "TRUNCATE metering_usageactivity",
@@ -302,50 +304,60 @@ def test_sealed_device_figures_are_frozen(change: str) -> None:
 def test_a_row_must_lie_inside_its_window() -> None:
     window = MeteringWindow.objects.get(pk=claim().id)
 
-    with pytest.raises(DatabaseError, match="do not take GPU-9"), transaction.atomic():
-        DeviceUsage.objects.create(**row_of(window, uuid="GPU-9", end_at=moment(3601)))
+    with pytest.raises(DatabaseError, match="within_its_hour"), transaction.atomic():
+        make_device_usage(**row_of(window, uuid="GPU-9", end_at=moment(3601)))
+
+    assert rows() == []
+
+
+def test_a_device_serves_one_organization_from_one_time_on(project: Project) -> None:
+    window = MeteringWindow.objects.get(pk=claim().id)
+    row = row_of(window, uuid="GPU-9", end_at=moment(3600))
+    own = {"organization": project.organization, "project": project}
+    make_device_usage(**row)
+
+    twice = pytest.raises(DatabaseError, match="has GPU-9 from one time on twice")
+    with twice, transaction.atomic():
+        make_device_usage(**row, **own)
+
+    assert [row[:3] for row in rows()] == [("GPU-9", "", "idle")]
+
+
+def test_a_holder_has_the_organization_of_its_project(project: Project) -> None:
+    window = MeteringWindow.objects.get(pk=claim().id)
+    row = row_of(window, uuid="GPU-9", end_at=moment(3600))
+
+    with pytest.raises(DatabaseError, match="is not of the organization"), transaction.atomic():
+        make_device_usage(**row, organization=project.organization)
 
     assert rows() == []
 
 
 @pytest.mark.parametrize(
-    ("holder", "refusal"),
-    [
-        ("p.organization_id, p.id", "has GPU-9 for another organization"),
-        ("p.organization_id, NULL", "is not of the organization"),
-    ],
+    ("column", "fact"), [("device_id", "0"), ("holder_id", "0"), ("coverage_id", "0")]
 )
-def test_rows_of_a_device_that_differ_in_their_organization_only_are_refused(
-    holder: str, refusal: str
-) -> None:
+def test_a_row_has_facts_that_exist(column: str, fact: str) -> None:
     window = MeteringWindow.objects.get(pk=claim().id)
-    DeviceUsage.objects.create(**row_of(window, uuid="GPU-9", end_at=moment(3600)))
+    make_device_usage(**row_of(window, uuid="GPU-9", end_at=moment(3600)))
+    smuggled = SMUGGLED.replace(f" {column},", f" {fact},")
 
     with (
-        pytest.raises(DatabaseError, match=refusal),
+        pytest.raises(DatabaseError, match="has facts of no device of its cluster"),
         transaction.atomic(),
         connection.cursor() as cursor,
     ):
-        cursor.execute(
-            SMUGGLED.replace("'smuggled'", "uuid")  # noqa: S608 - Fixed texts of this test.
-            .replace("(window_id", "(organization_id, project_id, window_id")
-            .replace("SELECT window_id", f"SELECT {holder}, window_id")
-            + " CROSS JOIN (SELECT id, organization_id FROM tenants_project LIMIT 1) p"
-        )
+        cursor.execute(smuggled)
 
-    assert [row[:3] for row in rows()] == [("GPU-9", "", "idle")]
+    assert len(rows()) == 1
 
 
 def row_of(window: MeteringWindow, *, uuid: str, end_at: datetime) -> dict[str, Any]:
     """Return an idle device from the start of a window."""
     return {
         "window": window,
-        "window_start": window.start_at,
-        "cluster": window.cluster,
         "node": "node-1",
         "uuid": uuid,
         "attribution": "idle",
         "begin_at": moment(0),
         "end_at": end_at,
-        "seconds": (end_at - moment(0)) // timedelta(seconds=1),
     }
