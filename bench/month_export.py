@@ -115,6 +115,7 @@ def _bundle(stage: dict[str, Any]) -> Iterator[bytes]:
     from billing.domain.period import Month  # noqa: PLC0415 - Django is set up by now.
     from billing.selectors.exports.focus import FocusScope  # noqa: PLC0415
     from billing.services.exports.month import stream_month  # noqa: PLC0415
+    from tenants.selectors.report_database import ReportDatabase  # noqa: PLC0415
 
     return stream_month(
         month=Month.parse("2026-10"),
@@ -122,6 +123,7 @@ def _bundle(stage: dict[str, Any]) -> Iterator[bytes]:
         annexed=(),
         with_journal=True,
         makers=BUNDLE_MAKERS,
+        database=ReportDatabase.primary(at=AT),
         at=AT,
     )
 

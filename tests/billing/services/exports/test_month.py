@@ -18,6 +18,7 @@ from billing.models import DocumentFile, Invoice
 from billing.selectors.exports.focus import FocusScope
 from billing.services.exports.month import stream_month
 from tenants.models import Organization, Project
+from tenants.selectors.report_database import ReportDatabase
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import month_of_use
 from tests.support.billing.months import two_months
@@ -48,6 +49,7 @@ def exported(path: Path, *, month: str = "2026-10", with_journal: bool = True) -
         annexed=(),
         with_journal=with_journal,
         makers=BUNDLE_MAKERS,
+        database=ReportDatabase.primary(at=AT),
         at=AT,
     )
     path.write_bytes(b"".join(blocks))
