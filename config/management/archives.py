@@ -1,6 +1,6 @@
 """Archives of months: the tables that have them, and what writes, reads and checks an archive."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,8 +26,15 @@ from metering.selectors.collection.archive import (
     window_lines,
     windows_digest,
 )
+from metering.selectors.devices.archive import (
+    DEVICE_MONTHS,
+    DEVICES,
+    changed_device_windows,
+    unfinished_waste,
+)
 from tenants.domain.actors import Actor
 from tenants.domain.archives import (
+    ArchivedFile,
     ArchiveDiffersError,
     ArchivedTable,
     ArchiveManifest,
@@ -52,11 +59,23 @@ from tenants.selectors.archives import (
 from tenants.selectors.clock import database_now
 from tenants.services.archives import detach_month, restore_month
 
-TABLES: Final[Mapping[str, MonthTable]] = {one.name.value: one for one in (USAGE, CHARGES)}
-DETACHED: Final = (USAGE.name.value,)
+TABLES: Final[Mapping[str, MonthTable]] = {one.name.value: one for one in (USAGE, CHARGES, DEVICES)}
+DETACHED: Final = (USAGE.name.value, DEVICES.name.value)
 """The tables whose months are detached: documents are still made of charges of earlier months."""
 WINDOWS: Final = "windows.csv"
-_MONTHS: Final = {ArchivedTable.USAGE: USAGE_MONTHS, ArchivedTable.CHARGES: CHARGE_MONTHS}
+_MONTHS: Final = {
+    ArchivedTable.USAGE: USAGE_MONTHS,
+    ArchivedTable.CHARGES: CHARGE_MONTHS,
+    ArchivedTable.DEVICES: DEVICE_MONTHS,
+}
+_UNFINISHED: Final[Mapping[ArchivedTable, Callable[[ArchiveMonth], Sequence[str]]]] = {
+    ArchivedTable.DEVICES: unfinished_waste
+}
+"""What only some tables wait for."""
+_CHANGED: Final[Mapping[ArchivedTable, Callable[[ArchiveMonth], Sequence[str]]]] = {
+    ArchivedTable.USAGE: changed_windows,
+    ArchivedTable.DEVICES: changed_device_windows,
+}
 
 
 def rows_file(table: MonthTable) -> str:
@@ -64,14 +83,16 @@ def rows_file(table: MonthTable) -> str:
     return f"{table.name}.parquet"
 
 
-def require_finished(month: ArchiveMonth) -> None:
-    """Refuse a month of which anything can still change.
+def require_finished(table: MonthTable, month: ArchiveMonth) -> None:
+    """Refuse a month of which anything can still change, or is read every day.
 
     Raises:
         MonthNotFinishedError: With all that is left to do.
     """
     left = [] if month.end_at <= database_now() else ["the month is not over"]
     left += [*unfinished_usage(month), *unfinished_billing(month)]
+    if table.name in _UNFINISHED:
+        left += _UNFINISHED[table.name](month)
     if left:
         raise MonthNotFinishedError(
             f"{month.label} is not finished: {', '.join(left)}.", field="month"
@@ -92,13 +113,14 @@ def write_archive(
         ArchiveDiffersError: The archive exists, or what was written is not what is read back.
     """
     with snapshot():
-        require_finished(month)
+        require_finished(table, month)
         require_partition(table, month)
         source = table.rows(month)
         folder = begin_folder(root / table.folder(month))
         columns = columns_of(table.table)
         read = partial(copy_rows, source, columns, key=table.key)
         rows = write_table(folder / rows_file(table), read(), columns, progress=progress)
+        facts = _write_facts(table, source, folder=folder, progress=progress)
         windows = write_lines(folder / WINDOWS, window_lines(month))
         count, sums = sums_of(source, table)
         manifest = ArchiveManifest(
@@ -110,12 +132,37 @@ def write_archive(
             columns=columns,
             windows=(folder / WINDOWS).read_bytes().count(b"\n") - 1,
             audit=audit_head(),
-            files=(rows, windows),
+            files=(rows, *facts, windows),
         )
         require_files(folder, manifest)
         if require_same_rows(folder / rows.name, read(), columns, progress=progress) != count:
             raise ArchiveDiffersError(f"{folder} has other rows than were counted.")
+        _require_facts(table, source, folder=folder, progress=progress)
     return finish_folder(folder, manifest), manifest
+
+
+def _write_facts(
+    table: MonthTable, source: str, *, folder: Path, progress: Progress
+) -> list[ArchivedFile]:
+    """Write what the rows of a relation name by id, a file for each kind."""
+    files = []
+    for facts in table.facts:
+        columns = columns_of(facts.table)
+        rows = copy_rows(facts.rows(source), columns, key="id")
+        files.append(write_table(folder / facts.file, rows, columns, progress=progress))
+    return files
+
+
+def _require_facts(table: MonthTable, source: str, *, folder: Path, progress: Progress) -> None:
+    """Compare what the rows of a relation name by id with the files of an archive.
+
+    Raises:
+        ArchiveDiffersError: A row differs, or one of them has more.
+    """
+    for facts in table.facts:
+        columns = columns_of(facts.table)
+        rows = copy_rows(facts.rows(source), columns, key="id")
+        require_same_rows(folder / facts.file, rows, columns, progress=progress)
 
 
 def read_archive(
@@ -201,7 +248,8 @@ def detach_archived(
     windows = manifest.file(WINDOWS).sha256
     if windows_digest(month) != windows:
         raise ArchiveDiffersError(f"{folder / WINDOWS} differs from the windows of {label}.")
-    require_finished(month)
+    require_finished(table, month)
+    _require_facts(table, table.rows(month), folder=folder, progress=progress)
     return detach_month(
         table=table,
         month=month,
@@ -233,6 +281,11 @@ def restore_archived(
     table, month = TABLES[table_name], ArchiveMonth.parse(label)
     folder, manifest, digest = read_archive(table, month, root=root)
     path = folder / rows_file(table)
+
+    def changed(month: ArchiveMonth) -> Sequence[str]:
+        _require_facts(table, table.rows(month), folder=folder, progress=progress)
+        return _CHANGED[table.name](month)
+
     return restore_month(
         table=table,
         month=month,
@@ -240,7 +293,7 @@ def restore_archived(
         manifest_sha256=digest,
         rows=read_rows(path, manifest.columns),
         compare=partial(require_same_rows, path, progress=progress),
-        changed_windows=changed_windows if table is USAGE else lambda _: [],
+        changed_windows=changed,
         reason=reason,
         location=str(root),
         actor=actor,

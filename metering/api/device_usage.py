@@ -33,7 +33,9 @@ from tenants.access import require_capability
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
+from tenants.domain.archives import ArchivedTable
 from tenants.domain.errors import InvalidInputError
+from tenants.selectors.archives import require_rows
 
 ATTRIBUTION_CHOICES = [(kind.value, kind.value) for kind in Attribution]
 SPAN_MAX: Final = timedelta(days=31)
@@ -123,6 +125,19 @@ class DeviceUsageFilter(StrictFilterSet):
     size = filters.ChoiceFilter(choices=SIZE_CHOICES)
     window_start_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")
     window_start_before = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="lt")
+
+    def filter_queryset(self, queryset: QuerySet[DeviceUsage]) -> QuerySet[DeviceUsage]:
+        """Return the rows of a range, none of which is archived.
+
+        Raises:
+            MonthArchivedError: A month of the range is in an archive.
+        """
+        begin_at = self.form.cleaned_data["window_start_from"]
+        end_at = self.form.cleaned_data["window_start_before"]
+        if begin_at or end_at:
+            require_rows(ArchivedTable.DEVICES, begin_at=begin_at, end_at=end_at)
+        rows: QuerySet[DeviceUsage] = super().filter_queryset(queryset)
+        return rows
 
 
 class DeviceUsageViewSet(ListModelMixin, LedgerViewSet):

@@ -21,6 +21,7 @@ class ArchivedTable(StrEnum):
 
     USAGE = "usage"
     CHARGES = "charges"
+    DEVICES = "devices"
 
 
 class ArchiveMonthInvalidError(InvalidInputError):
@@ -107,6 +108,31 @@ class ArchiveMonth:
 
 
 @dataclass(frozen=True)
+class ArchivedFacts:
+    """Rows that the rows of a month name by id; they stay in the database, and are archived too.
+
+    Attributes:
+        name: Of their file.
+        table: In the database.
+        column: Of the month's rows, with the id.
+    """
+
+    name: str
+    table: str
+    column: str
+
+    @property
+    def file(self) -> str:
+        """The name of their file."""
+        return f"{self.name}.parquet"
+
+    def rows(self, relation: str) -> str:
+        """Return SQL of those that the rows of a relation name."""
+        named = f"SELECT {self.column} FROM {relation} named"  # noqa: S608 - Ours.
+        return f"(SELECT * FROM {self.table} WHERE id IN ({named}))"  # noqa: S608 - Ours.
+
+
+@dataclass(frozen=True)
 class MonthTable:
     """A table with a partition for each UTC month.
 
@@ -115,6 +141,7 @@ class MonthTable:
         key: The columns that its rows are archived in the order of.
         sums: SQL of a JSON object: what is added up over the rows, as texts.
         guard: The SQL function that gives a new partition its triggers and privileges.
+        facts: What its rows name by id.
     """
 
     name: ArchivedTable
@@ -123,6 +150,7 @@ class MonthTable:
     key: str
     sums: str
     guard: str
+    facts: Sequence[ArchivedFacts] = ()
 
     def partition(self, month: ArchiveMonth) -> str:
         """Return the name of a month's partition."""

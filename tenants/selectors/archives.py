@@ -54,30 +54,30 @@ def is_archived(table: ArchivedTable, begin_at: datetime) -> bool:
 
 
 def require_rows(
-    table: ArchivedTable, *, begin_at: datetime | None, end_at: datetime | None
+    *tables: ArchivedTable, begin_at: datetime | None, end_at: datetime | None
 ) -> None:
     """Refuse to read hours of which some are archived; one statement.
 
     Args:
-        table: Whose rows are read.
+        tables: Whose rows are read.
         begin_at: Start of the first hour; None for all before the end.
         end_at: End of the last hour, excluded; None for all since the start.
 
     Raises:
         MonthArchivedError: Some of these rows are in an archive.
     """
-    rows = ArchivedMonth.objects.filter(table_name=table, restored_at=None)
+    rows = ArchivedMonth.objects.filter(table_name__in=tables, restored_at=None)
     if begin_at is not None:
         rows = rows.filter(end_at__gt=begin_at)
     if end_at is not None:
         rows = rows.filter(begin_at__lt=end_at)
-    first = rows.order_by("begin_at").first()
+    first = rows.order_by("begin_at", "table_name").first()
     if first is not None:
         raise MonthArchivedError(
-            f"The {first.table_name} of {first.label} are archived."
-            if table is ArchivedTable.CHARGES
-            else f"The {first.table_name} of {first.label} is archived.",
-            facts={"month": first.label, "table": table.value},
+            f"The {first.table_name} of {first.label} is archived."
+            if first.table_name == ArchivedTable.USAGE
+            else f"The {first.table_name} of {first.label} are archived.",
+            facts={"month": first.label, "table": first.table_name},
         )
 
 

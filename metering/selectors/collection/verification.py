@@ -82,7 +82,8 @@ SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"'), d.r
  WHERE w.id = ANY(%s) ORDER BY w.id
 """  # noqa: S608 - Constants.
 _DEVICES: Final = f"""
-SELECT w.window_id, w.row_count, w.row_digest, d.rows, d.digest, d.device_rows
+SELECT w.window_id, w.row_count, w.row_digest, d.rows, d.digest, d.device_rows,
+       {archived_hour(ArchivedTable.DEVICES, "w.window_start")}
   FROM (SELECT * FROM metering_devicewindow WHERE state = 'sealed' AND window_id > %s
          ORDER BY window_id LIMIT %s) w
  CROSS JOIN LATERAL (
@@ -235,7 +236,7 @@ def check_sealed_windows(cursor: Cursor) -> CheckedBatch:
 
 
 def check_device_windows(cursor: Cursor) -> CheckedBatch:
-    """Recompute the digests of sealed device figures.
+    """Recompute the digests of sealed device figures, where these are not archived.
 
     Those that were copied from the first version have no digest; of them the devices are counted.
     """
@@ -244,8 +245,8 @@ def check_device_windows(cursor: Cursor) -> CheckedBatch:
         rows = database.fetchall()
     found = tuple(
         f"The {there} device figures of window {window_id} are not the {kept} that were sealed."
-        for window_id, kept, sealed, there, digest, device_rows in rows
-        if (kept, sealed) not in {(there, digest), (device_rows, "")}
+        for window_id, kept, sealed, there, digest, device_rows, is_archived in rows
+        if not is_archived and (kept, sealed) not in {(there, digest), (device_rows, "")}
     )
     cursor_after = {"id": rows[-1][0]} if rows else None
     return CheckedBatch(sum(row[3] for row in rows), found, cursor_after)

@@ -13,7 +13,9 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from metering.domain.devices.attribution import CoTenancyEvidence, Peer
+from tenants.domain.archives import ArchivedTable
 from tenants.models import Cluster, Project
+from tenants.selectors.archives import require_rows
 
 # Times of one project on one device or node are merged first, so consecutive pods are one interval
 # and the join is by equality. An open interval lasts until the requested end. A cursor continues
@@ -158,7 +160,7 @@ def device_sharing(  # noqa: PLR0913 - A report's questions; all are keyword onl
     cluster_id: UUID | None = None,
     after: str = "",
 ) -> tuple[CoTenancyInterval, ...]:
-    """Return the intervals of shared devices, oldest first; one statement.
+    """Return the intervals of shared devices, oldest first; two statements.
 
     Args:
         begin_at: From when, included.
@@ -171,8 +173,10 @@ def device_sharing(  # noqa: PLR0913 - A report's questions; all are keyword onl
 
     Raises:
         ValueError: The cursor is malformed.
+        MonthArchivedError: Some of these hours are in an archive.
     """
     last = _read_cursor(after)
+    require_rows(ArchivedTable.DEVICES, begin_at=begin_at, end_at=end_at)
     given: dict[str, Any] = {
         "begin_at": begin_at,
         "end_at": end_at,

@@ -141,7 +141,7 @@ def unbilled_devices(
         "lag": int(NAMING_LAG.total_seconds()),
         "limit": limit,
     }
-    require_rows(ArchivedTable.USAGE, begin_at=begin_at, end_at=end_at)
+    require_rows(ArchivedTable.USAGE, ArchivedTable.DEVICES, begin_at=begin_at, end_at=end_at)
     with connection.cursor() as cursor:
         cursor.execute(_UNBILLED, given)
         rows = tuple(_row(values) for values in cursor.fetchall())

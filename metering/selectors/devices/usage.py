@@ -79,7 +79,7 @@ def project_devices(
     Raises:
         MonthArchivedError: Some of these hours are in an archive.
     """
-    require_rows(ArchivedTable.USAGE, begin_at=begin_at, end_at=end_at)
+    require_rows(ArchivedTable.USAGE, ArchivedTable.DEVICES, begin_at=begin_at, end_at=end_at)
     span = {"window_start__gte": begin_at, "window_start__lt": end_at}
     where = span if cluster_id is None else {**span, "cluster_id": cluster_id}
     energy = Sum("activity__energy_millijoules", filter=Q(revision=0))

@@ -45,6 +45,7 @@ def test_the_list_is_what_the_migrations_make_and_what_a_restore_makes_of_it(
 ) -> None:
     owner.execute("SELECT metering_ensure_partitions('2026-10-01Z', 2)")
     owner.execute("SELECT billing_ensure_charge_partitions('{2026-10-01Z,2026-11-01Z}')")
+    owner.execute("SELECT metering_ensure_device_partition('2026-10-01Z')")
     migrated = object_lines()
     rebuild(owner)
     lines = sorted(migrated | object_lines())

@@ -232,14 +232,14 @@ def test_a_cursor_of_somebody_else_is_refused(cast: Cast, cursor: str) -> None: 
 
 
 @pytest.mark.parametrize("pods", [2, 40])
-def test_it_is_one_statement_whatever_there_is(
+def test_it_is_two_statements_whatever_there_is(
     cast: Cast, hopper: Cluster, pods: int, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     offer(hopper, 4)
     for number in range(pods):
         share(hopper, (cast.llm, cast.virus)[number % 2], number, 60)
 
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(2):
         found = find()
 
     assert len(found) == 2
