@@ -68,7 +68,7 @@ def is_observations(query: str) -> bool:
 
 
 def is_facts(query: str) -> bool:
-    return query.startswith("((last_over_time")
+    return query.startswith("label_replace(group")
 
 
 def is_counts(query: str) -> bool:
