@@ -34,14 +34,14 @@ SELECT %(cluster)s, hour, 'collected', 1, 1, 0, false, '', hour, hour + interval
                        interval '1 hour') AS hour
 """
 _USAGE = """
-INSERT INTO metering_usagerecord (window_id, window_start, cluster_id, organization_id, project_id,
-  owner, namespace, pod_name, pod_uid, resource, node, size, price_group, sharing_mode,
-  share_numerator, share_denominator, units, begin_at, end_at, seconds, unit_seconds, end_kind,
-  catalogue_version)
-SELECT w.id, w.start_at, w.cluster_id, %(organization)s, %(project)s, 'user' || pod %% 20, 'ns',
-       'pod-' || pod, 'uid-' || pod, 'nvidia_com_gpu', 'node', 'large', 'H100/whole', 'whole', 1, 1,
-       1 + pod %% 4, w.start_at, w.start_at + interval '1 hour', 3600, 3600 * (1 + pod %% 4),
-       'open', 1
+SELECT w.id AS window_id, w.start_at AS window_start, w.cluster_id,
+       %(organization)s AS organization_id, %(project)s AS project_id,
+       'user' || pod %% 20 AS owner, 'ns' AS namespace, 'pod-' || pod AS pod_name,
+       'uid-' || pod AS pod_uid, 'nvidia_com_gpu' AS resource, 'node' AS node, 'large' AS size,
+       'H100/whole' AS price_group, 'whole' AS sharing_mode, 1 AS share_numerator,
+       1 AS share_denominator, 1 + pod %% 4 AS units, w.start_at AS begin_at,
+       w.start_at + interval '1 hour' AS end_at, 3600 * (1 + pod %% 4) AS unit_seconds,
+       'open' AS end_kind, 1 AS catalogue_version
   FROM metering_meteringwindow w CROSS JOIN generate_series(1, %(pods)s) AS pod
 """
 _SEAL = """
@@ -114,6 +114,7 @@ def _ledger() -> None:
         create_organization,
         create_project,
     )
+    from tests.support.metering.usage_rows import insert_usage  # noqa: PLC0415
 
     actor, at = system_actor("bench"), MONTH_START
     organization = create_organization(
@@ -147,8 +148,9 @@ def _ledger() -> None:
     }
     values |= {"organization": organization.pk, "project": project.pk}
     with connection.cursor() as cursor:
-        for statement in (_WINDOWS, _USAGE, _SEAL):
-            cursor.execute(statement, values)
+        cursor.execute(_WINDOWS, values)
+        insert_usage(cursor, _USAGE, values)
+        cursor.execute(_SEAL, values)
         cursor.execute("ANALYZE")
 
 

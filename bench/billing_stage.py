@@ -19,15 +19,16 @@ SELECT %(cluster)s, hour, 'collected', 1, 1, 0, false, '', hour, hour + interval
                        interval '1 hour') AS hour
 """
 _USAGE = """
-INSERT INTO metering_usagerecord (window_id, window_start, cluster_id, organization_id, project_id,
-  owner, namespace, pod_name, pod_uid, resource, node, size, price_group, sharing_mode,
-  share_numerator, share_denominator, units, begin_at, end_at, seconds, unit_seconds, end_kind,
-  catalogue_version)
-SELECT w.id, w.start_at, w.cluster_id, (%(organizations)s::uuid[])[1 + pod %% %(count)s],
-       (%(projects)s::uuid[])[1 + pod %% %(count)s], 'user' || pod %% %(people)s, 'ns',
-       'pod-' || pod, 'uid-' || pod, 'nvidia_com_gpu', 'node',
-       CASE WHEN pod %% %(count)s = %(unpriced)s THEN 'small' ELSE 'large' END, 'H100/whole',
-       'whole', 1, 1, 1, w.start_at, w.start_at + interval '1 hour', 3600, 3600, 'open', 1
+SELECT w.id AS window_id, w.start_at AS window_start, w.cluster_id,
+       (%(organizations)s::uuid[])[1 + pod %% %(count)s] AS organization_id,
+       (%(projects)s::uuid[])[1 + pod %% %(count)s] AS project_id,
+       'user' || pod %% %(people)s AS owner, 'ns' AS namespace, 'pod-' || pod AS pod_name,
+       'uid-' || pod AS pod_uid, 'nvidia_com_gpu' AS resource, 'node' AS node,
+       CASE WHEN pod %% %(count)s = %(unpriced)s THEN 'small' ELSE 'large' END AS size,
+       'H100/whole' AS price_group, 'whole' AS sharing_mode, 1 AS share_numerator,
+       1 AS share_denominator, 1 AS units, w.start_at AS begin_at,
+       w.start_at + interval '1 hour' AS end_at, 3600 AS unit_seconds, 'open' AS end_kind,
+       1 AS catalogue_version
   FROM metering_meteringwindow w CROSS JOIN generate_series(1, %(pods)s) AS pod
  WHERE w.state = 'collected'
 """
@@ -105,6 +106,10 @@ def meter(
 
     Each pod is of a person of its own, unless there are fewer.
     """
+    from django.db import connection  # noqa: PLC0415 - Django is set up by now.
+
+    from tests.support.metering.usage_rows import insert_usage  # noqa: PLC0415
+
     at_once = max(1, ROWS_AT_ONCE // pods)
     for first in range(0, hours, at_once):
         values = {
@@ -116,10 +121,12 @@ def meter(
             "unpriced": unpriced,
         }
         # Sealed hours are immutable, so insert the records before the seal.
-        for statement in (_WINDOWS, _USAGE, _SEAL):
-            execute(statement, values)
+        execute(_WINDOWS, values)
+        with connection.cursor() as cursor:
+            insert_usage(cursor, _USAGE, values)
+        execute(_SEAL, values)
     if pods > stage["count"]:
-        execute("ANALYZE metering_usagerecord", connection_name="owner")
+        execute("ANALYZE metering_usagerecord, metering_usagefact", connection_name="owner")
 
 
 def execute(

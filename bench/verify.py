@@ -107,6 +107,7 @@ def _make_rows() -> None:
     from metering.services.collection.sealing import seal_window  # noqa: PLC0415
     from tenants.domain.actors import system_actor  # noqa: PLC0415
     from tenants.models import Cluster, Organization, Project  # noqa: PLC0415
+    from tests.support.metering.usage_rows import insert_usage  # noqa: PLC0415
 
     at = datetime(2026, 10, 1, tzinfo=UTC)
     cluster = Cluster.objects.create(slug="hopper", name="H", metered_from=at, created_at=at)
@@ -135,7 +136,7 @@ def _make_rows() -> None:
             "records": rest if number == hours else RECORDS_AN_HOUR,
         }
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(_USAGE, given)
+            insert_usage(cursor, _USAGE, given)
         seal_window(window_id=window.pk, actor=system_actor("bench"), at=at)
     with connection.cursor() as cursor:
         for first in range(0, ENTRIES, 50_000):
@@ -147,19 +148,19 @@ def _read_plainly() -> None:
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
 
     with connection.cursor() as cursor:
-        cursor.execute("SELECT sum(length(u::text)) FROM metering_usagerecord u")
+        cursor.execute("SELECT sum(length(u::text)) FROM metering_usage u")
         cursor.execute("SELECT sum(length(e::text)) FROM tenants_auditentry e")
 
 
 _USAGE: Final = """
-INSERT INTO metering_usagerecord
-  (window_id, window_start, cluster_id, organization_id, project_id, owner, namespace, pod_name,
-   pod_uid, resource, node, size, price_group, sharing_mode, share_numerator, share_denominator,
-   units, begin_at, end_at, seconds, unit_seconds, end_kind, catalogue_version)
-SELECT %(window)s, %(start)s, %(cluster)s, %(organization)s, %(project)s, 'carol', 'llm',
-       'train-' || n, gen_random_uuid()::text, 'nvidia_com_gpu', 'node-' || n / 8, 'small',
-       'H100/1g.10gb', 'whole', 1, 1, 1, %(start)s, %(start)s::timestamptz + interval '1 hour',
-       3600, 3600, 'running', 1
+SELECT %(window)s AS window_id, %(start)s AS window_start, %(cluster)s AS cluster_id,
+       %(organization)s AS organization_id, %(project)s AS project_id, 'carol' AS owner,
+       'llm' AS namespace, 'train-' || n AS pod_name,
+       md5(%(window)s || ' ' || n)::uuid::text AS pod_uid, 'nvidia_com_gpu' AS resource,
+       'node-' || n / 8 AS node, 'small' AS size, 'H100/1g.10gb' AS price_group,
+       'whole' AS sharing_mode, 1 AS share_numerator, 1 AS share_denominator, 1 AS units,
+       %(start)s AS begin_at, %(start)s::timestamptz + interval '1 hour' AS end_at,
+       3600 AS unit_seconds, 'running' AS end_kind, 1 AS catalogue_version
   FROM generate_series(1, %(records)s) n
 """
 _AUDIT: Final = """

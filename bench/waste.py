@@ -49,13 +49,11 @@ SELECT %(cluster)s, md5(n::text)::uuid::text, 'nvidia.com/gpu', 'llm', 'train-' 
   FROM generate_series(0, %(pods)s - 1) AS n
 """
 _USAGE: Final = """
-INSERT INTO metering_usagerecord (window_id, window_start, cluster_id, organization_id, project_id,
-  owner, namespace, pod_name, pod_uid, resource, node, size, price_group, sharing_mode,
-  share_numerator, share_denominator, units, begin_at, end_at, seconds, unit_seconds, end_kind,
-  catalogue_version)
-SELECT w.id, w.start_at, w.cluster_id, p.organization_id, p.id, '', a.namespace, a.pod_name,
-       a.pod_uid, a.resource, a.node, a.size, a.price_group, a.sharing_mode, 1, 1, 1, w.start_at,
-       w.start_at + interval '1 hour', 3600, 3600, 'open', a.catalogue_version
+SELECT w.id AS window_id, w.start_at AS window_start, w.cluster_id, p.organization_id,
+       p.id AS project_id, '' AS owner, a.namespace, a.pod_name, a.pod_uid, a.resource, a.node,
+       a.size, a.price_group, a.sharing_mode, 1 AS share_numerator, 1 AS share_denominator,
+       1 AS units, w.start_at AS begin_at, w.start_at + interval '1 hour' AS end_at,
+       3600 AS unit_seconds, 'open' AS end_kind, a.catalogue_version
   FROM metering_meteringwindow w, metering_podallocation a, tenants_project p
  WHERE w.id = %(window)s AND p.id = %(project)s
 """
@@ -185,6 +183,7 @@ def _seal(*, cluster: UUID, project: UUID, number: int) -> int:
     from django.db import connection  # noqa: PLC0415 - Django is set up by now.
 
     from metering.models import MeteringWindow  # noqa: PLC0415
+    from tests.support.metering.usage_rows import insert_usage  # noqa: PLC0415
 
     start_at = MIDNIGHT + number * HOUR
     window = MeteringWindow.objects.create(
@@ -196,7 +195,7 @@ def _seal(*, cluster: UUID, project: UUID, number: int) -> int:
     )
     given: dict[str, Any] = {"window": window.pk, "project": project}
     with connection.cursor() as cursor:
-        cursor.execute(_USAGE, given)
+        insert_usage(cursor, _USAGE, given)
         cursor.execute("SELECT metering_ensure_device_partition(%s)", [start_at])
         cursor.execute(_DEVICES, given)
     MeteringWindow.objects.filter(pk=window.pk).update(state="sealed", sealed_at=start_at + HOUR)

@@ -61,7 +61,12 @@ WRITE_CATALOGUE: Final = "metering:catalogue:write"
 
 def usage_visible_to(actor: Actor, capability: str = READ_USAGE) -> QuerySet[UsageRecord]:
     """Return the usage of the projects an actor reaches."""
-    return scope_to_projects(UsageRecord.objects.select_related("activity"), actor, capability)
+    rows = UsageRecord.objects.select_related("activity")
+    if not is_platform_wide(actor, capability):
+        # Records are found by organization: their project is on another table.
+        reached = projects_visible_to(actor, capability)
+        rows = rows.filter(organization__in=reached.values("organization_id"))
+    return scope_to_projects(rows, actor, capability)
 
 
 def corrections_visible_to(actor: Actor, capability: str = READ_USAGE) -> QuerySet[UsageCorrection]:

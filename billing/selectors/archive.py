@@ -16,6 +16,7 @@ CHARGES: Final = MonthTable(
                      FROM (SELECT currency, round(sum(unit_seconds * unit_price) / 3600, 10)
                              AS amount FROM {relation} c GROUP BY 1) m), '{{}}')""",
     guard="billing_guard_charge_partition",
+    relation="billing_charge",
 )
 CHARGE_MONTHS: Final = """
 SELECT DISTINCT date_trunc('month', window_start, 'UTC') AS begin_at

@@ -46,6 +46,7 @@ from tenants.domain.errors import DomainError
 from tenants.domain.verification import Check, CheckedBatch, Cursor
 from tenants.models import ArchivedMonth
 from tenants.selectors.archives import (
+    archived_columns,
     archived_months,
     audit_head,
     columns_of,
@@ -117,7 +118,7 @@ def write_archive(
         require_partition(table, month)
         source = table.rows(month)
         folder = begin_folder(root / table.folder(month))
-        columns = columns_of(table.table)
+        columns = archived_columns(table)
         read = partial(copy_rows, source, columns, key=table.key)
         rows = write_table(folder / rows_file(table), read(), columns, progress=progress)
         facts = _write_facts(table, source, folder=folder, progress=progress)

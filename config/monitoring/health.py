@@ -140,6 +140,7 @@ FROZEN: dict[str, tuple[str, ...]] = {
         "refuses_truncate",
         "refuses_update",
     ),
+    "metering_usagefact": ("numbers", "refuses_delete", "refuses_truncate", "refuses_update"),
     "metering_usagerecord": (
         "checks_insert",
         "keeps_sealed",

@@ -140,7 +140,7 @@ class UsageRecordViewSet(ReadingViewSet):
 
     serializer_class = UsageRecordSerializer
     filterset_class = UsageRecordFilter
-    ordering = ("-window_start", "-pk")
+    ordering = ("-window_start", "-fact_id", "-revision", "-pk")
     lookup_value_converter = "int"
 
     def get_queryset(self) -> QuerySet[UsageRecord]:

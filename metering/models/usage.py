@@ -11,11 +11,12 @@ from tenants.models import Cluster, Organization, Project
 class UsageRecord(models.Model):
     """What one pod used of one resource in one window.
 
-    The table is partitioned by month of `window_start` and made by an SQL file; its key is
-    (window_start, cluster, pod_uid, resource, revision, organization). Revision 0 is the metered
-    record, with `unit_seconds` = units x seconds, or a part of it. Higher revisions are corrections
-    of a sealed window: `unit_seconds` is then a signed delta, and the other columns say what is
-    known since. What a pod used is the sum over its revisions.
+    A view over `metering_usagerecord`, partitioned by month of `window_start`, and
+    `metering_usagefact`, which has once what a pod's records repeat (ADR 0107). Its key is
+    (window_start, fact_id, revision, organization). Revision 0 is the metered record, with
+    `unit_seconds` = units x seconds, or a part of it. Higher revisions are corrections of a sealed
+    window: `unit_seconds` is then a signed delta, and the other columns say what is known since.
+    What a pod used is the sum over its revisions.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -52,6 +53,8 @@ class UsageRecord(models.Model):
     )
     """What it corrects by; None for a metered record."""
     catalogue_version = models.PositiveIntegerField()
+    fact_id = models.BigIntegerField()
+    """Of its pod and resource; with hour and revision it is the key of the table."""
     activity = models.ForeignObject(
         UsageActivity,
         on_delete=models.DO_NOTHING,
@@ -65,7 +68,7 @@ class UsageRecord(models.Model):
 
     class Meta:
         managed = False
-        db_table = "metering_usagerecord"
+        db_table = "metering_usage"
         ordering = ["window_start", "id"]
 
     def __str__(self) -> str:

@@ -52,7 +52,7 @@ def advise_on_names(names: Sequence[str]) -> tuple[str, ...]:
 _SEEN = """
 WITH used AS (
   SELECT cluster_id, pod_uid, resource, sum(unit_seconds)::bigint AS unit_seconds
-    FROM metering_usagerecord WHERE window_start >= %(since)s GROUP BY 1, 2, 3
+    FROM metering_usage WHERE window_start >= %(since)s GROUP BY 1, 2, 3
 )
 SELECT a.resource, coalesce(l.labels, '{}'), a.size, regexp_replace(a.price_group, '/burst$', ''),
        coalesce(sum(a.units) FILTER (WHERE a.end_at IS NULL), 0)::bigint,

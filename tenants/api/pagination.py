@@ -75,7 +75,9 @@ class CursorPages(CursorPagination):
                     remedy=f"Use one of: {', '.join(known)}.",
                 )
             column = known[wanted]
-            order = (column, "-pk" if column.startswith("-") else "pk")
+            own = order if column == order[0] else _reversed(order)
+            is_own = own[0] == column and own[-1] in {"pk", "-pk"}
+            order = own if is_own else (column, "-pk" if column.startswith("-") else "pk")
         key = next((field for field in order if field in {"pk", "-pk"}), None)
         return (*order, "pk") if key is None else order[: order.index(key) + 1]
 

@@ -141,7 +141,11 @@ class MonthTable:
         key: The columns that its rows are archived in the order of.
         sums: SQL of a JSON object: what is added up over the rows, as texts.
         guard: The SQL function that gives a new partition its triggers and privileges.
+        relation: The relation with the columns that are archived: a view, or the table itself.
         facts: What its rows name by id.
+        restore: The SQL function that writes rows of that relation, which stand in a temporary
+            table, into the table of a partition; "" where the partition has the same columns.
+        left_out: Columns of the relation that only say where a row is stored.
     """
 
     name: ArchivedTable
@@ -150,7 +154,10 @@ class MonthTable:
     key: str
     sums: str
     guard: str
+    relation: str
     facts: Sequence[ArchivedFacts] = ()
+    restore: str = ""
+    left_out: tuple[str, ...] = ()
 
     def partition(self, month: ArchiveMonth) -> str:
         """Return the name of a month's partition."""
@@ -159,7 +166,7 @@ class MonthTable:
     def rows(self, month: ArchiveMonth) -> str:
         """Return SQL of a month's rows, which roles without rights on the partition may read."""
         hours = f"'{month.begin_at.isoformat()}' AND window_start < '{month.end_at.isoformat()}'"
-        return f"(SELECT * FROM {self.table} WHERE window_start >= {hours})"  # noqa: S608 - Ours.
+        return f"(SELECT * FROM {self.relation} WHERE window_start >= {hours})"  # noqa: S608 - Ours.
 
     def folder(self, month: ArchiveMonth) -> str:
         """Return the name of the folder of a month's archive."""

@@ -88,6 +88,11 @@ def columns_of(table: str) -> tuple[ArchivedColumn, ...]:
         return tuple(ArchivedColumn(*row) for row in cursor.fetchall())
 
 
+def archived_columns(table: MonthTable) -> tuple[ArchivedColumn, ...]:
+    """Return the columns of a table that are archived, in their order."""
+    return tuple(one for one in columns_of(table.relation) if one.name not in table.left_out)
+
+
 def copy_rows(relation: str, columns: Sequence[ArchivedColumn], *, key: str) -> Iterator[bytes]:
     """Yield the rows of a table as CSV in blocks of whole rows, after a header.
 

@@ -23,8 +23,8 @@ from tenants.models import ArchivedMonth
 from tenants.selectors.archives import (
     DETACHED,
     RESTORED,
+    archived_columns,
     archived_month,
-    columns_of,
     copy_rows,
     owns_tables,
     require_partition,
@@ -36,6 +36,7 @@ LOCK_SECONDS: Final = 5
 """How long a change of a table waits for its readers: all others wait behind it."""
 SECONDS_MAX: Final = 6 * 3600
 """Of one statement: a month is read, or written, in one."""
+_STAGED: Final = "restored_rows"
 Compare = Callable[[Iterator[bytes], Sequence[ArchivedColumn]], int]
 """Compares the rows of the database, as CSV, with the archive; returns their number, or refuses."""
 
@@ -81,8 +82,7 @@ def detach_month(  # noqa: PLR0913 - All are keyword only.
     note = _begin(table, reason)
     partition = require_partition(table, month)
     _lock(f"LOCK TABLE {partition} IN SHARE MODE")
-    columns = columns_of(table.table)
-    _require_same(partition, table, manifest, columns, compare)
+    _require_same(table, month, manifest, archived_columns(table), compare)
     row = ArchivedMonth.objects.create(
         table_name=table.name,
         label=month.label,
@@ -153,13 +153,13 @@ def restore_month(  # noqa: PLR0913 - All are keyword only.
         )
     partition = table.partition(month)
     _write(partition, table, manifest, rows)
-    _require_same(partition, table, manifest, manifest.columns, compare)
     row.restored_at, row.restored_by, row.restore_reason = at, actor.label, note
     row.save(update_fields=["restored_at", "restored_by", "restore_reason"])
     hours = f"FROM ('{month.begin_at.isoformat()}') TO ('{month.end_at.isoformat()}')"
     _lock(f"ALTER TABLE {table.table} ATTACH PARTITION {partition} FOR VALUES {hours}")
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {table.guard}(%s)", [partition])
+    _require_same(table, month, manifest, manifest.columns, compare)
     if changed := changed_windows(month):
         raise ArchiveDiffersError(f"Restored, {changed[0]} would have other records than its seal.")
     _record(row, RESTORED, reason=note, location=location, actor=actor, at=at)
@@ -180,18 +180,19 @@ def _begin(table: MonthTable, reason: str) -> str:
 
 
 def _require_same(
-    partition: str,
     table: MonthTable,
+    month: ArchiveMonth,
     manifest: ArchiveManifest,
     columns: Sequence[ArchivedColumn],
     compare: Compare,
 ) -> None:
-    count = compare(copy_rows(partition, columns, key=table.key), columns)
-    totals = sums_of(partition, table)
+    rows = table.rows(month)
+    count = compare(copy_rows(rows, columns, key=table.key), columns)
+    totals = sums_of(rows, table)
     if (count, dict(manifest.sums)) != (manifest.rows, totals[1]) or count != totals[0]:
         raise ArchiveDiffersError(
-            f"{partition} has {totals[0]} rows with {totals[1]}, the manifest {manifest.rows} with"
-            f" {dict(manifest.sums)}."
+            f"{table.partition(month)} has {totals[0]} rows with {totals[1]}, the manifest"
+            f" {manifest.rows} with {dict(manifest.sums)}."
         )
 
 
@@ -200,19 +201,22 @@ def _write(
 ) -> None:
     """Write the rows into a table of their own, which becomes the partition when it is whole."""
     names = [column.name for column in manifest.columns]
-    known = {column.name for column in columns_of(table.table)}
+    known = {column.name for column in archived_columns(table)}
     if unknown := sorted(set(names) - known):
         raise ArchiveDiffersError(f"{table.table} has no column {unknown[0]}, as the archive has.")
+    made = f"TEMPORARY TABLE {_STAGED}" if table.restore else f"TABLE {partition}"
+    into = _STAGED if table.restore else partition
     try:
         with connection.cursor() as cursor:
             cursor.execute(
-                f"CREATE TABLE {partition}"
-                f" (LIKE {table.table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)"
+                f"CREATE {made} (LIKE {table.relation} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)"
             )
-            into = f"COPY {partition} ({', '.join(names)}) FROM STDIN (FORMAT csv)"
-            with cursor.copy(into) as copy:
+            with cursor.copy(f"COPY {into} ({', '.join(names)}) FROM STDIN (FORMAT csv)") as copy:
                 for block in rows:
                     copy.write(block)
+            if table.restore:
+                cursor.execute(f"SELECT {table.restore}(%s, %s)", [_STAGED, partition])
+                cursor.execute(f"DROP TABLE {_STAGED}")
     except IntegrityError as error:
         reason = str(error).partition("\n")[0]
         raise ArchiveDiffersError(f"The rows of the archive are refused: {reason}.") from error

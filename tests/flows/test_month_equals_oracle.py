@@ -40,7 +40,7 @@ SELECT count(*) FROM billing_invoiceline l
 CHARGES_WITHOUT_THEIR_USAGE = """
 SELECT count(*) FROM billing_charge c
  LEFT JOIN LATERAL (
-   SELECT sum(u.unit_seconds) AS total FROM metering_usagerecord u
+   SELECT sum(u.unit_seconds) AS total FROM metering_usage u
     WHERE (u.window_id, u.window_start, u.organization_id, u.project_id, u.owner, u.size,
            u.price_group)
         = (c.window_id, c.window_start, c.organization_id, c.project_id, c.owner, c.size,
@@ -49,7 +49,7 @@ SELECT count(*) FROM billing_charge c
  WHERE used.total IS DISTINCT FROM c.unit_seconds
 """
 USAGE_WITHOUT_ITS_ALLOCATION = """
-SELECT count(*) FROM metering_usagerecord u
+SELECT count(*) FROM metering_usage u
  LEFT JOIN metering_podallocation a
    ON (a.cluster_id, a.pod_uid, a.resource) = (u.cluster_id, u.pod_uid, u.resource)
  WHERE a.id IS NULL
@@ -67,7 +67,7 @@ SELECT count(*) FROM billing_charge c
 CAPACITY_THAT_DOES_NOT_ADD_UP = """
 SELECT count(*) FROM metering_capacityrecord k
  LEFT JOIN LATERAL (
-   SELECT coalesce(sum(u.unit_seconds), 0) AS total FROM metering_usagerecord u
+   SELECT coalesce(sum(u.unit_seconds), 0) AS total FROM metering_usage u
     WHERE (u.window_id, u.window_start, u.node, u.resource)
         = (k.window_id, k.window_start, k.node, k.resource)) used ON true
  WHERE k.capacity_unit_seconds
@@ -75,7 +75,7 @@ SELECT count(*) FROM metering_capacityrecord k
     OR k.billed_unit_seconds <> used.total OR k.idle_unit_seconds < 0
 """
 USAGE_OUTSIDE_ITS_HOUR = """
-SELECT count(*) FROM metering_usagerecord u
+SELECT count(*) FROM metering_usage u
  WHERE u.begin_at < u.window_start OR u.end_at > u.window_start + interval '1 hour'
     OR u.seconds <> extract(epoch FROM u.end_at - u.begin_at)
     OR u.unit_seconds <> u.units * u.seconds

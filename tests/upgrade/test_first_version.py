@@ -98,7 +98,11 @@ def upgraded(committed_db: str, postgres: EmbeddedPostgres) -> Iterator[Upgraded
         copying.execute("CREATE SCHEMA before")
         for table in LEDGERS:
             copying.execute(f"CREATE TABLE before.{table} AS TABLE public.{table}")
-    broken = {name: count(query) for name, query in BROKEN.items()}
+    wide = {
+        name: query.replace("metering_usage ", "metering_usagerecord ")
+        for name, query in BROKEN.items()
+    }
+    broken = {name: count(query) for name, query in wide.items()}
     connections.close_all()
     migrate(postgres, committed_db)
     yield Upgraded(url, broken)
@@ -130,19 +134,20 @@ def test_a_database_of_the_first_version_keeps_its_ledgers_and_goes_on(upgraded:
 
 def changed(superuser: psycopg.Connection, table: str) -> int:
     """Return how many rows of the copy are not there as they were, by the columns both have."""
+    now = "metering_usage" if table == "metering_usagerecord" else table
     columns = superuser.execute(
         "SELECT string_agg(quote_ident(o.attname), ', ') FROM pg_attribute o JOIN pg_attribute n"
-        " ON n.attname = o.attname AND n.attrelid = ('public.' || %(table)s)::regclass"
+        " ON n.attname = o.attname AND n.attrelid = ('public.' || %(now)s)::regclass"
         "  AND n.attnum > 0 AND NOT n.attisdropped AND n.atttypid = o.atttypid"
         " WHERE o.attrelid = ('before.' || %(table)s)::regclass AND o.attnum > 0"
         "   AND o.attname <> ALL(%(renumbered)s)",
-        {"table": table, "renumbered": RENUMBERED.get(table, [])},
+        {"table": table, "now": now, "renumbered": RENUMBERED.get(table, [])},
     ).fetchone()
     assert columns is not None
     (names,) = columns
     found = superuser.execute(
         f"SELECT count(*) FROM (SELECT {names} FROM before.{table}"  # noqa: S608 - Names of ours.
-        f" EXCEPT ALL SELECT {names} FROM public.{table}) missing"
+        f" EXCEPT ALL SELECT {names} FROM public.{now}) missing"
     ).fetchone()
     assert found is not None
     return int(found[0])

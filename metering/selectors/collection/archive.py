@@ -17,6 +17,9 @@ USAGE: Final = MonthTable(
     key="window_start, cluster_id, pod_uid, resource, revision, organization_id",
     sums="jsonb_build_object('unit_seconds', coalesce(sum(r.unit_seconds), 0)::text)",
     guard="metering_guard_partition",
+    relation="metering_usage",
+    restore="metering_restore_usage",
+    left_out=("fact_id",),
 )
 USAGE_MONTHS: Final = """
 SELECT DISTINCT date_trunc('month', start_at, 'UTC') AS begin_at
@@ -59,7 +62,7 @@ SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"')
   LEFT JOIN LATERAL (
     SELECT count(*) AS records, {DIGEST_OF_LINES} AS digest
       FROM (SELECT u.pod_uid, u.resource, u.revision, {RECORD_LINE} AS line
-              FROM metering_usagerecord u
+              FROM metering_usage u
              WHERE u.window_start = w.start_at AND u.window_id = w.id AND u.revision = 0) lines
     ) d ON true
  WHERE w.state = 'sealed' AND w.start_at >= %(begin)s AND w.start_at < %(end)s

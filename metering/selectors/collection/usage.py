@@ -173,7 +173,7 @@ WITH known AS (
 used AS (
   SELECT r.organization_id, r.project_id, r.owner AS username, r.cluster_id, r.size,
          r.price_group, r.unit_seconds
-    FROM metering_usagerecord r JOIN known USING (cluster_id)
+    FROM metering_usage r JOIN known USING (cluster_id)
    WHERE r.window_start >= %(begin)s AND r.window_start < known.until_at
   UNION ALL
   SELECT p.organization_id, p.id, coalesce(nullif(a.owner, ''), u.username, ''), a.cluster_id,
@@ -230,7 +230,7 @@ NET_USAGE: Final = """
 WITH reported AS (
   SELECT DISTINCT ON (r.pod_uid, r.resource) r.*, sum(r.unit_seconds) OVER k AS net_unit_seconds,
          min(r.id) OVER k AS record_id
-    FROM metering_usagerecord r
+    FROM metering_usage r
    WHERE r.window_id = %(window)s AND r.window_start = %(start)s
   WINDOW k AS (PARTITION BY r.pod_uid, r.resource)
    ORDER BY r.pod_uid, r.resource, (r.seconds > 0) DESC, r.revision DESC),
@@ -243,7 +243,7 @@ _PEAKS: Final = """
 WITH by_hour AS (
   SELECT project_id, size, window_start,
          ceil(sum(unit_seconds) / 3600) AS units
-    FROM metering_usagerecord
+    FROM metering_usage
    WHERE window_start >= %(begin)s AND window_start < %(end)s
    GROUP BY 1, 2, 3),
 ranked AS (
@@ -278,7 +278,7 @@ def peak_units(*, before: datetime, hours: int, percent: int) -> dict[tuple[UUID
 _DAILY: Final = """
 WITH by_hour AS (
   SELECT project_id, size, window_start, ceil(sum(unit_seconds) / 3600) AS units
-    FROM metering_usagerecord
+    FROM metering_usage
    WHERE window_start >= %(begin)s AND window_start < %(end)s AND project_id = ANY(%(projects)s)
      AND price_group NOT LIKE '%%/burst'
    GROUP BY 1, 2, 3)

@@ -54,7 +54,7 @@ SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"'), d.r
   LEFT JOIN LATERAL (
     SELECT count(*) AS records, {DIGEST_OF_LINES} AS digest
       FROM (SELECT u.pod_uid, u.resource, u.revision, {RECORD_LINE} AS line
-              FROM metering_usagerecord u
+              FROM metering_usage u
              WHERE u.window_start = w.start_at AND u.window_id = w.id AND u.revision = 0) lines
     ) d ON true
   LEFT JOIN LATERAL (
@@ -75,7 +75,7 @@ SELECT w.id, to_char(w.start_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"'), d.r
   LEFT JOIN LATERAL (
     SELECT coalesce(sum(u.unit_seconds), 0) AS unit_seconds,
            coalesce(bool_and(u.revision = 0 OR c.id IS NOT NULL), true) AS is_corrected
-      FROM metering_usagerecord u
+      FROM metering_usage u
       LEFT JOIN metering_usagecorrection c
         ON c.id = u.correction_id AND c.window_id = u.window_id AND c.state = 'posted'
      WHERE u.window_start = w.start_at AND u.window_id = w.id) used ON true
@@ -103,7 +103,7 @@ SELECT c.id FROM metering_usagecorrection c
       FROM (SELECT {_COLUMNS} FROM jsonb_to_recordset(c.lines) AS l({_TYPES})) l) asked ON true
   LEFT JOIN LATERAL (
     SELECT array_agg(u::text ORDER BY u::text) AS lines
-      FROM (SELECT {_COLUMNS} FROM metering_usagerecord r
+      FROM (SELECT {_COLUMNS} FROM metering_usage r
              WHERE (r.correction_id, r.window_start, r.window_id, r.cluster_id)
                    = (c.id, c.window_start, c.window_id, c.cluster_id)) u) there ON true
  WHERE c.id = ANY(%s) AND NOT {archived_hour(ArchivedTable.USAGE, "c.window_start")}
@@ -180,7 +180,7 @@ SELECT q.id
          SELECT count(*) FROM metering_posted_correction c WHERE c.window_id = q.window_id)
  CROSS JOIN LATERAL (
    SELECT coalesce(sum(r.unit_seconds), 0) AS unit_seconds
-     FROM metering_usagerecord r
+     FROM metering_usage r
     WHERE (r.window_id, r.window_start, r.pod_uid, r.resource)
           = (q.window_id, q.window_start, q.pod_uid, q.resource)) net
  WHERE q.state = 'accepted' AND NOT {archived_hour(ArchivedTable.USAGE, "q.window_start")}

@@ -48,7 +48,7 @@ SELECT DISTINCT ON (u.pod_uid, u.resource)
          OVER k, 0) AS metered,
        coalesce(bool_or(c.cause = ANY(%(persons)s)) OVER k, false) AS is_settled,
        {", ".join(f"u.{name}" for name in LINE_TYPES)}
-  FROM metering_usagerecord u
+  FROM metering_usage u
   LEFT JOIN metering_usagecorrection c ON c.id = u.correction_id
  WHERE u.window_start = %(start_at)s AND u.window_id = %(window_id)s
    AND (%(pod_uid)s::text IS NULL OR (u.pod_uid = %(pod_uid)s AND u.resource = %(resource)s))

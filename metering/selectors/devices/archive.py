@@ -15,6 +15,7 @@ DEVICES: Final = MonthTable(
     sums="""jsonb_build_object(
       'energy_millijoules', coalesce(sum(r.energy_millijoules), 0)::text)""",
     guard="metering_guard_device_partition",
+    relation="metering_devicefigure",
     facts=(
         ArchivedFacts("device_facts", "metering_devicefact", "device_id"),
         ArchivedFacts("device_holders", "metering_deviceholder", "holder_id"),

@@ -31,11 +31,11 @@ device AS MATERIALIZED (
      AND CASE WHEN d.pod_name = '' THEN d.busy_ratio >= %(busy)s
            -- Of a shared device, or without labels, the exporter names none of its billed pods.
            AND (d.attribution = 'idle' OR NOT EXISTS (
-             SELECT FROM metering_usagerecord u
+             SELECT FROM metering_usage u
               WHERE u.window_start = h.start_at AND u.cluster_id = h.cluster_id
                 AND u.node = d.node))
          ELSE NOT EXISTS (
-           SELECT FROM metering_usagerecord u
+           SELECT FROM metering_usage u
             WHERE u.cluster_id = h.cluster_id AND u.namespace = d.namespace
               AND u.pod_name = d.pod_name
               AND u.window_start BETWEEN h.start_at - interval '1 hour'
@@ -52,7 +52,7 @@ allocation AS (
     JOIN metering_podallocation a ON a.cluster_id = h.cluster_id AND a.begin_at < h.end_at
      AND (a.end_at IS NULL OR a.end_at > h.start_at)
    WHERE NOT EXISTS (
-           SELECT FROM metering_usagerecord u
+           SELECT FROM metering_usage u
             WHERE u.window_start = h.start_at AND u.cluster_id = h.cluster_id
               AND (u.pod_uid = a.pod_uid OR u.pod_uid IN (
                      SELECT c.pod_uid FROM metering_claimconsumer c

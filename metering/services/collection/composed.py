@@ -1,7 +1,7 @@
 """What a window is composed from, and what it is composed to: rows before they are written."""
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +19,7 @@ from metering.domain.collection.windows import WINDOW, GapPolicy
 from metering.domain.corrections.exceptions import Finding
 from metering.protocols import ClusterTarget, Observation
 from metering.selectors.allocations.ledger import AllocationFact, AllocationKey, WindowLedger
+from metering.selectors.collection.usage_facts import fact_digest
 from tenants.models import Cluster
 from tenants.selectors.directory import Directory, NamespaceFact
 
@@ -161,6 +162,53 @@ class UsageRow(msgspec.Struct, frozen=True):
     def owner(self) -> str:
         """Return the owning user's name: the pod's label, else the binding's default, else ""."""
         return self.fact.owner or self.tenant.default_owner
+
+    def fact_values(self, cluster_id: UUID) -> dict[str, object]:
+        """Return what its hours have in common, by column of `metering_usagefact`."""
+        tenant, fact = self.tenant, self.fact
+        return {
+            "organization_id": tenant.organization_id,
+            "project_id": tenant.project_id,
+            "cluster_id": cluster_id,
+            "owner": self.owner,
+            "namespace": fact.namespace,
+            "pod_name": fact.pod_name,
+            "pod_uid": fact.pod_uid,
+            "resource": fact.resource,
+            "node": fact.node,
+            "size": fact.size,
+            "price_group": fact.price_group,
+            "sharing_mode": fact.sharing_mode,
+            "share_numerator": fact.share_numerator,
+            "share_denominator": fact.share_denominator,
+            "units": fact.units,
+            "catalogue_version": fact.catalogue_version,
+        }
+
+
+def fact_digests(rows: Sequence[UsageRow], *, cluster_id: UUID) -> list[str]:
+    """Return the digest of each record's `fact_values`, spelled out: a loop takes twice as long."""
+    tenants: dict[int, str] = {}  # By id: the rows keep tenants alive.
+    digests = []
+    for row in rows:
+        tenant, fact, owner = row.tenant, row.fact, row.owner
+        if id(tenant) not in tenants:
+            tenants[id(tenant)] = (
+                f"36:{tenant.organization_id}36:{tenant.project_id}36:{cluster_id}"
+            )
+        numerator, denominator = str(fact.share_numerator), str(fact.share_denominator)
+        units, catalogue = str(fact.units), str(fact.catalogue_version)
+        digests.append(
+            fact_digest(
+                f"{tenants[id(tenant)]}{len(owner)}:{owner}{len(fact.namespace)}:{fact.namespace}"
+                f"{len(fact.pod_name)}:{fact.pod_name}{len(fact.pod_uid)}:{fact.pod_uid}"
+                f"{len(fact.resource)}:{fact.resource}{len(fact.node)}:{fact.node}"
+                f"{len(fact.size)}:{fact.size}{len(fact.price_group)}:{fact.price_group}"
+                f"{len(fact.sharing_mode)}:{fact.sharing_mode}{len(numerator)}:{numerator}"
+                f"{len(denominator)}:{denominator}{len(units)}:{units}{len(catalogue)}:{catalogue}"
+            )
+        )
+    return digests
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,6 @@ from metering.models import (
     ExceptionState,
     MeteringException,
     MeteringWindow,
-    UsageRecord,
 )
 from metering.selectors.collection.hour_decisions import preview_decision
 from tenants.domain.actors import Actor
@@ -81,6 +80,9 @@ UPDATE metering_meteringwindow
 """
 
 
+_FORGO_USAGE = """
+DELETE FROM metering_usagerecord WHERE window_id = ANY(%s) AND window_start = ANY(%s)
+"""
 _WAIVE = """
 UPDATE metering_meteringwindow
    SET state = 'reconciled', lease_owner = '', lease_until = NULL, gap_policy = %(decision)s,
@@ -323,13 +325,10 @@ def _apply(
     is_accepted = decision is GapPolicy.ACCEPT and windows[0].state == WindowState.COLLECTED
     is_waived = decision is GapPolicy.WAIVE
     is_settled = is_waived or is_accepted
-    if is_waived:
-        starts = [window.start_at for window in windows]
-        UsageRecord.objects.filter(
-            window_id__in=ids, window_start__range=(min(starts), max(starts))
-        ).delete()
-        CapacityRecord.objects.filter(window_id__in=ids).delete()
     with connection.cursor() as cursor:
+        if is_waived:
+            cursor.execute(_FORGO_USAGE, [ids, [window.start_at for window in windows]])
+            CapacityRecord.objects.filter(window_id__in=ids).delete()
         cursor.execute(
             _WAIVE if is_waived else _ACCEPT_METERED if is_accepted else _METER_AGAIN,
             {

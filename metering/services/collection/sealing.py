@@ -36,7 +36,7 @@ UPDATE metering_meteringwindow w
            {DIGEST_OF_LINES} AS digest
       FROM (
         SELECT u.pod_uid, u.resource, u.revision, u.unit_seconds, {RECORD_LINE} AS line
-          FROM metering_usagerecord u
+          FROM metering_usage u
          WHERE u.window_start = %(start_at)s AND u.window_id = %(window_id)s
            AND u.revision = 0) lines) d
  WHERE w.id = %(window_id)s AND w.state = 'reconciled'

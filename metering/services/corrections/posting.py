@@ -32,29 +32,26 @@ from metering.domain.corrections.exceptions import (
 )
 from metering.domain.errors import CorrectionBelowZeroError, CorrectionStaleError
 from metering.models import MeteringWindow, UsageCorrection
+from metering.selectors.collection.usage_facts import usage_statements
 from metering.selectors.corrections.ledger import LINE_TYPES, LedgerFact, Line
 from metering.services.collection.posting import finding_values
 from tenants.domain.actors import Actor
 from tenants.domain.archives import ArchivedTable
 from tenants.selectors.archives import require_rows
 
-_COLUMNS = ", ".join(LINE_TYPES)
-
-
-_WRITE = f"""
-INSERT INTO metering_usagerecord
-  (window_id, window_start, cluster_id, correction_id, revision, {_COLUMNS})
-SELECT c.window_id, c.window_start, c.cluster_id, c.id, latest.revision + 1,
-       {", ".join(f"l.{name}" for name in LINE_TYPES)}
+_RECORDS = f"""
+SELECT c.window_id, c.window_start, c.cluster_id, c.id AS correction_id,
+       latest.revision + 1 AS revision, {", ".join(f"l.{name}" for name in LINE_TYPES)}
   FROM metering_usagecorrection c
  CROSS JOIN LATERAL jsonb_to_recordset(c.lines)
    AS l({", ".join(f"{name} {kind}" for name, kind in LINE_TYPES.items())})
  CROSS JOIN LATERAL (
-   SELECT coalesce(max(u.revision), 0) AS revision FROM metering_usagerecord u
+   SELECT coalesce(max(u.revision), 0) AS revision FROM metering_usage u
     WHERE (u.window_start, u.cluster_id, u.pod_uid, u.resource)
           = (c.window_start, c.cluster_id, l.pod_uid, l.resource)) latest
  WHERE c.id = ANY(%(ids)s)
 """  # noqa: S608 - The statement is put together from constants only.
+_NEW_FACTS, _WRITE = usage_statements(_RECORDS)
 
 
 @dataclass(frozen=True)
@@ -108,6 +105,7 @@ def write_records(correction_ids: Collection[UUID]) -> int:
     if not correction_ids:
         return 0
     with connection.cursor() as cursor:
+        cursor.execute(_NEW_FACTS, {"ids": list(correction_ids)})
         cursor.execute(_WRITE, {"ids": list(correction_ids)})
         return int(cursor.rowcount)
 

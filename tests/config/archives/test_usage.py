@@ -235,8 +235,8 @@ def test_what_an_attacker_drops_or_writes_is_named(owner: psycopg.Connection) ->
 def test_a_month_that_changed_since_it_was_archived_is_not_detached(
     tmp_path: Path, owner: psycopg.Connection, owner_url: str
 ) -> None:
-    owner.execute("ALTER TABLE metering_usagerecord DISABLE TRIGGER USER")
-    owner.execute("UPDATE metering_usagerecord SET owner = 'eve' WHERE owner = 'carol'")
+    owner.execute("ALTER TABLE metering_usagefact DISABLE TRIGGER USER")
+    owner.execute("UPDATE metering_usagefact SET owner = 'eve' WHERE owner = 'carol'")
 
     with signed_in(owner_url):
         assert "differs from the database" in refusal("detach_month", tmp_path)

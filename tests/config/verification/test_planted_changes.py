@@ -186,7 +186,7 @@ NAMED = {
         ),
     ),
     "usage was changed while a trigger was replaced": (
-        ["UPDATE metering_usagerecord SET owner = 'dave' WHERE unit_seconds = 3600"],
+        ["UPDATE metering_usagefact SET owner = 'dave' WHERE units = 1"],
         "has 2 records, and not the 2 that were sealed.",
     ),
     "usage and its window were changed": (
@@ -229,7 +229,7 @@ NAMED = {
     "hours are not sealed any more, and their usage is another's": (
         [
             "UPDATE metering_meteringwindow SET state = 'reconciled'",
-            "UPDATE metering_usagerecord SET owner = 'dave'",
+            "UPDATE metering_usagefact SET owner = 'dave'",
         ],
         "The window 1 was sealed by the audit trail, and is not, or is another.",
     ),

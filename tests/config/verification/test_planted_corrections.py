@@ -156,14 +156,20 @@ def test_an_entry_without_a_digest_hides_no_capacity(facts: str, owner: psycopg.
 CORRECTED = {
     "its record moved to another organization": (
         (
-            "UPDATE metering_usagerecord SET (project_id, organization_id) ="
-            " (SELECT id, organization_id FROM tenants_project WHERE slug = 'virus')"
-            " WHERE revision = 1"
+            "WITH moved AS (UPDATE metering_usagefact f SET (project_id, organization_id) ="
+            "  (SELECT id, organization_id FROM tenants_project WHERE slug = 'virus')"
+            "  FROM metering_usagerecord r WHERE r.revision = 1"
+            "   AND (f.id, f.version) = (r.fact_id, r.fact_version) RETURNING f.organization_id)"
+            " UPDATE metering_usagerecord SET organization_id = moved.organization_id"
+            " FROM moved WHERE revision = 1"
         ),
         "has other records.",
     ),
     "its record is another pod's": (
-        "UPDATE metering_usagerecord SET pod_name = 'x' WHERE revision = 1",
+        (
+            "UPDATE metering_usagefact f SET pod_name = 'x' FROM metering_usagerecord r"
+            " WHERE r.revision = 1 AND (f.id, f.version) = (r.fact_id, r.fact_version)"
+        ),
         "has other records.",
     ),
     "its record is of no correction": (
@@ -198,6 +204,7 @@ def test_what_the_owner_did_to_a_correction_is_named(owner: psycopg.Connection) 
 
     with unguarded(owner):
         owner.execute("CREATE TEMPORARY TABLE records AS TABLE metering_usagerecord")
+        owner.execute("CREATE TEMPORARY TABLE facts AS TABLE metering_usagefact")
         owner.execute("CREATE TEMPORARY TABLE corrections AS TABLE metering_usagecorrection")
         for statement, sentence in CORRECTED.values():
             owner.execute(statement.encode())
@@ -206,6 +213,9 @@ def test_what_the_owner_did_to_a_correction_is_named(owner: psycopg.Connection) 
 
 
 RESTORED = """
+UPDATE metering_usagefact f SET (organization_id, project_id, pod_name) =
+       (k.organization_id, k.project_id, k.pod_name) FROM facts k
+ WHERE (k.id, k.version) = (f.id, f.version);
 DELETE FROM metering_usagerecord;
 INSERT INTO metering_usagerecord SELECT * FROM records;
 UPDATE metering_usagecorrection c SET (state, decided_at, digest, requested_by, requested_by_id,

@@ -11,6 +11,7 @@ from tenants.domain.identity.roles import Role
 from tests.support.builders import grant, make_user
 from tests.support.cast import Cast
 from tests.support.metering.clients import API, RANGE, ClientFor, results
+from tests.support.metering.usage_rows import write_record
 from tests.support.tenants.clients import problem
 
 
@@ -176,7 +177,7 @@ def test_an_hour_that_is_not_sealed_says_to_meter_it_again(cast: Cast, ask: Any)
     del cast
     record = record_of("llm")
     window = MeteringWindow.objects.get(state="open")
-    UsageRecord.objects.bulk_create([_unsealed(record, window)])
+    write_record(_unsealed(record, window))
 
     answer = ask(record=UsageRecord.objects.latest("pk").pk)
 

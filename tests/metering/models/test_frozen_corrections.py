@@ -26,9 +26,8 @@ CHANGES = (
     "DELETE FROM metering_usagerecord_2026_10 WHERE revision = 1",
 )
 COLUMNS = (
-    "window_id, window_start, cluster_id, organization_id, project_id, owner, namespace, pod_name,"
-    " resource, node, size, price_group, sharing_mode, share_numerator, share_denominator, units,"
-    " begin_at, end_at, seconds, unit_seconds, end_kind, catalogue_version, pod_uid"
+    "window_id, window_start, organization_id, fact_id, fact_version, unit_seconds, begin_second,"
+    " end_second, end_kind"
 )
 COPIED = (
     "id, window_id, window_start, cluster_id, organization_id, project_id, cause, reason, evidence,"

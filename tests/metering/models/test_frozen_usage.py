@@ -8,31 +8,37 @@ from django.db import connection, transaction
 from django.db.utils import DatabaseError
 
 from metering.models import MeteringWindow, UsageRecord
+from metering.selectors.collection.usage_facts import FACT_COLUMNS
 from metering.services.collection.sweeping import meter_due
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import HOUR, LATER, moment, observation, pod, worker
+from tests.support.metering.usage_rows import write_record
 
 CHANGES = (
-    "UPDATE metering_usagerecord SET units = 1",
-    "UPDATE metering_usagerecord SET owner = 'mallory'",
+    "UPDATE metering_usagerecord SET unit_seconds = 1",
+    "UPDATE metering_usagefact SET owner = 'mallory'",
+    "DELETE FROM metering_usagefact",
+    "TRUNCATE metering_usagefact",
     "DELETE FROM metering_usagerecord",
     "TRUNCATE metering_usagerecord",
     "TRUNCATE metering_usagerecord_2026_10",
     "DELETE FROM metering_usagerecord_2026_10",
-    "UPDATE metering_usagerecord_2026_10 SET owner = 'mallory'",
+    "UPDATE metering_usagerecord_2026_10 SET fact_version = 2",
     "UPDATE metering_meteringwindow SET state = 'open'",
     "UPDATE metering_meteringwindow SET record_digest = ''",
     "DELETE FROM metering_meteringwindow",
     "TRUNCATE metering_meteringwindow CASCADE",
 )
+SMUGGLED = FACT_COLUMNS.replace("pod_uid", "'smuggled'")
 COPY_COLUMNS = (
-    "window_id, window_start, cluster_id, organization_id, project_id, owner, namespace, pod_name,"
-    " resource, node, size, price_group, sharing_mode, share_numerator, share_denominator, units,"
-    " begin_at, end_at, seconds, unit_seconds, end_kind, catalogue_version"
+    "window_id, window_start, organization_id, unit_seconds, begin_second, end_second, end_kind"
 )
 INSERT = (
-    f"INSERT INTO {{table}} ({COPY_COLUMNS}, pod_uid, revision)"  # noqa: S608 - A fixed text.
-    f" SELECT {COPY_COLUMNS}, 'smuggled', {{revision}} FROM metering_usagerecord LIMIT 1"
+    f"WITH fact AS (INSERT INTO metering_usagefact ({FACT_COLUMNS})"  # noqa: S608 - A fixed text.
+    f"  SELECT {SMUGGLED} FROM metering_usage LIMIT 1 RETURNING id, version)"
+    f" INSERT INTO {{table}} ({COPY_COLUMNS}, fact_id, fact_version, revision)"
+    f" SELECT {COPY_COLUMNS}, fact.id, fact.version, {{revision}}"
+    "   FROM metering_usagerecord CROSS JOIN fact LIMIT 1"
 )
 
 
@@ -117,11 +123,11 @@ def test_a_revision_of_a_pod_belongs_to_one_organization() -> None:
     )
     record = UsageRecord.objects.get()
     record.id, record.window, record.cluster_id = None, window, window.cluster_id
-    record.save(force_insert=True)
+    write_record(record)
 
     record.id, record.project, record.organization_id = None, other, other.organization_id
     with pytest.raises(DatabaseError, match="usage of another organization"), transaction.atomic():
-        record.save(force_insert=True)
+        write_record(record)
 
     assert UsageRecord.objects.filter(window=window).count() == 1
 
@@ -137,8 +143,11 @@ def test_usage_refers_to_what_exists_without_a_foreign_key(column: str) -> None:
     record.id, record.window, record.cluster_id = None, window, window.cluster_id
     setattr(record, column, 99 if column == "catalogue_version" else uuid.UUID(int=1))
 
-    with pytest.raises(DatabaseError, match="in state open does not take"), transaction.atomic():
-        record.save(force_insert=True)
+    with (
+        pytest.raises(DatabaseError, match="is of no such project or catalogue"),
+        transaction.atomic(),
+    ):
+        write_record(record)
 
     assert not UsageRecord.objects.filter(window=window).exists()
 

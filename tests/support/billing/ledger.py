@@ -26,6 +26,7 @@ from tests.support.builders import (
     make_organization,
     make_project,
 )
+from tests.support.metering.usage_rows import insert_usage
 
 HOUR = timedelta(hours=1)
 BOUND_HOURS = 3
@@ -152,7 +153,8 @@ def add_usage(window: MeteringWindow, uses: Iterable[Use]) -> None:
     )
     with connection.cursor() as cursor:
         cursor.execute("SELECT metering_ensure_partitions(%s, 1)", [window.start_at])
-        cursor.executemany(_INSERT, [_row(window, use, n) for n, use in enumerate(uses)])
+        for number, use in enumerate(uses):
+            insert_usage(cursor, _USAGE, _row(window, use, number))
 
 
 def seal(window: MeteringWindow) -> MeteringWindow:
@@ -220,19 +222,18 @@ def _row(window: MeteringWindow, use: Use, number: int) -> dict[str, Any]:
         "group": use.price_group,
         "units": use.units,
         "end": window.start_at + timedelta(seconds=seconds),
-        "seconds": seconds,
         "unit_seconds": seconds * use.units,
     }
 
 
-_INSERT = """
-INSERT INTO metering_usagerecord
-  (window_id, window_start, cluster_id, organization_id, project_id, owner, namespace, pod_name,
-   pod_uid, resource, node, size, price_group, sharing_mode, share_numerator, share_denominator,
-   units, begin_at, end_at, seconds, unit_seconds, end_kind, catalogue_version)
-VALUES (%(window)s, %(start)s, %(cluster)s, %(organization)s, %(project)s, %(owner)s, 'ns', 'pod',
-   %(uid)s, 'nvidia_com_gpu', 'node-1', %(size)s, %(group)s, 'whole', 1, 1,
-   %(units)s, %(start)s, %(end)s, %(seconds)s, %(unit_seconds)s, 'running', 1)
+_USAGE = """
+SELECT %(window)s AS window_id, %(start)s AS window_start, %(cluster)s AS cluster_id,
+       %(organization)s AS organization_id, %(project)s AS project_id, %(owner)s AS owner,
+       'ns' AS namespace, 'pod' AS pod_name, %(uid)s AS pod_uid, 'nvidia_com_gpu' AS resource,
+       'node-1' AS node, %(size)s AS size, %(group)s AS price_group, 'whole' AS sharing_mode,
+       1 AS share_numerator, 1 AS share_denominator, %(units)s AS units, %(start)s AS begin_at,
+       %(end)s AS end_at, %(unit_seconds)s AS unit_seconds, 'running' AS end_kind,
+       1 AS catalogue_version
 """
 
 

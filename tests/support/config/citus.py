@@ -13,6 +13,7 @@ COLUMN: Final = "organization_id"
 """What rows are divided by."""
 DISTRIBUTED: Final = (
     "metering_usagerecord",
+    "metering_usagefact",
     "metering_usageactivity",
     "metering_devicefigure",
     "metering_podallocation",

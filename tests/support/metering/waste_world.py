@@ -29,6 +29,7 @@ from tenants.domain.actors import Actor, ActorKind, system_actor
 from tenants.models import Cluster, Organization, Project
 from tests.support.builders import make_cluster, make_organization, make_project
 from tests.support.metering.device_rows import make_device_usage
+from tests.support.metering.usage_rows import insert_usage
 
 DAY = datetime(2026, 10, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -89,7 +90,8 @@ class WasteWorld:
         seconds = (end_at - begin_at) // timedelta(seconds=1)
         with connection.cursor() as cursor:
             cursor.execute("SELECT metering_ensure_partitions(%s, 1)", [window.start_at])
-            cursor.execute(
+            insert_usage(
+                cursor,
                 _USAGE,
                 {
                     "window": window.pk,
@@ -265,13 +267,11 @@ def person(pk: int, label: str) -> Actor:
 
 
 _USAGE = """
-INSERT INTO metering_usagerecord
-  (window_id, window_start, cluster_id, organization_id, project_id, owner, namespace, pod_name,
-   pod_uid, resource, node, size, price_group, sharing_mode, share_numerator, share_denominator,
-   units, begin_at, end_at, seconds, unit_seconds, end_kind, catalogue_version)
-SELECT %(window)s, %(start)s, %(cluster)s, %(organization)s, %(project)s, 'carol', a.namespace,
-       a.pod_name, a.pod_uid, a.resource, a.node, a.size, a.price_group, a.sharing_mode,
-       a.share_numerator, a.share_denominator, a.units, %(begin)s, %(end)s, %(seconds)s,
-       %(seconds)s * a.units, 'open', a.catalogue_version
+SELECT %(window)s AS window_id, %(start)s AS window_start, %(cluster)s AS cluster_id,
+       %(organization)s AS organization_id, %(project)s AS project_id, 'carol' AS owner,
+       a.namespace, a.pod_name, a.pod_uid, a.resource, a.node, a.size, a.price_group,
+       a.sharing_mode, a.share_numerator, a.share_denominator, a.units, %(begin)s AS begin_at,
+       %(end)s AS end_at, %(seconds)s * a.units AS unit_seconds, 'open' AS end_kind,
+       a.catalogue_version
   FROM metering_podallocation a WHERE a.id = %(pod)s
 """

@@ -25,6 +25,7 @@ TABLE = MonthTable(
     key="id",
     sums="'{}'::jsonb",
     guard="guard",
+    relation="metering_usage",
 )
 MANIFEST = ArchiveManifest(
     table="usage",

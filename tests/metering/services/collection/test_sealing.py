@@ -1,6 +1,7 @@
 """A sealed window never changes: not by the service, nor by the runtime role or a superuser."""
 
 import hashlib
+from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -18,6 +19,7 @@ from metering.services.corrections.exceptions import resolve_exception
 from tenants.models import AuditEntry
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import ACTOR, HOUR, LATER, moment, node, observation, pod, worker
+from tests.support.metering.usage_rows import write_record
 
 pytestmark = pytest.mark.django_db
 
@@ -131,10 +133,11 @@ def test_no_revision_lies_outside_its_hour(seconds: int) -> None:
     window = meter(pod("a", units=6), pod("b", units=6), nodes=(node(),))
     record = UsageRecord.objects.filter(pod_uid="a").get()
     record.pk = None
-    record.revision, record.seconds, record.unit_seconds = 1, seconds, 6 * seconds
+    record.revision, record.unit_seconds = 1, 6 * seconds
+    record.end_at = record.begin_at + timedelta(seconds=seconds)
 
     with pytest.raises(IntegrityError, match="metering_usagerecord_2026_10"), transaction.atomic():
-        record.save(force_insert=True)
+        write_record(record)
 
     assert window.state == "collected"
     assert list(UsageRecord.objects.values_list("revision", flat=True)) == [0, 0]

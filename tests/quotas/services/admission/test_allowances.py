@@ -14,6 +14,7 @@ from tenants.domain.actors import system_actor
 from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
+from tests.support.metering.usage_rows import write_record
 from tests.support.quotas.admitting import ask
 from tests.support.quotas.builders import hold, make_limit
 
@@ -48,30 +49,32 @@ def record_use(cast: Cast, allocation: PodAllocation, *, hour: int, state: str) 
     )
     with connection.cursor() as cursor:
         cursor.execute("SELECT metering_ensure_partitions(%s, 1)", [start_at])
-    UsageRecord.objects.create(
-        window=window,
-        window_start=start_at,
-        cluster=allocation.cluster,
-        organization=cast.acme,
-        project=cast.llm,
-        owner="carol",
-        namespace="llm",
-        pod_name=allocation.pod_name,
-        pod_uid=allocation.pod_uid,
-        resource=allocation.resource,
-        node="node-1",
-        size=allocation.size,
-        price_group=allocation.price_group,
-        sharing_mode="whole",
-        share_numerator=1,
-        share_denominator=1,
-        units=allocation.units,
-        begin_at=start_at,
-        end_at=start_at + HOUR,
-        seconds=3_600,
-        unit_seconds=3_600 * allocation.units,
-        end_kind="open",
-        catalogue_version=1,
+    write_record(
+        UsageRecord(
+            window=window,
+            window_start=start_at,
+            cluster=allocation.cluster,
+            organization=cast.acme,
+            project=cast.llm,
+            owner="carol",
+            namespace="llm",
+            pod_name=allocation.pod_name,
+            pod_uid=allocation.pod_uid,
+            resource=allocation.resource,
+            node="node-1",
+            size=allocation.size,
+            price_group=allocation.price_group,
+            sharing_mode="whole",
+            share_numerator=1,
+            share_denominator=1,
+            units=allocation.units,
+            begin_at=start_at,
+            end_at=start_at + HOUR,
+            seconds=3_600,
+            unit_seconds=3_600 * allocation.units,
+            end_kind="open",
+            catalogue_version=1,
+        )
     )
     MeteringWindow.objects.filter(pk=window.pk).update(state=state)
 
