@@ -1,6 +1,7 @@
 """Archives of months: the tables that have them, and what writes, reads and checks an archive."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,7 @@ from metering.selectors.devices.archive import (
 )
 from tenants.domain.actors import Actor
 from tenants.domain.archives import (
+    MONTHS_PER_YEAR,
     ArchivedFile,
     ArchiveDiffersError,
     ArchivedTable,
@@ -53,6 +55,7 @@ from tenants.selectors.archives import (
     copy_rows,
     entry_differences,
     missing_partitions,
+    months_before,
     require_partition,
     schema_version,
     sums_of,
@@ -140,6 +143,35 @@ def write_archive(
             raise ArchiveDiffersError(f"{folder} has other rows than were counted.")
         _require_facts(table, source, folder=folder, progress=progress)
     return finish_folder(folder, manifest), manifest
+
+
+def due_months(table_name: str, *, kept_months: int, at: datetime) -> list[ArchiveMonth]:
+    """Return the months of a table that are in the database for longer than they are kept.
+
+    Args:
+        table_name: Whose.
+        kept_months: How many whole months before this one.
+        at: Now.
+    """
+    count = at.year * MONTHS_PER_YEAR + at.month - 1 - kept_months
+    end_at = datetime(count // MONTHS_PER_YEAR, count % MONTHS_PER_YEAR + 1, 1, tzinfo=UTC)
+    table = TABLES[table_name]
+    return months_before(table, _MONTHS[table.name], end_at)
+
+
+def ensure_archive(
+    table: MonthTable, month: ArchiveMonth, *, root: Path, progress: Progress
+) -> tuple[Path, ArchiveManifest]:
+    """Return the archive of a month, which is written where it is not there yet.
+
+    Raises:
+        MonthNotFinishedError: Something of the month can still change.
+        ArchiveDiffersError: A file of the archive was altered.
+    """
+    if (root / table.folder(month)).exists():
+        folder, manifest, _ = read_archive(table, month, root=root)
+        return folder, manifest
+    return write_archive(table, month, root=root, progress=progress)
 
 
 def _write_facts(

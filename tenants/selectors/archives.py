@@ -226,6 +226,23 @@ def archived_months() -> list[ArchivedMonth]:
     return list(ArchivedMonth.objects.filter(restored_at=None).order_by("begin_at", "table_name"))
 
 
+def months_before(table: MonthTable, months: str, end_at: datetime) -> list[ArchiveMonth]:
+    """Return the months of a table that ended by a time and are not detached, the first one first.
+
+    Args:
+        table: Whose.
+        months: SQL of ours, of its months as `begin_at`.
+        end_at: The end of the last month.
+    """
+    query = f"""
+      SELECT to_char(m.begin_at AT TIME ZONE 'UTC', 'YYYY-MM') FROM ({months}) m
+       WHERE m.begin_at < %s AND NOT {archived_hour(table.name, "m.begin_at")} ORDER BY 1"""  # noqa: S608 - Ours.
+    with connection.cursor() as cursor:
+        cursor.execute(query, [end_at])
+        found = [ArchiveMonth.parse(label) for (label,) in cursor.fetchall()]
+    return [month for month in found if month.end_at <= end_at]
+
+
 def missing_partitions(table: MonthTable, months: str) -> list[str]:
     """Return the partitions that months with rows have to have, and have not.
 

@@ -135,6 +135,7 @@ def test_the_commands_of_the_how_to_do_what_it_says(owner_url: str, tmp_path: Pa
     commands = re.findall(r"^docker compose run (.*?) python manage\.py (.*)$", text, re.MULTILINE)
     assert [shlex.split(words)[0] for _, words in commands] == [
         "archive_month",
+        "archive_due",
         "detach_month",
         "verify",
         "restore_month",

@@ -1,0 +1,84 @@
+"""`manage.py archive_due`: archive the months that are kept for long enough, and list them.
+
+manage.py archive_due --to /srv/archives --keep usage=24 --keep devices=6
+"""
+
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+
+from config.management.archive_options import Progress, failure_of
+from config.management.archives import DETACHED, TABLES, due_months, ensure_archive
+from tenants.domain.archives import ArchiveMonth, MonthNotFinishedError
+from tenants.domain.errors import DomainError
+from tenants.selectors.clock import database_now
+
+MONTHS_MAX: Final = 1_200
+
+
+def kept_months(text: str) -> tuple[str, int]:
+    """Return table and number of a text such as "usage=24".
+
+    Raises:
+        ArgumentTypeError: It is none.
+    """
+    name, _, number = text.partition("=")
+    if name not in TABLES or not number.isdecimal() or not 1 <= int(number) <= MONTHS_MAX:
+        known = ", ".join(sorted(TABLES))
+        raise ArgumentTypeError(f"write TABLE=MONTHS, such as usage=24; tables are {known}")
+    return name, int(number)
+
+
+class Command(BaseCommand):
+    """Archive due months."""
+
+    help = (
+        "Write each month to Parquet that is in the database for more months than its table keeps,"
+        " read it back and compare; list what may be detached. The database is not changed."
+    )
+
+    requires_system_checks = []
+    """They load every page, which takes as much memory as the work."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take where to, and how long each table is kept."""
+        parser.add_argument("--to", required=True, metavar="DIR", help="where archives are")
+        parser.add_argument(
+            "--keep",
+            required=True,
+            action="append",
+            type=kept_months,
+            metavar="TABLE=MONTHS",
+            help="how many whole months before this one stay; a table without stays for ever",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
+        """Archive month by month; one that fails stops no other.
+
+        Raises:
+            CommandError: An archive could not be written, or was altered.
+        """
+        root, failed = Path(options["to"]).absolute(), []
+        for name, months in options["keep"]:
+            for month in due_months(name, kept_months=months, at=database_now()):
+                try:
+                    self._archive(name, month, root)
+                except MonthNotFinishedError as error:
+                    self.stdout.write(f"{name} {month.label}: not yet. {error.message}")
+                except (DomainError, OSError) as error:
+                    failed.append(f"{name} {month.label}: {failure_of(error)}")
+        if failed:
+            raise CommandError("\n".join(failed))
+
+    def _archive(self, name: str, month: ArchiveMonth, root: Path) -> None:
+        folder, manifest = ensure_archive(
+            TABLES[name], month, root=root, progress=Progress(self.stdout)
+        )
+        may = (
+            f"manage.py detach_month {month.label} --table {name} --from {root}"
+            if name in DETACHED
+            else "it stays in the database"
+        )
+        self.stdout.write(f"{name} {month.label}: {manifest.rows:,} rows in {folder}; {may}")
