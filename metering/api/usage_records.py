@@ -33,14 +33,12 @@ class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
     project = serializers.UUIDField(source="project_id", read_only=True)
     correction = serializers.UUIDField(source="correction_id", read_only=True, allow_null=True)
     busy_ratio = serializers.DecimalField(
-        source="activity.busy_ratio",
         max_digits=7,
         decimal_places=6,
         read_only=True,
         allow_null=True,
     )
     busy_coverage = serializers.DecimalField(
-        source="activity.busy_coverage",
         max_digits=6,
         decimal_places=5,
         read_only=True,

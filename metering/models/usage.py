@@ -1,5 +1,7 @@
 """Usage records: whole unit-seconds per window, pod and resource; frozen by the window's seal."""
 
+from decimal import Decimal
+
 from django.db import models
 
 from metering.models.correction import UsageCorrection
@@ -74,3 +76,13 @@ class UsageRecord(models.Model):
     def __str__(self) -> str:
         """Return the pod and its unit-seconds."""
         return f"{self.namespace}/{self.pod_name}: {self.unit_seconds} unit-seconds"
+
+    @property
+    def busy_ratio(self) -> Decimal | None:
+        """Return how busy its devices were, where that is known."""
+        return self.activity.busy_ratio if self.activity else None
+
+    @property
+    def busy_coverage(self) -> Decimal | None:
+        """Return how much of its time that is known of."""
+        return self.activity.busy_coverage if self.activity else None
