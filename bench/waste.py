@@ -100,7 +100,7 @@ SELECT (SELECT sum(pg_total_relation_size(relid))
        (SELECT count(*) FROM metering_devicefigure)
 """
 _SUM: Final = """
-SELECT (SELECT sum(unit_seconds) FROM metering_usagerecord
+SELECT (SELECT sum(unit_seconds) FROM metering_usage
          WHERE cluster_id = %(cluster)s AND window_start >= %(since)s),
        (SELECT sum(sm_active_ratio * seconds * sm_active_coverage) FROM metering_deviceusage
          WHERE cluster_id = %(cluster)s AND window_start >= %(since)s)
