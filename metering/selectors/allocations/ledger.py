@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import ROUND_DOWN, Decimal
 from uuid import UUID
 
 import msgspec
@@ -14,17 +13,15 @@ from django.db import connection
 from metering.domain.allocations.timeline import (
     EndKind,
     Life,
-    OpenInterval,
-    blind_stretches,
-    covered_seconds,
-    seconds_between,
     whole_second,
 )
 from metering.domain.catalogue.units import CLAIM_PREFIX, sanitise
 from metering.domain.collection.claim_split import Use
+from metering.domain.collection.parts import WHOLE, Part
 from metering.domain.collection.reconciliation import Accepted, Side
 from metering.models import ClaimConsumer, NodeRecord, OfferedDevice, ReconciliationDecision
-from metering.selectors.allocations.watch import watch_spans
+from metering.selectors.allocations.parts import in_part, part_values
+from metering.selectors.allocations.watch import WatchCoverage, watch_coverage
 
 
 class AllocationFact(msgspec.Struct, frozen=True):
@@ -85,7 +82,7 @@ class LedgerRow(msgspec.Struct, frozen=True):
 
 # A row whose end is a lower bound may still have lasted into the hour. A row that Prometheus opened
 # counts as the API's too, once the watch has observed the pod; its bind is the API's.
-_ROWS = """
+_ROWS = f"""
 SELECT pod_uid, resource, namespace, pod_name, node, owner, units, size, price_group, sharing_mode,
        product, share_numerator, share_denominator, COALESCE(catalogue_version, 0), begin_at,
        end_at, end_kind, end_slack_seconds, last_seen_at,
@@ -93,7 +90,7 @@ SELECT pod_uid, resource, namespace, pod_name, node, owner, units, size, price_g
        CASE WHEN source <> 'kubernetes' THEN (
          SELECT q.bound_at FROM metering_queuedpod q
           WHERE q.cluster_id = a.cluster_id AND q.pod_uid = a.pod_uid) END,
-       priority_class, id, CASE WHEN size <> '' OR label_set_id IS NULL THEN '{}' ELSE (
+       priority_class, id, CASE WHEN size <> '' OR label_set_id IS NULL THEN '{{}}' ELSE (
          SELECT l.labels FROM metering_nodelabelset l WHERE l.id = label_set_id) END
   FROM metering_podallocation a
  WHERE cluster_id = %(cluster_id)s
@@ -103,16 +100,22 @@ SELECT pod_uid, resource, namespace, pod_name, node, owner, units, size, price_g
         OR (begin_at < %(end_at)s AND end_kind = 'vanished_in_gap'
             AND end_at > %(start_at)s - interval '2 days'
             AND end_at + make_interval(secs => end_slack_seconds) > %(start_at)s))
+   AND {in_part("pod_uid")}
  ORDER BY pod_uid, resource
-"""
+"""  # noqa: S608 - Constants.
 
 
 def ledger_rows(
-    cluster_id: UUID, *, start_at: datetime, end_at: datetime, pod_uids: Collection[str]
+    cluster_id: UUID,
+    *,
+    start_at: datetime,
+    end_at: datetime,
+    pod_uids: Collection[str],
+    part: Part = WHOLE,
 ) -> Mapping[AllocationKey, LedgerRow]:
     """Return the rows of some pods, and of all that may have held something in [start_at, end_at).
 
-    One statement, however many there are.
+    One statement, however many there are; only rows of the part.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -122,6 +125,7 @@ def ledger_rows(
                 "start_at": start_at,
                 "end_at": end_at,
                 "pod_uids": list(pod_uids),
+                **part_values(part),
             },
         )
         stored = cursor.fetchall()
@@ -149,9 +153,6 @@ def _row(values: tuple[object, ...], *, labels: Mapping[str, str]) -> LedgerRow:
         node_labels=labels,
         priority_class=str(priority_class),
     )
-
-
-COVERAGE_STEP = Decimal("0.00001")
 
 
 @dataclass(frozen=True)
@@ -210,23 +211,6 @@ class NodeFact:
 
 
 @dataclass(frozen=True)
-class WatchCoverage:
-    """Coverage of the watch around one window.
-
-    Attributes:
-        spans: When it observed, from the window's start on, in order.
-        until_at: Its last heartbeat that is known; None when there was none.
-        ratio: Share of the window, 0 to 1, rounded down to five digits.
-        is_blind_at_end: Whether there was no heartbeat at or after the window's end.
-    """
-
-    spans: tuple[OpenInterval, ...] = ()
-    until_at: datetime | None = None
-    ratio: Decimal = Decimal(0)
-    is_blind_at_end: bool = True
-
-
-@dataclass(frozen=True)
 class WindowLedger:
     """Everything in the database about what was held in one window.
 
@@ -247,28 +231,7 @@ class WindowLedger:
     watch: WatchCoverage = field(default_factory=WatchCoverage)
 
 
-def watch_coverage(
-    cluster_id: UUID, *, start_at: datetime, end_at: datetime, until_at: datetime
-) -> WatchCoverage:
-    """Return the coverage of a cluster's watch from a window's start to a later moment."""
-    known = watch_spans(cluster_id, start_at, until_at)
-    blind = blind_stretches(known, begin_at=start_at, end_at=until_at)
-    begins = [start_at, *(stretch.end_at for stretch in blind)]
-    ends = [*(stretch.begin_at for stretch in blind), until_at]
-    covered = covered_seconds(known, begin_at=start_at, end_at=end_at)
-    ratio = Decimal(covered) / Decimal(seconds_between(start_at, end_at))
-    last_beat_at = max((span.until_at for span in known), default=None)
-    return WatchCoverage(
-        spans=tuple(
-            OpenInterval(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end
-        ),
-        until_at=last_beat_at,
-        ratio=ratio.quantize(COVERAGE_STEP, rounding=ROUND_DOWN),
-        is_blind_at_end=last_beat_at is None or last_beat_at < end_at,
-    )
-
-
-def window_ledger(
+def window_ledger(  # noqa: PLR0913 - All are keyword only.
     cluster_id: UUID,
     *,
     start_at: datetime,
@@ -276,6 +239,7 @@ def window_ledger(
     until_at: datetime,
     pod_uids: Collection[str],
     is_watched: bool,
+    part: Part = WHOLE,
 ) -> WindowLedger:
     """Return what the database knows of [start_at, end_at), of what some pods hold besides.
 
@@ -286,19 +250,19 @@ def window_ledger(
         until_at: How far another source looked, at least the end.
         pod_uids: Pods that another source saw.
         is_watched: Whether there is a watch; without one only allocations are read.
+        part: Of which pods and claims; nodes are read for the whole only.
     """
-    if not is_watched:
-        return WindowLedger(
-            rows=ledger_rows(cluster_id, start_at=start_at, end_at=end_at, pod_uids=pod_uids)
-        )
-    decided = _decisions(cluster_id, start_at=start_at)
+    decided = _decisions(cluster_id, start_at=start_at, part=part) if is_watched else {}
     uids = sorted({*pod_uids, *(uid for uid, _ in decided)})
-    rows = ledger_rows(cluster_id, start_at=start_at, end_at=end_at, pod_uids=uids)
+    rows = ledger_rows(cluster_id, start_at=start_at, end_at=end_at, pod_uids=uids, part=part)
+    if not is_watched:
+        return WindowLedger(rows=rows)
+    refused = refused_pods(cluster_id, start_at, end_at)
     return WindowLedger(
         rows=rows,
         consumers=_consumers(cluster_id, rows=rows),
-        nodes=_nodes(cluster_id, start_at=start_at, end_at=end_at),
-        refused=refused_pods(cluster_id, start_at, end_at),
+        nodes=node_facts(cluster_id, start_at=start_at, end_at=end_at) if part.is_whole else (),
+        refused=tuple(pod for pod in refused if part.holds(pod.pod_uid)),
         decisions={key: _accepted(row) for key, row in decided.items()},
         decided_namespaces={key: row.namespace for key, row in decided.items()},
         watch=watch_coverage(cluster_id, start_at=start_at, end_at=end_at, until_at=until_at),
@@ -317,7 +281,8 @@ def _consumers(
     return found
 
 
-def _nodes(cluster_id: UUID, *, start_at: datetime, end_at: datetime) -> tuple[NodeFact, ...]:
+def node_facts(cluster_id: UUID, *, start_at: datetime, end_at: datetime) -> tuple[NodeFact, ...]:
+    """Return what a cluster's nodes offered in [start_at, end_at) by its API, oldest first."""
     rows = (
         NodeRecord.objects.filter(cluster_id=cluster_id, begin_at__lt=end_at)
         .exclude(end_at__lte=start_at)
@@ -328,10 +293,11 @@ def _nodes(cluster_id: UUID, *, start_at: datetime, end_at: datetime) -> tuple[N
 
 
 def _decisions(
-    cluster_id: UUID, *, start_at: datetime
+    cluster_id: UUID, *, start_at: datetime, part: Part
 ) -> Mapping[AllocationKey, ReconciliationDecision]:
     rows = ReconciliationDecision.objects.filter(cluster_id=cluster_id, window_start=start_at)
-    return {(row.pod_uid, row.resource): row for row in rows.order_by("id")}
+    found = (row for row in rows.order_by("id") if part.holds(row.pod_uid))
+    return {(row.pod_uid, row.resource): row for row in found}
 
 
 def _accepted(row: ReconciliationDecision) -> Accepted:

@@ -3,12 +3,19 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import ROUND_DOWN, Decimal
 from typing import Final
 from uuid import UUID
 
 from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Greatest
 
+from metering.domain.allocations.timeline import (
+    OpenInterval,
+    blind_stretches,
+    covered_seconds,
+    seconds_between,
+)
 from metering.models import (
     ClusterWatch,
     DeviceClass,
@@ -30,6 +37,47 @@ class SpanFact:
     begin_at: datetime
     until_at: datetime
     is_resumed: bool
+
+
+COVERAGE_STEP: Final = Decimal("0.00001")
+
+
+@dataclass(frozen=True)
+class WatchCoverage:
+    """Coverage of the watch around one window.
+
+    Attributes:
+        spans: When it observed, from the window's start on, in order.
+        until_at: Its last heartbeat that is known; None when there was none.
+        ratio: Share of the window, 0 to 1, rounded down to five digits.
+        is_blind_at_end: Whether there was no heartbeat at or after the window's end.
+    """
+
+    spans: tuple[OpenInterval, ...] = ()
+    until_at: datetime | None = None
+    ratio: Decimal = Decimal(0)
+    is_blind_at_end: bool = True
+
+
+def watch_coverage(
+    cluster_id: UUID, *, start_at: datetime, end_at: datetime, until_at: datetime
+) -> WatchCoverage:
+    """Return the coverage of a cluster's watch from a window's start to a later moment."""
+    known = watch_spans(cluster_id, start_at, until_at)
+    blind = blind_stretches(known, begin_at=start_at, end_at=until_at)
+    begins = [start_at, *(stretch.end_at for stretch in blind)]
+    ends = [*(stretch.begin_at for stretch in blind), until_at]
+    covered = covered_seconds(known, begin_at=start_at, end_at=end_at)
+    ratio = Decimal(covered) / Decimal(seconds_between(start_at, end_at))
+    last_beat_at = max((span.until_at for span in known), default=None)
+    return WatchCoverage(
+        spans=tuple(
+            OpenInterval(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end
+        ),
+        until_at=last_beat_at,
+        ratio=ratio.quantize(COVERAGE_STEP, rounding=ROUND_DOWN),
+        is_blind_at_end=last_beat_at is None or last_beat_at < end_at,
+    )
 
 
 def cursor_of(cluster_id: UUID, kind: WatchedKind) -> str | None:

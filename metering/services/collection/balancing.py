@@ -1,7 +1,7 @@
 """Balancing nodes: the size of what each offered, and how much of that was in use."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from django.conf import settings
@@ -16,10 +16,14 @@ from metering.domain.collection.claim_split import NOBODY, ClaimPart, Use, split
 from metering.domain.corrections.exceptions import ExceptionKind, Finding, node_subject
 from metering.protocols import Observation
 from metering.selectors.allocations.ledger import AllocationFact, ClaimUse, NodeFact
-from metering.services.collection.composed import CapacityRow, NodeUse, UsageRow, WindowInput
-
-Place = tuple[str, str]
-"""Node and sanitised resource; the class of a device claim as it is."""
+from metering.services.collection.composed import (
+    CapacityRow,
+    NodeUse,
+    Place,
+    PlaceUse,
+    UsageRow,
+    WindowInput,
+)
 
 
 @dataclass(frozen=True)
@@ -166,25 +170,47 @@ NO_LABELS: Mapping[str, str] = {}
 
 
 _NOTHING = NodeCapacity(units=0, unit_seconds=0)
+_UNUSED = PlaceUse()
+
+
+def places_of(usage: Iterable[UsageRow], held: Iterable[NodeUse]) -> dict[Place, PlaceUse]:
+    """Return what is billed and held, added up."""
+    places: dict[Place, PlaceUse] = defaultdict(PlaceUse)
+    for row in usage:
+        place = places[place_of(row)]
+        place.billed_unit_seconds += row.unit_seconds
+        _note_certain(place, units=row.fact.units, slack_seconds=row.interval.slack_seconds)
+    for use in held:
+        place = places[use.node, use.resource]
+        if use.is_disputed:
+            place.disputed_unit_seconds += use.unit_seconds
+        else:
+            place.held_unit_seconds += use.unit_seconds
+            _note_certain(place, units=use.units, slack_seconds=use.slack_seconds)
+    return dict(places)
+
+
+def place_of(row: UsageRow) -> Place:
+    """Return what of which node a usage record is of."""
+    return row.fact.node, row.offered_as or sanitise(row.fact.resource)
+
+
+def _note_certain(place: PlaceUse, *, units: int, slack_seconds: int) -> None:
+    place.slack_unit_seconds += units * slack_seconds
+    place.units_in_use_max = max(place.units_in_use_max, units)
 
 
 def balance_nodes(
     offers: Offers,
     *,
-    billed: Sequence[NodeUse],
-    held: Sequence[NodeUse],
+    uses: Mapping[Place, PlaceUse],
     sizer: Sizer,
     scrape_interval_seconds: int,
 ) -> tuple[list[CapacityRow], list[Finding]]:
     """Return one row per node and resource, by name, and what does not add up."""
-    billed_at, held_at = _by_place(billed), _by_place(held)
     rows, findings = [], []
-    for place in sorted({*offers.by_place, *billed_at, *held_at}):
-        offer = _offer_of(
-            offers.by_place.get(place, _NOTHING),
-            billed=billed_at.get(place, ()),
-            held=held_at.get(place, ()),
-        )
+    for place in sorted({*offers.by_place, *uses}):
+        offer = _offer_of(offers.by_place.get(place, _NOTHING), use=uses.get(place, _UNUSED))
         balance = balance_of(
             offer,
             scrape_interval_seconds=scrape_interval_seconds,
@@ -199,26 +225,15 @@ def balance_nodes(
     return rows, findings
 
 
-def _by_place(uses: Sequence[NodeUse]) -> Mapping[Place, Sequence[NodeUse]]:
-    grouped: dict[Place, list[NodeUse]] = defaultdict(list)
-    for use in uses:
-        grouped[use.node, use.resource].append(use)
-    return grouped
-
-
-def _offer_of(
-    seen: NodeCapacity, *, billed: Sequence[NodeUse], held: Sequence[NodeUse]
-) -> ObservedCapacity:
-    surely = [use for use in held if not use.is_disputed]
-    uses = [*billed, *surely]
+def _offer_of(seen: NodeCapacity, *, use: PlaceUse) -> ObservedCapacity:
     return ObservedCapacity(
         allocatable_units=seen.units,
         offered_unit_seconds=seen.unit_seconds,
-        billed_unit_seconds=sum(use.unit_seconds for use in billed),
-        held_unit_seconds=sum(use.unit_seconds for use in surely),
-        disputed_unit_seconds=sum(use.unit_seconds for use in held if use.is_disputed),
-        slack_unit_seconds=sum(use.units * use.slack_seconds for use in uses),
-        units_in_use_max=max((use.units for use in uses), default=0),
+        billed_unit_seconds=use.billed_unit_seconds,
+        held_unit_seconds=use.held_unit_seconds,
+        disputed_unit_seconds=use.disputed_unit_seconds,
+        slack_unit_seconds=use.slack_unit_seconds,
+        units_in_use_max=use.units_in_use_max,
     )
 
 

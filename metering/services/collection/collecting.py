@@ -5,6 +5,7 @@ valid; a worker whose claim was taken over writes nothing.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,6 +15,7 @@ from django.db import connection, transaction
 
 from metering.domain.collection.crashpoints import crashpoint
 from metering.domain.collection.hour_decisions import Shown, shown_values
+from metering.domain.collection.parts import WHOLE, Part
 from metering.domain.collection.windows import (
     DEFAULT_POLICY,
     GapPolicy,
@@ -28,7 +30,13 @@ from metering.protocols import ObservedSpan, UsageSource
 from metering.selectors.locks import holds_claim, lock_cluster_ledger
 from metering.services.allocations.sizing import settle_open_sizes
 from metering.services.catalogue import ensure_catalogue
-from metering.services.collection.composed import Composed, WindowInput, repeatable_read
+from metering.services.collection.composed import (
+    CapacityRow,
+    Composed,
+    WindowFigures,
+    WindowInput,
+    repeatable_read,
+)
 from metering.services.collection.composition import compose_window
 from metering.services.collection.failures import (
     AWAY_REASONS,
@@ -53,6 +61,7 @@ from metering.services.collection.posting import (
 )
 from metering.services.collection.reconciliation import (
     evidence_digests,
+    figures_of,
     hidden_unit_seconds,
     hole_values,
     reconciliation_of,
@@ -100,6 +109,7 @@ class Collection:
         unit_seconds: Their sum over all sizes.
         findings: Exceptions that hold now.
         is_away: Whether the worker could not reach the source.
+        is_step: Whether a part of the window, or its division, was done, and more is due.
     """
 
     window_id: int
@@ -108,6 +118,7 @@ class Collection:
     unit_seconds: int = 0
     findings: int = 0
     is_away: bool = False
+    is_step: bool = False
 
 
 @repeatable_read()
@@ -141,7 +152,7 @@ def collect_window(
     if basis.scrapes_suffice and not claimed.accepts_low_coverage and claimed.gap_policy is None:
         observed = continuous(observed)
         basis = basis if observed.failure is None else basis_of(observed, policy=policy)
-    if _suffices(observed, basis=basis, claimed=claimed, at=at, policy=policy):
+    if suffices(observed, basis=basis, claimed=claimed, at=at, policy=policy):
         return _post(claimed, observed=observed, basis=basis, actor=actor, at=at)
     is_estimate_due = claimed.gap_policy in _ESTIMATING and observed.is_estimable
     if observed.failure is not None and not is_estimate_due:
@@ -170,7 +181,7 @@ def span_of(claimed: ClaimedWindow, *, at: datetime, policy: MeteringPolicy) -> 
     return ObservedSpan(claimed.start_at, claimed.end_at, as_of)
 
 
-def _suffices(
+def suffices(
     observed: HourObservation,
     *,
     basis: Basis,
@@ -178,7 +189,7 @@ def _suffices(
     at: datetime,
     policy: MeteringPolicy,
 ) -> bool:
-    """Whether the hour is metered now rather than observed again later.
+    """Return whether an hour is metered now rather than observed again later.
 
     An estimate that was decided on before anything was known of the hour is not made: what is known
     now is shown first.
@@ -217,27 +228,21 @@ def _post(
         if returned is not None:
             return Collection(window_id=claimed.id, state=returned)
         composed.findings += single_source(observed, basis=basis)
-        _write(claimed, observed=observed, composed=composed)
+        write_pods(claimed, observed=observed, composed=composed)
+        figures = figures_of(composed, holes=observed.holes)
+        replace_capacity(claimed, rows=composed.capacity)
         write_findings(claimed, findings=composed.findings, at=at)
-        state = _finish(
-            claimed, observed=observed, version=catalogue.version, composed=composed, at=at
+        collected = finish_window(
+            claimed,
+            observed=observed,
+            version=catalogue.version,
+            figures=figures,
+            capacity=composed.capacity,
+            at=at,
         )
         crashpoint("collect.before_commit")
     crashpoint("collect.after_commit")
-    logger.info(
-        "metering.window.collected",
-        window_id=claimed.id,
-        state=state.value,
-        records=len(composed.usage),
-        findings=len(composed.findings),
-    )
-    return Collection(
-        window_id=claimed.id,
-        state=state,
-        records=len(composed.usage),
-        unit_seconds=sum(row.unit_seconds for row in composed.usage),
-        findings=len(composed.findings),
-    )
+    return collected
 
 
 def _returned(
@@ -260,7 +265,7 @@ def _returned(
         return None
     is_estimated = given.gap_policy in _ESTIMATING
     without = compose_window(replace(given, gap_policy=None)) if is_estimated else composed
-    shown = shown_of(without, observed=observed)
+    shown = shown_of(figures_of(without, holes=observed.holes), observed=observed)
     losses = claimed.decided_on.losses(shown)
     if not losses:
         return None
@@ -269,25 +274,38 @@ def _returned(
     )
 
 
-def _write(claimed: ClaimedWindow, *, observed: HourObservation, composed: Composed) -> None:
+def write_pods(
+    claimed: ClaimedWindow,
+    *,
+    observed: HourObservation,
+    composed: Composed,
+    part: Part = WHOLE,
+) -> None:
+    """Write the allocations and the usage of a window's pods, or of those of a part."""
     write_allocations(claimed, new=composed.new_allocations, seen_again=composed.seen_again)
     coverage = observed.coverage
     was_observed = coverage is not None and coverage.observed > 0 and not coverage.is_blind_at_end
     if observed.observation is not None and was_observed and not claimed.hour.is_watched:
-        close_unseen(claimed, pod_uids=[pod.uid for pod in observed.observation.pods])
-    replace_usage(claimed, rows=composed.usage)
-    crashpoint("collect.after_records")
-    replace_capacity(claimed, rows=composed.capacity)
+        pod_uids = [pod.uid for pod in observed.observation.pods]
+        close_unseen(claimed, pod_uids=pod_uids, part=part)
+    replace_usage(claimed, rows=composed.usage, part=part)
+    crashpoint("collect.after_records" if part.is_whole else "part.after_records")
 
 
-def _finish(
+def finish_window(
     claimed: ClaimedWindow,
     *,
     observed: HourObservation,
     version: int,
-    composed: Composed,
+    figures: WindowFigures,
+    capacity: Sequence[CapacityRow],
     at: datetime,
-) -> WindowState:
+) -> Collection:
+    """Write what a claimed window has in the end, once its rows and findings are written.
+
+    Raises:
+        ClaimLostError: Another worker took the window over.
+    """
     coverage, seen = observed.coverage, observed.observation
     evidence = seen.evidence if seen else ()
     with connection.cursor() as cursor:
@@ -303,30 +321,46 @@ def _finish(
                 "observed": coverage.observed if coverage else None,
                 "coverage": coverage.ratio if coverage else None,
                 **hole_values(observed),
-                "hidden": _json(hidden_unit_seconds(composed, holes=observed.holes)),
+                "hidden": _json(
+                    hidden_unit_seconds(figures, capacity=capacity, holes=observed.holes)
+                ),
                 "is_watched": claimed.hour.is_watched,
                 "watch_coverage": observed.watch.ratio if claimed.hour.is_watched else None,
                 "reconciliation": json.dumps(
-                    reconciliation_of(composed, observed=observed, gap_policy=claimed.gap_policy)
+                    reconciliation_of(figures, observed=observed, gap_policy=claimed.gap_policy)
                 ),
                 "evidence": json.dumps([item.to_json() for item in evidence]),
                 "catalogue_version": version,
-                "shown": json.dumps(_shown(composed, observed=observed)),
-                "records": len(composed.usage),
+                "shown": json.dumps(_shown(figures, observed=observed)),
+                "records": figures.records,
                 "at": at,
             },
         )
         row = cursor.fetchone()
     if row is None:
         raise ClaimLostError("Another worker took the window over.")
-    return WindowState(row[0])
+    state = WindowState(row[0])
+    logger.info(
+        "metering.window.collected",
+        window_id=claimed.id,
+        state=state.value,
+        records=figures.records,
+        findings=len(figures.findings),
+    )
+    return Collection(
+        window_id=claimed.id,
+        state=state,
+        records=figures.records,
+        unit_seconds=figures.unit_seconds,
+        findings=len(figures.findings),
+    )
 
 
-def _shown(composed: Composed, *, observed: HourObservation) -> dict[str, Any]:
+def _shown(figures: WindowFigures, *, observed: HourObservation) -> dict[str, Any]:
     """Return what a person is shown of the hour, if one of its findings blocks it."""
-    if not any(finding.kind in BLOCKING_KINDS for finding in composed.findings):
+    if not any(kind in BLOCKING_KINDS for kind, _ in figures.findings):
         return {}
-    return shown_values(shown_of(composed, observed=observed), evidence=evidence_digests(observed))
+    return shown_values(shown_of(figures, observed=observed), evidence=evidence_digests(observed))
 
 
 def _json(value: object) -> str | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
@@ -16,7 +17,7 @@ from metering.domain.collection.capacity import Balance
 from metering.domain.collection.reconciliation import SourceVerdict
 from metering.domain.collection.scrape_coverage import ScrapeCoverage
 from metering.domain.collection.windows import WINDOW, GapPolicy
-from metering.domain.corrections.exceptions import Finding
+from metering.domain.corrections.exceptions import ExceptionKind, Finding
 from metering.protocols import ClusterTarget, Observation
 from metering.selectors.allocations.ledger import AllocationFact, AllocationKey, WindowLedger
 from metering.selectors.collection.usage_facts import fact_digest
@@ -137,6 +138,10 @@ class WindowInput:
         return self.hour.target.scrape_interval_seconds
 
 
+FindingKey = tuple[ExceptionKind, str]
+"""Kind and subject: a window has one finding of each."""
+
+
 class UsageRow(msgspec.Struct, frozen=True):
     """One usage record before it is written.
 
@@ -230,6 +235,34 @@ class SeenAgain(msgspec.Struct, frozen=True):
     last_seen_at: datetime
 
 
+Place = tuple[str, str]
+"""Node and sanitised resource; the class of a device claim as it is."""
+
+
+class PlaceUse(msgspec.Struct):
+    """What pods used of one resource of one node, added up; see `ObservedCapacity`.
+
+    Attributes:
+        hole_unit_seconds: What was billed in the time that neither source observed.
+    """
+
+    billed_unit_seconds: int = 0
+    held_unit_seconds: int = 0
+    disputed_unit_seconds: int = 0
+    slack_unit_seconds: int = 0
+    units_in_use_max: int = 0
+    hole_unit_seconds: int = 0
+
+    def add(self, use: "PlaceUse") -> None:
+        """Add what other pods used."""
+        self.billed_unit_seconds += use.billed_unit_seconds
+        self.held_unit_seconds += use.held_unit_seconds
+        self.disputed_unit_seconds += use.disputed_unit_seconds
+        self.slack_unit_seconds += use.slack_unit_seconds
+        self.units_in_use_max = max(self.units_in_use_max, use.units_in_use_max)
+        self.hole_unit_seconds += use.hole_unit_seconds
+
+
 class NodeUse(msgspec.Struct, frozen=True):
     """One pod's use of one resource of one node.
 
@@ -277,12 +310,63 @@ class SourceComparison:
     billed_unit_seconds: dict[str, int] = field(default_factory=dict)
     disputed_unit_seconds: int = 0
 
+    def add(self, other: "SourceComparison") -> None:
+        """Add how they compare for other pods."""
+        _add_counts(self.verdicts, other.verdicts)
+        _add_counts(self.billed_unit_seconds, other.billed_unit_seconds)
+        self.disputed_unit_seconds += other.disputed_unit_seconds
+
+
+class WindowFigures(msgspec.Struct):
+    """What the pods of a window, or of a part of it, add up to.
+
+    Attributes:
+        records: Usage records.
+        billed_unit_seconds: By size.
+        held_unit_seconds: By cause.
+        pods: Uids of those that are billed or held.
+        findings: Kind and subject of each.
+    """
+
+    records: int = 0
+    billed_unit_seconds: dict[str, int] = msgspec.field(default_factory=dict)
+    held_unit_seconds: dict[str, int] = msgspec.field(default_factory=dict)
+    pods: set[str] = msgspec.field(default_factory=set)
+    findings: list[FindingKey] = msgspec.field(default_factory=list)
+    places: dict[Place, PlaceUse] = msgspec.field(default_factory=dict)
+    comparison: SourceComparison = msgspec.field(default_factory=SourceComparison)
+
+    @property
+    def unit_seconds(self) -> int:
+        """Return what is billed of all sizes."""
+        return sum(self.billed_unit_seconds.values())
+
+    def add(self, other: "WindowFigures") -> None:
+        """Add those of another part, in place."""
+        self.records += other.records
+        _add_counts(self.billed_unit_seconds, other.billed_unit_seconds)
+        _add_counts(self.held_unit_seconds, other.held_unit_seconds)
+        self.pods |= other.pods
+        self.findings += other.findings
+        for place, use in other.places.items():
+            self.places.setdefault(place, PlaceUse()).add(use)
+        self.comparison.add(other.comparison)
+
+
+Key = TypeVar("Key")
+
+
+def _add_counts(counts: dict[Key, int], others: Mapping[Key, int]) -> None:
+    for key, count in others.items():
+        counts[key] = counts.get(key, 0) + count
+
 
 @dataclass
 class Composed:
-    """The rows of one window, by pod and resource.
+    """The rows of one window, or of a part of it, by pod and resource.
 
     Attributes:
+        places: What the usage and what is held add up to.
         reported_by_both: Pods and sanitised resources that both sources report.
     """
 
@@ -292,6 +376,7 @@ class Composed:
     findings: list[Finding] = field(default_factory=list)
     capacity: list[CapacityRow] = field(default_factory=list)
     held: list[NodeUse] = field(default_factory=list)
+    places: dict[Place, PlaceUse] = field(default_factory=dict)
     comparison: SourceComparison = field(default_factory=SourceComparison)
     reported_by_both: set[AllocationKey] = field(default_factory=set)
 

@@ -25,12 +25,16 @@ from metering.services.collection.balancing import (
     claim_rows,
     is_claim,
     offers_of,
+    places_of,
     sized_for,
 )
 from metering.services.collection.composed import (
+    CapacityRow,
     Composed,
     NewAllocation,
     NodeUse,
+    Place,
+    PlaceUse,
     SeenAgain,
     UsageRow,
     WindowInput,
@@ -58,30 +62,50 @@ SIZING_LABELS = ("nvidia_com_gpu_", "nvidia_com_mig_")
 
 def compose_window(given: WindowInput) -> Composed:
     """Return the rows of one window; reads and writes nothing."""
-    composed = Composed()
     sizer = Sizer(given.catalogue, observation=given.observation)
+    composed = compose_pods(given, sizer=sizer)
+    composed.capacity, findings = compose_nodes(given, uses=composed.places, sizer=sizer)
+    composed.findings += findings
+    return composed
+
+
+def compose_pods(given: WindowInput, *, sizer: Sizer) -> Composed:
+    """Return what a window, or a part of it, has of its pods: all but the capacity."""
+    composed = Composed()
     composing = _WindowComposition(given, sizer=sizer, into=composed)
     for case in cases_of(given):
         composing.add(case)
     composed.findings += unsupported_decisions(given, billed=composing.billed)
-    if given.observation is not None:
-        composed.findings += [inconsistent_node(n) for n in given.observation.nodes if n.defects]
-    composed.capacity, findings = balance_nodes(
-        offers_of(given),
-        billed=[_use_of(row) for row in composed.usage],
-        held=composed.held,
-        sizer=sizer,
-        scrape_interval_seconds=given.scrape_interval_seconds,
-    )
-    # Of an hour that is held as a whole nothing is billed, so nothing of it is billed too much.
-    is_held = given.gap_policy is GapPolicy.HOLD
-    composed.findings += [
-        one for one in findings if not (is_held and one.kind is ExceptionKind.OVER_CAPACITY)
-    ]
     refused = given.ledger.refused
     composed.findings += [unbelievable(pod) for pod in refused if pod.requests or pod.defects]
     composed.findings += [unproven_owner(pod) for pod in refused if pod.unproven_owner]
+    composed.places = places_of(composed.usage, composed.held)
     return composed
+
+
+def compose_nodes(
+    given: WindowInput, *, uses: Mapping[Place, PlaceUse], sizer: Sizer
+) -> tuple[list[CapacityRow], list[Finding]]:
+    """Return the capacity of a window's nodes, and what of them cannot be or does not add up.
+
+    Args:
+        given: The window; its pods are not read.
+        uses: What all its pods used.
+        sizer: The catalogue in force.
+    """
+    rows, excesses = balance_nodes(
+        offers_of(given),
+        uses=uses,
+        sizer=sizer,
+        scrape_interval_seconds=given.scrape_interval_seconds,
+    )
+    nodes = given.observation.nodes if given.observation is not None else ()
+    # Of an hour that is held as a whole nothing is billed, so nothing of it is billed too much.
+    is_held = given.gap_policy is GapPolicy.HOLD
+    return rows, [
+        *(inconsistent_node(node) for node in nodes if node.defects),
+        *(one for one in excesses if not (is_held and one.kind is ExceptionKind.OVER_CAPACITY)),
+    ]
 
 
 class _WindowComposition:
@@ -300,16 +324,6 @@ def _place_of(case: Case) -> str:
     if case.row is not None and is_claim(case.row.fact):
         return offered_resource(case.row.fact.resource)
     return case.resource
-
-
-def _use_of(row: UsageRow) -> NodeUse:
-    return NodeUse(
-        node=row.fact.node,
-        resource=row.offered_as or sanitise(row.fact.resource),
-        units=row.fact.units,
-        unit_seconds=row.unit_seconds,
-        slack_seconds=row.interval.slack_seconds,
-    )
 
 
 def digest_of(observation: Observation | None) -> str:

@@ -41,6 +41,7 @@ from metering.services.collection.reconciliation import (
     TARGETS_NAMED_MAX,
     coverage_details,
     evidence_digests,
+    figures_of,
     hole_values,
     shown_of,
     target_names,
@@ -162,7 +163,7 @@ def record_incomplete(
     Raises:
         ClaimLostError: Another worker took the window over.
     """
-    gap = _is_hopeless(claimed, observed=observed, at=at, policy=policy)
+    gap = is_hopeless(claimed, observed=observed, at=at, policy=policy)
     state = WindowState.GAP if gap else WindowState.OPEN
     with transaction.atomic():
         shown = _shown_values(observed, actor=actor, at=at, policy=policy) if gap else {}
@@ -266,7 +267,7 @@ def _shown_values(
     """Return what a person is shown of a gap: what accepting it would bill by this observation."""
     basis = basis_of(observed, policy=policy, accepts_low_coverage=True)
     given = given_of(observed, basis=basis, catalogue=ensure_catalogue(actor=actor, at=at))
-    shown = shown_of(compose_window(given), observed=observed)
+    shown = shown_of(figures_of(compose_window(given), holes=observed.holes), observed=observed)
     is_final = is_query_final(
         policy,
         start_at=observed.hour.start_at,
@@ -280,7 +281,7 @@ def _shown_values(
     )
 
 
-def _is_hopeless(
+def is_hopeless(
     claimed: ClaimedWindow, *, observed: HourObservation, at: datetime, policy: MeteringPolicy
 ) -> bool:
     """Whether waiting longer cannot help.

@@ -5,36 +5,28 @@ only write is the audit entry of a refused target, so the same hour may be obser
 seal.
 """
 
-import hashlib
-import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
-from functools import cached_property
+from functools import cached_property, partial
 
-from msgspec import structs
-
-from metering.domain.allocations.pod_life import UNITS_STORED_MAX
 from metering.domain.allocations.timeline import observed_ticks, seconds_between
 from metering.domain.catalogue.sizing import Catalogue
-from metering.domain.collection.scrape_coverage import Hole, ScrapeCoverage, coverage_of, uncovered
+from metering.domain.collection.parts import WHOLE, Part
+from metering.domain.collection.scrape_coverage import (
+    Carried,
+    Hole,
+    ScrapeCoverage,
+    coverage_of,
+    uncovered,
+)
 from metering.domain.collection.windows import GapPolicy, MeteringPolicy
-from metering.protocols import (
-    NodeObservation,
-    Observation,
-    PodObservation,
-    ScrapeTarget,
-    UsageSource,
-)
+from metering.protocols import Observation, ScrapeTarget, UsageSource
+from metering.protocols.storable import checked
 from metering.selectors.allocations.held import unseen_pods
-from metering.selectors.allocations.ledger import (
-    COVERAGE_STEP,
-    WatchCoverage,
-    has_claims,
-    watch_coverage,
-    window_ledger,
-)
+from metering.selectors.allocations.ledger import has_claims, window_ledger
+from metering.selectors.allocations.watch import COVERAGE_STEP, WatchCoverage, watch_coverage
 from metering.services.collection.composed import Hour, WindowInput
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
@@ -74,6 +66,7 @@ class HourObservation:
 
     Attributes:
         observation: What the source reported; None when there is no source, or it did not respond.
+        scrapes: When scrapes observed which pods and nodes of it.
         coverage: How much of the hour it covers; None without an observation.
         failure: Why the source did not respond.
         watch: When the watch was observing; never, without a watch.
@@ -83,6 +76,7 @@ class HourObservation:
     hour: Hour
     as_of: datetime
     observation: Observation | None = None
+    scrapes: ScrapeCoverage = field(default_factory=partial(ScrapeCoverage, ()))
     coverage: Coverage | None = None
     failure: SourceUnavailableError | None = None
     watch: WatchCoverage = field(default_factory=WatchCoverage)
@@ -158,16 +152,18 @@ def observe_hour(
                 observation = source.observe(
                     hour.target, start_at=hour.start_at, end_at=hour.end_at, as_of=as_of
                 )
-            observation = _checked(observation, hour=hour)
+            observation = checked(observation, start_at=hour.start_at, end_at=hour.end_at)
         except SourceUnavailableError as error:
             observation, failure = None, error
+    scrapes = scrapes_of(observation)
     return HourObservation(
         hour=hour,
         as_of=observation.as_of if observation else as_of,
         observation=observation,
-        coverage=_coverage_of(observation, hour=hour) if observation else None,
+        scrapes=scrapes,
+        coverage=hour_coverage(observation, scrapes=scrapes, hour=hour) if observation else None,
         failure=failure,
-        watch=_watch_of(hour, until_at=as_of),
+        watch=watch_of(hour, until_at=as_of),
         has_claims=hour.is_watched and has_claims(hour.cluster_id),
     )
 
@@ -197,7 +193,9 @@ def basis_of(
     )
 
 
-def continuous(observed: HourObservation) -> HourObservation:
+def continuous(
+    observed: HourObservation, *, pod_uids: Collection[str] | None = None
+) -> HourObservation:
     """Return an hour as it was observed, or as a failure where neighbours show more pods in it.
 
     The query of the hour before reaches into this one, and one that was metered earlier shows what
@@ -205,16 +203,21 @@ def continuous(observed: HourObservation) -> HourObservation:
     it. For a cluster whose pods only the scrapes show.
 
     One statement, however many pods there are.
+
+    Args:
+        observed: The hour.
+        pod_uids: Of all its pods, where it was observed in parts.
     """
     hour, seen = observed.hour, observed.observation
     if hour.is_watched or seen is None:
         return observed
+    uids = [pod.uid for pod in seen.pods] if pod_uids is None else pod_uids
     scrapes = timedelta(seconds=hour.target.scrape_interval_seconds) * BEGUN_SCRAPES
     count, names = unseen_pods(
         hour.cluster_id,
         start_at=hour.start_at,
         begun_before=hour.end_at - scrapes,
-        pod_uids=[pod.uid for pod in seen.pods],
+        pod_uids=uids,
     )
     if not count:
         return observed
@@ -223,7 +226,9 @@ def continuous(observed: HourObservation) -> HourObservation:
         f" {', '.join(names)}.",
         reason="pods_missing",
     )
-    return replace(observed, observation=None, coverage=None, failure=failure)
+    return replace(
+        observed, observation=None, scrapes=scrapes_of(None), coverage=None, failure=failure
+    )
 
 
 def given_of(
@@ -232,21 +237,25 @@ def given_of(
     basis: Basis,
     catalogue: Catalogue,
     gap_policy: GapPolicy | None = None,
+    part: Part = WHOLE,
 ) -> WindowInput:
-    """Return everything an hour is composed from, read in a constant number of statements."""
+    """Return everything an hour, or a part, is composed from; a constant number of statements."""
     hour, seen = observed.hour, observed.observation
+    ledger = window_ledger(
+        hour.cluster_id,
+        start_at=hour.start_at,
+        end_at=hour.end_at,
+        until_at=max(observed.as_of, hour.end_at),
+        pod_uids=[pod.uid for pod in seen.pods] if seen else [],
+        is_watched=hour.is_watched,
+        part=part,
+    )
     return WindowInput(
         hour=hour,
         observation=seen,
-        scrapes=scrapes_of(seen),
-        ledger=window_ledger(
-            hour.cluster_id,
-            start_at=hour.start_at,
-            end_at=hour.end_at,
-            until_at=max(observed.as_of, hour.end_at),
-            pod_uids=[pod.uid for pod in seen.pods] if seen else [],
-            is_watched=hour.is_watched,
-        ),
+        scrapes=observed.scrapes,
+        # All parts of an hour go by one state of the watch.
+        ledger=ledger if part.is_whole else replace(ledger, watch=observed.watch),
         directory=directory_of(
             namespace_directory(hour.cluster_id, begin_at=hour.start_at, end_at=hour.end_at)
         ),
@@ -256,7 +265,8 @@ def given_of(
     )
 
 
-def _watch_of(hour: Hour, *, until_at: datetime) -> WatchCoverage:
+def watch_of(hour: Hour, *, until_at: datetime) -> WatchCoverage:
+    """Return when the watch observed around an hour; never, without a watch."""
     if not hour.is_watched:
         return WatchCoverage()
     return watch_coverage(
@@ -267,20 +277,27 @@ def _watch_of(hour: Hour, *, until_at: datetime) -> WatchCoverage:
     )
 
 
-def scrapes_of(observation: Observation | None) -> ScrapeCoverage:
-    """Return when scrapes observed which pods and nodes."""
+def scrapes_of(
+    observation: Observation | None, *, carried: Iterable[Carried] | None = None
+) -> ScrapeCoverage:
+    """Return when scrapes observed which pods and nodes.
+
+    Args:
+        observation: The observation; None without one.
+        carried: Its pods, where they were observed in parts.
+    """
     if observation is None:
         return coverage_of((), targets={}, carried=())
     return coverage_of(
         observation.ticks,
         targets={target.name: target.ticks for target in observation.targets},
-        carried=(*observation.pods, *observation.nodes),
+        carried=(*(observation.pods if carried is None else carried), *observation.nodes),
         missed=[target.name for target in observation.targets if target.is_missed],
     )
 
 
-def _coverage_of(observation: Observation, *, hour: Hour) -> Coverage:
-    scrapes = scrapes_of(observation)
+def hour_coverage(observation: Observation, *, scrapes: ScrapeCoverage, hour: Hour) -> Coverage:
+    """Return how much of an hour scrapes covered."""
     scrape_interval_seconds = hour.target.scrape_interval_seconds
     observed = min(
         observed_ticks(
@@ -304,97 +321,4 @@ def _coverage_of(observation: Observation, *, hour: Hour) -> Coverage:
         ),
         is_blind_at_end=scrapes.last_tick is None or scrapes.last_tick < hour.end_at,
         idle_targets=tuple(one for one in observation.targets if not one.has_series),
-    )
-
-
-UID_MAX = 64
-NAMESPACE_MAX = 63
-NAME_MAX = 253
-RESOURCE_MAX = 128
-OWNER_MAX = 150
-PODS_MAX = 100_000
-"""Pods of one cluster in one hour; ten times what a cluster of 5,000 nodes starts."""
-
-
-def _checked(observation: Observation, *, hour: Hour) -> Observation:
-    """Return an observation that can be stored; a pod or node that cannot gets a defect.
-
-    Raises:
-        SourceUnavailableError: It contradicts itself as a whole.
-        ValueError: It is about another window than requested, which is a bug in the source.
-    """
-    if (observation.start_at, observation.end_at) != (hour.start_at, hour.end_at):
-        raise ValueError("the source answered about another window")
-    for problem in _problems(observation):
-        raise SourceUnavailableError(problem, reason="bad_sample")
-    return replace(
-        observation,
-        pods=tuple(pod if _is_storable(pod) else _cut(pod) for pod in observation.pods),
-        nodes=tuple(node if _is_offer(node) else _stripped(node) for node in observation.nodes),
-    )
-
-
-def _problems(observation: Observation) -> Iterable[str]:
-    if observation.expected_ticks <= 0:
-        yield "No scrapes are expected in the window."
-    if any(earlier > later for earlier, later in itertools.pairwise(observation.ticks)):
-        yield "The scrapes are out of order."
-    if len(observation.pods) > PODS_MAX:
-        yield f"More than {PODS_MAX} pods were seen."
-    if len({pod.uid for pod in observation.pods}) != len(observation.pods):
-        yield "A pod's uid was given twice."
-
-
-def _is_storable(pod: PodObservation) -> bool:
-    return (
-        1 <= len(pod.uid) <= UID_MAX
-        and 1 <= len(pod.namespace) <= NAMESPACE_MAX
-        and 1 <= len(pod.name) <= NAME_MAX
-        and len(pod.node) <= NAME_MAX
-        and len(pod.owner) <= OWNER_MAX
-        and len(pod.priority_class) <= NAME_MAX
-        and all(1 <= len(request.resource) <= RESOURCE_MAX for request in pod.requests)
-    )
-
-
-def _cut(pod: PodObservation) -> PodObservation:
-    """Return a pod whose texts can be stored; a uid that cannot is replaced by its digest."""
-    is_uid = 1 <= len(pod.uid) <= UID_MAX
-    return structs.replace(
-        pod,
-        uid=pod.uid if is_uid else hashlib.sha256(pod.uid.encode()).hexdigest(),
-        namespace=pod.namespace[:NAMESPACE_MAX],
-        name=pod.name[:NAME_MAX],
-        node=pod.node[:NAME_MAX],
-        owner=pod.owner[:OWNER_MAX],
-        priority_class=pod.priority_class[:NAME_MAX],
-        requests=tuple(
-            structs.replace(one, resource=one.resource[:RESOURCE_MAX]) for one in pod.requests
-        ),
-        defects=(*pod.defects, "One of its names is empty or too long."),
-    )
-
-
-def _is_offer(node: NodeObservation) -> bool:
-    return (
-        1 <= len(node.node) <= NAME_MAX
-        and node.covered_seconds >= 0
-        and all(1 <= len(name) <= RESOURCE_MAX for name in node.allocatable)
-        and all(0 <= units <= UNITS_STORED_MAX for units in node.allocatable.values())
-    )
-
-
-def _stripped(node: NodeObservation) -> NodeObservation:
-    """Return a node that offers only what can be stored."""
-    offered = {
-        name: units
-        for name, units in node.allocatable.items()
-        if 1 <= len(name) <= RESOURCE_MAX and 0 <= units <= UNITS_STORED_MAX
-    }
-    return structs.replace(
-        node,
-        node=node.node[:NAME_MAX],
-        allocatable=offered,
-        covered_seconds=max(0, node.covered_seconds),
-        defects=(*node.defects, "Its name, or what it offers, cannot be stored."),
     )

@@ -17,6 +17,7 @@ from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
 from metering.domain.allocations.timeline import seconds_between
+from metering.domain.collection.parts import WHOLE, Part
 from metering.domain.corrections.exceptions import (
     AUTO_RESOLUTION,
     WAITING_KINDS,
@@ -24,6 +25,7 @@ from metering.domain.corrections.exceptions import (
     Finding,
 )
 from metering.selectors.allocations.ledger import FACT_COLUMNS
+from metering.selectors.allocations.parts import HOLDER_UID, in_part, part_values
 from metering.selectors.collection.usage_facts import (
     FACT_TYPES,
     FactId,
@@ -32,6 +34,7 @@ from metering.selectors.collection.usage_facts import (
 )
 from metering.services.collection.composed import (
     CapacityRow,
+    FindingKey,
     LeasedHour,
     NewAllocation,
     SeenAgain,
@@ -106,7 +109,7 @@ UPDATE metering_podallocation a
 # What was last observed before a fully observed hour, and not in it, is gone. What the watch
 # reported existed until its last heartbeat; once the watch is switched off, no other source reports
 # its end.
-_GONE = """
+_GONE = f"""
 UPDATE metering_podallocation a
    SET end_at = g.end_at, end_kind = 'vanished_in_gap',
        end_slack_seconds = GREATEST(0, ceil(extract(epoch FROM %(start_at)s - g.end_at)))
@@ -119,9 +122,10 @@ UPDATE metering_podallocation a
          WHERE p.cluster_id = %(cluster_id)s AND p.end_at IS NULL
            AND (p.source = 'prometheus' OR NOT (
              SELECT c.is_watched FROM tenants_cluster c WHERE c.id = p.cluster_id))
-           AND p.last_seen_at < %(start_at)s AND NOT p.pod_uid = ANY(%(pod_uids)s)) g
+           AND p.last_seen_at < %(start_at)s AND NOT p.pod_uid = ANY(%(pod_uids)s)
+           AND {in_part("p.pod_uid")}) g
  WHERE a.id = g.id AND g.end_at < %(start_at)s
-"""
+"""  # noqa: S608 - Constants.
 
 
 LINES_AT_ONCE: Final = 10_000
@@ -130,13 +134,20 @@ STORES_MAX: Final = 5
 """Each other transaction that numbers facts of the same pods at once costs one more."""
 
 
-def replace_usage(claimed: ClaimedWindow, *, rows: Sequence[UsageRow]) -> None:
-    """Replace the window's metered records."""
+_FORMER_USAGE = f"""
+DELETE FROM metering_usagerecord r
+ WHERE window_start = %(start_at)s AND window_id = %(window_id)s AND revision = 0
+   AND (%(part)s = '' OR EXISTS (
+     SELECT FROM metering_usagefact f WHERE f.id = r.fact_id AND {in_part(HOLDER_UID)}))
+"""  # noqa: S608 - Constants.
+
+
+def replace_usage(claimed: ClaimedWindow, *, rows: Sequence[UsageRow], part: Part = WHOLE) -> None:
+    """Replace the window's metered records, or those of a part."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "DELETE FROM metering_usagerecord"
-            " WHERE window_start = %s AND window_id = %s AND revision = 0",
-            [claimed.start_at, claimed.id],
+            _FORMER_USAGE,
+            {"start_at": claimed.start_at, "window_id": claimed.id, **part_values(part)},
         )
         if rows:
             lines = _lines(claimed, rows=rows, facts=_facts_of(cursor, claimed, rows=rows))
@@ -211,7 +222,7 @@ def write_allocations(
             cursor.execute(_SEEN_AGAIN, [_json(_observation_values(seen_again))])
 
 
-def close_unseen(claimed: ClaimedWindow, *, pod_uids: Sequence[str]) -> None:
+def close_unseen(claimed: ClaimedWindow, *, pod_uids: Sequence[str], part: Part = WHOLE) -> None:
     """End what was last observed before a fully observed hour, and not in it.
 
     Only for a cluster without a watch, or whose watch was switched off: a watch reports ends
@@ -224,6 +235,7 @@ def close_unseen(claimed: ClaimedWindow, *, pod_uids: Sequence[str]) -> None:
                 "cluster_id": claimed.cluster_id,
                 "start_at": claimed.start_at,
                 "pod_uids": list(pod_uids),
+                **part_values(part),
             },
         )
 
@@ -332,6 +344,7 @@ def write_findings(
     findings: Sequence[Finding],
     at: datetime,
     resolve_kinds: Collection[ExceptionKind] | None = None,
+    besides: Sequence[FindingKey] = (),
 ) -> None:
     """Keep what a collection found about a window, and resolve what it no longer finds.
 
@@ -340,7 +353,27 @@ def write_findings(
         findings: What is true of it now; one per kind and subject.
         at: When.
         resolve_kinds: Which kinds this collection could have found again; None for all.
+        besides: What was found by parts of the window, and is kept already.
     """
+    keep_findings(claimed, findings=findings, at=at)
+    found = [*besides, *((finding.kind, finding.subject) for finding in findings)]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _RESOLVE_GONE,
+            {
+                "window_id": claimed.id,
+                "at": at,
+                "auto": AUTO_RESOLUTION,
+                "kinds": None if resolve_kinds is None else [kind.value for kind in resolve_kinds],
+                "findings": _json([{"kind": kind, "subject": subject} for kind, subject in found]),
+            },
+        )
+
+
+def keep_findings(claimed: LeasedHour, *, findings: Sequence[Finding], at: datetime) -> None:
+    """Keep what was found about a window, and resolve nothing."""
+    if not findings:
+        return
     parameters: dict[str, Any] = {
         "cluster_id": claimed.cluster_id,
         "window_id": claimed.id,
@@ -348,13 +381,10 @@ def write_findings(
         "at": at,
         "auto": AUTO_RESOLUTION,
         "waiting": sorted(kind.value for kind in WAITING_KINDS),
-        "kinds": None if resolve_kinds is None else [kind.value for kind in resolve_kinds],
         "findings": json.dumps([finding_values(finding) for finding in findings]),
     }
     with connection.cursor() as cursor:
-        if findings:
-            cursor.execute(_UPSERT, parameters)
-        cursor.execute(_RESOLVE_GONE, parameters)
+        cursor.execute(_UPSERT, parameters)
 
 
 def finding_values(finding: Finding) -> dict[str, object]:

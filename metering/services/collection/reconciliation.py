@@ -3,6 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Final
 
 from metering.domain.allocations.timeline import OpenInterval, overlap_seconds, seconds_between
@@ -12,9 +13,16 @@ from metering.domain.collection.hour_decisions import Shown
 from metering.domain.collection.scrape_coverage import Hole, united, united_seconds
 from metering.domain.collection.windows import GapPolicy
 from metering.domain.corrections.exceptions import MISSED_CLAIMS, ExceptionKind, Finding
-from metering.services.collection.composed import Composed
+from metering.services.collection.balancing import place_of
+from metering.services.collection.composed import (
+    CapacityRow,
+    Composed,
+    PlaceUse,
+    WindowFigures,
+)
 from metering.services.collection.observing import Basis, HourObservation
 
+_UNUSED: Final = PlaceUse()
 TARGETS_NAMED_MAX: Final = 3
 TARGETS_KEPT_MAX: Final = 20
 """Scrape targets that a window keeps: a DaemonSet has one for each node."""
@@ -105,41 +113,15 @@ def hole_values(observed: HourObservation) -> dict[str, int | str | None]:
     }
 
 
-def hidden_unit_seconds(composed: Composed, *, holes: Sequence[Hole]) -> dict[str, int] | None:
-    """Return by size how many unit-seconds holes can have hidden at most: what was free in them.
-
-    None when nothing is known of what the nodes offered, so that there is no bound.
-    """
-    stretches = united(holes)
-    if stretches and not composed.capacity:
-        return None
-    held: dict[tuple[str, str], int] = defaultdict(int)
-    for row in composed.usage:
-        seconds = sum(
-            overlap_seconds(
-                OpenInterval(begin, end), begin_at=row.interval.begin_at, end_at=row.interval.end_at
-            )
-            for begin, end in stretches
-        )
-        units = 0 if row.offered_as else row.fact.units
-        held[row.fact.node, row.offered_as or sanitise(row.fact.resource)] += units * seconds
-    found: dict[str, int] = defaultdict(int)
-    whole = sum(seconds_between(begin, end) for begin, end in stretches)
-    for place in composed.capacity if stretches else ():
-        free = place.allocatable_units * whole - held[place.node, sanitise(place.resource)]
-        found[place.size or "unsized"] += max(0, free)
-    return dict(sorted(found.items()))
-
-
-def shown_of(composed: Composed, *, observed: HourObservation) -> Shown:
-    """Return what a reviewer is shown of an hour before deciding on it.
+def figures_of(composed: Composed, *, holes: Sequence[Hole]) -> WindowFigures:
+    """Return what the pods of a window, or of a part of it, add up to.
 
     Args:
-        composed: The hour's records without any estimate.
-        observed: What the sources reported.
+        composed: Its records and findings.
+        holes: What neither source observed of the window.
     """
+    _note_holes(composed, stretches=united(holes))
     found = [row for row in composed.findings if row.held_unit_seconds]
-    pods = {row.fact.pod_uid for row in composed.usage}
     billed: Counter[str] = Counter()
     for use in composed.usage:
         billed[use.fact.size] += use.unit_seconds
@@ -147,14 +129,65 @@ def shown_of(composed: Composed, *, observed: HourObservation) -> Shown:
     for row in found:
         is_other_unit = row.details.get("cause") == UnsizedCause.UNKNOWN_RESOURCE
         held[UnsizedCause.UNKNOWN_RESOURCE if is_other_unit else row.kind] += row.held_unit_seconds
+    pods = {row.fact.pod_uid for row in composed.usage}
+    return WindowFigures(
+        records=len(composed.usage),
+        billed_unit_seconds=dict(billed),
+        held_unit_seconds={str(cause): held for cause, held in held.items()},
+        pods=pods | {row.subject.partition(" ")[0] for row in found},
+        findings=[(row.kind, row.subject) for row in composed.findings],
+        places=composed.places,
+        comparison=composed.comparison,
+    )
+
+
+def _note_holes(composed: Composed, *, stretches: Sequence[tuple[datetime, datetime]]) -> None:
+    """Add up what was billed in times that neither source observed."""
+    for row in composed.usage if stretches else ():
+        seconds = sum(
+            overlap_seconds(
+                OpenInterval(begin, end), begin_at=row.interval.begin_at, end_at=row.interval.end_at
+            )
+            for begin, end in stretches
+        )
+        units = 0 if row.offered_as else row.fact.units
+        composed.places[place_of(row)].hole_unit_seconds += units * seconds
+
+
+def hidden_unit_seconds(
+    figures: WindowFigures, *, capacity: Sequence[CapacityRow], holes: Sequence[Hole]
+) -> dict[str, int] | None:
+    """Return by size how many unit-seconds holes can have hidden at most: what was free in them.
+
+    None when nothing is known of what the nodes offered, so that there is no bound.
+    """
+    stretches = united(holes)
+    if stretches and not capacity:
+        return None
+    found: dict[str, int] = defaultdict(int)
+    whole = sum(seconds_between(begin, end) for begin, end in stretches)
+    for row in capacity if stretches else ():
+        use = figures.places.get((row.node, sanitise(row.resource)), _UNUSED)
+        free = row.allocatable_units * whole - use.hole_unit_seconds
+        found[row.size or "unsized"] += max(0, free)
+    return dict(sorted(found.items()))
+
+
+def shown_of(figures: WindowFigures, *, observed: HourObservation) -> Shown:
+    """Return what a reviewer is shown of an hour before deciding on it.
+
+    Args:
+        figures: Of the hour's records without any estimate.
+        observed: What the sources reported.
+    """
     return Shown(
         observed_ticks=observed.coverage.observed if observed.coverage else None,
         unobserved_seconds=united_seconds(observed.holes),
         watch_coverage=observed.watch.ratio if observed.hour.is_watched else None,
-        pods=len(pods | {row.subject.partition(" ")[0] for row in found}),
-        unit_seconds=billed.total() + held.total(),
-        billed_unit_seconds=dict(sorted(billed.items())),
-        held_unit_seconds=dict(sorted(held.items())),
+        pods=len(figures.pods),
+        unit_seconds=figures.unit_seconds + sum(figures.held_unit_seconds.values()),
+        billed_unit_seconds=dict(sorted(figures.billed_unit_seconds.items())),
+        held_unit_seconds=dict(sorted(figures.held_unit_seconds.items())),
     )
 
 
@@ -164,7 +197,7 @@ def evidence_digests(observed: HourObservation) -> list[str]:
 
 
 def reconciliation_of(
-    composed: Composed, *, observed: HourObservation, gap_policy: GapPolicy | None
+    figures: WindowFigures, *, observed: HourObservation, gap_policy: GapPolicy | None
 ) -> dict[str, object]:
     """Return how the sources of a window compare, as it is kept with the window.
 
@@ -173,13 +206,13 @@ def reconciliation_of(
     details: dict[str, object] = {"gap_policy": gap_policy.value} if gap_policy else {}
     if not observed.hour.is_watched:
         return details
-    comparison = composed.comparison
+    comparison = figures.comparison
     return {
         **details,
         "pods": {verdict.value: count for verdict, count in sorted(comparison.verdicts.items())},
         "unit_seconds": {
             **dict(sorted(comparison.billed_unit_seconds.items())),
-            "billed": sum(row.unit_seconds for row in composed.usage),
+            "billed": figures.unit_seconds,
             "disputed": comparison.disputed_unit_seconds,
         },
     }
