@@ -68,7 +68,10 @@ def tick_windows() -> None:
 @shared_task(base=WakeUp, name="metering.meter_windows", slots=SLOTS)
 def meter_windows() -> Iterator[CollectionSweep]:
     """Meter one due window after another."""
-    yield from sweep(meter_next)
+    for swept in sweep(meter_next):
+        if swept.steps:
+            _wake_workers(meter_windows.name)  # Others may do the other parts.
+        yield swept
 
 
 @shared_task(base=WakeUp, name="metering.tick_partitions")

@@ -32,7 +32,7 @@ from metering.domain.corrections.correction import RecheckReason
 from metering.domain.figures import percent_text
 from metering.models import MeteringWindow
 from metering.selectors.collection.hour_decisions import decisions_for
-from metering.selectors.collection.windows import calendar_clusters, window_calendar
+from metering.selectors.collection.windows import calendar_clusters, parts_progress, window_calendar
 from metering.services.collection.hour_decisions import retry_window
 from metering.services.corrections.rechecks import ask_recheck
 from tenants.admin.base import LedgerAdmin, actor_of_request
@@ -148,6 +148,7 @@ class MeteringWindowAdmin(LedgerAdmin):
         "what the decision would do, before anything is done."
     )
     action_form = NoteActionForm
+    readonly_fields = ("parts",)
     list_display = (
         "start_at",
         "cluster",
@@ -216,6 +217,7 @@ class MeteringWindowAdmin(LedgerAdmin):
             {
                 "classes": ("collapse",),
                 "fields": (
+                    "parts",
                     "attempt",
                     "failures",
                     "not_before",
@@ -313,6 +315,17 @@ class MeteringWindowAdmin(LedgerAdmin):
     def coverage_percent(self, window: MeteringWindow) -> str:
         """Return which part of the expected scrapes was seen."""
         return figure(percent_text(window.coverage))
+
+    @admin.display(description="parts")
+    def parts(self, window: MeteringWindow) -> str:
+        """Return how far an hour that is metered in parts has come."""
+        progress = parts_progress(window.pk)
+        if progress is None:
+            return ""
+        step = gettext("posted") if progress.is_settled else gettext("observed")
+        return gettext("{done} of {all} {step}").format(
+            done=progress.done, all=progress.all, step=step
+        )
 
     @admin.display(description="unobserved", ordering="unobserved_seconds")
     def unobserved(self, window: MeteringWindow) -> str:

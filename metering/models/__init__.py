@@ -9,6 +9,7 @@ from metering.models.correction import UsageCorrection, WindowRecheck
 from metering.models.credit import CreditProposal, CreditState
 from metering.models.device_event import DeviceEvent
 from metering.models.device_usage import DeviceUsage, DeviceWindow, UsageActivity
+from metering.models.division import WindowDivision, WindowPart
 from metering.models.exception import ExceptionState, MeteringException, ReconciliationDecision
 from metering.models.usage import UsageRecord
 from metering.models.waste import WasteFinding, WasteState
@@ -53,6 +54,8 @@ __all__ = [
     "WasteState",
     "WatchCursor",
     "WatchSpan",
+    "WindowDivision",
+    "WindowPart",
     "WindowRecheck",
     "WindowState",
 ]

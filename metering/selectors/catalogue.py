@@ -22,6 +22,12 @@ def catalogue_in_force() -> Catalogue | None:
     return None if newest is None else _load(*newest)
 
 
+def catalogue_of(version: int) -> Catalogue:
+    """Return a stored version."""
+    stored = CatalogueVersion.objects.values_list("version", "digest")
+    return _load(*stored.get(version=version))
+
+
 @lru_cache(maxsize=_VERSIONS_CACHED_MAX)
 def _load(version: int, digest: str) -> Catalogue:
     """Return a stored version; rows never change, so a version with its digest is read once."""

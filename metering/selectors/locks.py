@@ -7,9 +7,12 @@ from uuid import UUID
 
 from django.db import connection
 
+from metering.domain.collection.parts import Part
+
 LEDGER_LOCK_CLASS = 0x6D650001
 TICK_LOCK_CLASS = 0x6D650002
 DEVICE_LOCK_CLASS = 0x6D650003
+PART_LOCK_CLASS = 0x6D650004
 """First keys of the product's advisory locks, so that they do not collide with others."""
 
 
@@ -17,9 +20,22 @@ def holds_claim(window_id: int, *, fence: int) -> bool:
     """Lock a window and return whether a claim on it still holds, by the database's clock."""
     return _is_true(
         "SELECT state = 'collecting' AND fence = %s AND lease_until > clock_timestamp()"
-        " FROM metering_meteringwindow WHERE id = %s FOR UPDATE",
+        " FROM metering_meteringwindow WHERE id = %s FOR NO KEY UPDATE",
         fence,
         window_id,
+    )
+
+
+def holds_part(part_id: int, *, fence: int) -> bool:
+    """Lock a part of a divided window and return whether a lease on it is still valid.
+
+    Lock it before the cluster's ledger, and never lock its window afterwards.
+    """
+    return _is_true(
+        "SELECT fence = %s AND state = 'leased' AND lease_until > clock_timestamp()"
+        " FROM metering_windowpart WHERE id = %s FOR NO KEY UPDATE",
+        fence,
+        part_id,
     )
 
 
@@ -67,6 +83,23 @@ def lock_cluster_ledger(cluster_id: UUID) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LEDGER_LOCK_CLASS, str(cluster_id)]
+        )
+
+
+def lock_ledger_part(cluster_id: UUID, *, part: Part) -> None:
+    """Let one worker at a time write the pods of a part into the allocation ledger.
+
+    Parts of hours that were divided differently overlap, so each first digit is locked, in order.
+    """
+    names = [f"{cluster_id} {digit}" for digit in part.first_digits or "-"]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock_shared(%s, hashtext(%s))",
+            [LEDGER_LOCK_CLASS, str(cluster_id)],
+        )
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(%s, hashtext(name)) FROM unnest(%s::text[]) AS name",
+            [PART_LOCK_CLASS, names],
         )
 
 

@@ -30,6 +30,7 @@ from simulator.adapters.observations import (
     pods_seen,
     targets_seen,
 )
+from simulator.adapters.parts import AnswersInParts
 from simulator.cluster.demo_scenario import (
     SCRAPE_INTERVAL_SECONDS,
     demo_scenario,
@@ -48,7 +49,7 @@ LAG_SECONDS: Final = 600
 DEVICE_SCRAPES: Final = 2
 
 
-class SimulatedUsageSource:
+class SimulatedUsageSource(AnswersInParts):
     """Usage as scrapes of a simulated scenario would show it.
 
     Args:
@@ -127,6 +128,16 @@ class SimulatedUsageSource:
             for span in spans
         }
         return _SimulatedHours(self, observed)
+
+    def count_pods(self, target: ClusterTarget, *, as_of: datetime) -> int:
+        """Return how many pods the last scrapes showed; see `DividingSource.count_pods`.
+
+        Raises:
+            SourceUnavailableError: The scenario has no cluster of this name.
+        """
+        cluster = self._exposition(target.slug, as_of).cluster
+        reach = DEVICE_SCRAPES * timedelta(seconds=target.scrape_interval_seconds)
+        return len(pods_seen(cluster, cluster.ticks(as_of - reach, as_of), target.user_label))
 
     def memory(self, target: ClusterTarget) -> timedelta | None:
         """Return that nothing is ever lost: a scenario is known for good."""

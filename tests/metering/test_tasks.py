@@ -12,9 +12,11 @@ from metering import tasks
 from metering.domain.collection.windows import MeteringPolicy, window_containing
 from metering.models import MeteringWindow
 from metering.services.collection import sweeping
-from metering.services.collection.collecting import Collection, collect_window
+from metering.services.collection.collecting import Collection
+from metering.services.collection.composed import ClaimedWindow
+from metering.services.collection.division.collecting import collect_claimed
 from metering.services.collection.sweeping import CollectionSweep
-from metering.services.collection.windows import ClaimedWindow, open_due_windows
+from metering.services.collection.windows import open_due_windows
 from tenants.domain.actors import system_actor
 from tenants.selectors.clock import crashes_by_event
 from tests.support.builders import make_cluster
@@ -126,9 +128,9 @@ def test_a_window_that_fails_stops_none_behind_it(
     def fail_for_first(*, claimed: ClaimedWindow, **given: Any) -> Collection:  # noqa: ANN401
         if claimed.id == two_due[0]:
             raise ZeroDivisionError
-        return collect_window(claimed=claimed, **given)
+        return collect_claimed(claimed=claimed, **given)
 
-    monkeypatch.setattr(sweeping, "collect_window", fail_for_first)
+    monkeypatch.setattr(sweeping, "collect_claimed", fail_for_first)
 
     tasks.meter_windows()
 

@@ -8,16 +8,28 @@ from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.asking import Asking
 from metering.adapters.prometheus.completeness import check_counts
 from metering.adapters.prometheus.names import Names
+from metering.adapters.prometheus.nodes import (
+    NodeLabels,
+    label_sets,
+    plain_labels,
+    timed_label_sets,
+)
 from metering.adapters.prometheus.pods import (
     REQUEST_METRICS,
     PodFacts,
+    PodHistory,
     SeenPod,
+    compose_pods,
+    questions,
     read_facts,
+    read_history,
     read_observations,
 )
 from metering.adapters.prometheus.queries import DETAILS, FACTS, OBSERVATIONS, QueryPlan
 from metering.adapters.prometheus.samples import Fact, Range, Series
 from metering.adapters.prometheus.targets import ask_targets
+from metering.domain.catalogue.sizing import names_product
+from metering.protocols import ClusterTarget, PodObservation
 
 FACTS_OF_NODES = (known.NODE_LABELS, known.BUSY_PERCENT)
 
@@ -60,7 +72,7 @@ class PodQueries:
             SourceUnavailableError: No response, or an invalid one; so for all queries.
         """
         series = self.asking.matrix(self.plan.observations, self.around, name=OBSERVATIONS)
-        return split_observations(series, self.plan.names)
+        return split_observations(series, self.plan.names, is_part=self.plan.is_part)
 
     def facts(self, *, user_label: str) -> Facts:
         """Return what does not change while a pod lives."""
@@ -95,7 +107,9 @@ class PodQueries:
         return ask_targets(self.asking, self.plan, self.around)
 
 
-def split_observations(series: Iterable[Series], names: Names) -> Observations:
+def split_observations(
+    series: Iterable[Series], names: Names, *, is_part: bool = False
+) -> Observations:
     """Read the samples once: of pods only what is needed, and one series per instance.
 
     Raises:
@@ -112,5 +126,49 @@ def split_observations(series: Iterable[Series], names: Names) -> Observations:
             else:
                 others.append(one)
 
-    pods = read_observations(requests(), names)
+    pods = read_observations(requests(), names, is_part=is_part)
     return Observations(pods, [*others, *serving.values()])
+
+
+def read_pods(
+    asked: PodQueries, target: ClusterTarget, observations: Observations, facts: Facts
+) -> tuple[tuple[PodObservation, ...], NodeLabels]:
+    """Return the pods and the labels of their nodes, querying details where facts are ambiguous."""
+    nodes = {
+        node for uid in observations.pods if uid in facts.pods for node in facts.pods[uid].nodes
+    }
+    open_questions = questions(observations.pods, facts.pods)
+    labels, history = read_labels(asked, target, facts, open_questions, nodes)
+    return compose_pods(observations.pods, facts.pods, history, labels), labels
+
+
+def read_labels(
+    asked: PodQueries,
+    target: ClusterTarget,
+    facts: Facts,
+    open_questions: Sequence[str],
+    nodes: Iterable[str],
+) -> tuple[NodeLabels, PodHistory]:
+    """Return the labels of nodes, and what pods were before, once all responses are complete.
+
+    Args:
+        asked: The queries.
+        target: The cluster.
+        facts: The second response.
+        open_questions: Metrics of pods whose raw samples are needed.
+        nodes: Nodes with pods, whose labels have to name a product.
+    """
+    names, history = asked.plan.names, PodHistory()
+    labels = label_sets(facts.others, names)
+    unsettled = () if labels.is_settled() else (known.NODE_LABELS,)
+    if open_questions or unsettled:
+        details = list(asked.details((*open_questions, *unsettled)))
+        history = read_history(details, user_label=target.user_label)
+        if unsettled:
+            beside = target.scrape_interval_seconds * 500
+            labels = timed_label_sets(details, names, beside=beside)
+    asked.check_counts()
+    if asked.afterwards.seconds and not all(map(labels.names_product, nodes)):
+        later = (one for one in asked.later_labels() if names_product(plain_labels(one.labels)))
+        labels = labels.completed(timed_label_sets(later, names))
+    return labels, history

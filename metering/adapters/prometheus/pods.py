@@ -66,7 +66,9 @@ class SeenPod:
         return min(found, default=self.last)
 
 
-def read_observations(observations: Iterable[Series], names: Names) -> dict[str, SeenPod]:
+def read_observations(
+    observations: Iterable[Series], names: Names, *, is_part: bool = False
+) -> dict[str, SeenPod]:
     """Return the pods that requested a GPU, by uid.
 
     A request without a uid is skipped where another exporter shows the same pod with one; else it
@@ -81,7 +83,7 @@ def read_observations(observations: Iterable[Series], names: Names) -> dict[str,
         if one.metric in REQUEST_METRICS:
             uid = one.labels.get("uid", "")
             _merge(pods if uid else nameless, uid or _made_uid(one, names), one, names)
-    if nameless and not pods:
+    if nameless and not pods and not is_part:
         raise SourceUnavailableError("No request carries a uid.", reason="bad_answer")
     identified = {(pod.namespace, pod.name) for pod in pods.values()}
     for uid, pod in nameless.items():
@@ -231,20 +233,19 @@ def compose_pods(
     history: PodHistory,
     nodes: NodeLabels,
 ) -> tuple[PodObservation, ...]:
-    """Return the pods, by uid.
-
-    Raises:
-        SourceUnavailableError: `incomplete_answer` when most pods have no facts, or no bound pod
-            has a time of bind.
-    """
-    _refuse_incomplete(seen, facts)
+    """Return the pods, by uid."""
     return tuple(
         _PodComposition(uid, pod, facts.get(uid), history).compose(nodes)
         for uid, pod in sorted(seen.items())
     )
 
 
-def _refuse_incomplete(seen: Mapping[str, SeenPod], facts: Mapping[str, PodFacts]) -> None:
+def refuse_incomplete(seen: Mapping[str, SeenPod], facts: Mapping[str, PodFacts]) -> None:
+    """Refuse all pods of a window where most have no facts, or no bound one has a time of bind.
+
+    Raises:
+        SourceUnavailableError: `incomplete_answer`.
+    """
     missing = [uid for uid, pod in seen.items() if uid not in facts and NO_UID not in pod.defects]
     bound = [facts[uid] for uid in seen if uid in facts and facts[uid].nodes]
     if 2 * len(missing) > len(seen) or (bound and not any(pod.scheduled for pod in bound)):

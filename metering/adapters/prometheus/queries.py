@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.names import Names
+from metering.domain.collection.parts import HEX, WHOLE, Part
 from metering.protocols import ClusterTarget
 from tenants.domain.errors import SourceUnavailableError
 
@@ -30,7 +31,6 @@ TARGET_STEP_SECONDS: Final = 300
 """How exactly the last successful scrape of a target is known."""
 SINCE_SECONDS: Final = 4 * 3600
 """How long another target may take to show what one showed that left: past any restart."""
-HEX: Final = "0123456789abcdef"
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}", re.ASCII)
 _UUID: Final = re.compile(r"[a-zA-Z0-9-]{1,64}", re.ASCII)
 LISTED_MAX: Final = 50
@@ -53,34 +53,57 @@ class QueryPlan:
         selector: Further matchers, each led by a comma; "" for a Prometheus of the cluster's own.
         resources: Pattern of sanitised resource names that are GPUs.
         jobs: Pattern of the scrape jobs of kube-state-metrics.
+        part: The pods that are asked about; None for no pods.
     """
 
     names: Names
     selector: str
     resources: str
     jobs: str
+    part: Part | None = WHOLE
+
+    @property
+    def is_part(self) -> bool:
+        """Whether only some pods are asked about, so that all else is asked apart."""
+        return self.part is not None and not self.part.is_whole
 
     def observations(self, range_seconds: int) -> str:
         """Return the query for raw samples of pods, nodes and their exporter.
 
         Includes the exporter's own shard metrics, where they are scraped.
         """
+        of_pods = () if self.part is None else (known.REQUESTS, known.INIT_REQUESTS)
+        of_others = (known.ALLOCATABLE, known.UP, known.SHARDS_TOTAL, known.SHARD_ORDINAL)
         matchers = ",".join(
             (
-                _named(
-                    self.names,
-                    known.REQUESTS,
-                    known.INIT_REQUESTS,
-                    known.ALLOCATABLE,
-                    known.UP,
-                    known.SHARDS_TOTAL,
-                    known.SHARD_ORDINAL,
-                ),
+                _named(self.names, *of_pods, *(() if self.is_part else of_others)),
                 f"resource=~{quoted('|' + self.resources)}",
                 f"job=~{quoted(self.jobs)}",
             )
         )
-        return f"{{{matchers}{self.selector}}}[{range_seconds:d}s]"
+        return f"{{{matchers}{self._uids()}{self.selector}}}[{range_seconds:d}s]"
+
+    def serving(self, range_seconds: int) -> str:
+        """Return which targets showed pods, and on which nodes; one row for each of both."""
+        by = label_names(self.names, "instance", "node")
+        return f"group by ({by}) ({self._requests(range_seconds)})"
+
+    def pods(self, range_seconds: int) -> str:
+        """Return how many pods ask for a GPU."""
+        return f"count(group by (uid) ({self._requests(range_seconds)}))"
+
+    def _requests(self, range_seconds: int) -> str:
+        matchers = f"resource=~{quoted(self.resources)},job=~{quoted(self.jobs)}{self.selector}"
+        named = _named(self.names, known.REQUESTS, known.INIT_REQUESTS)
+        return _last(named, matchers, range_seconds)
+
+    def _uids(self, *, or_none: bool = False) -> str:
+        """Return the matcher of the pods that are asked about, or of what belongs to no pod."""
+        if self.part is None or self.part.is_whole:
+            return ""
+        if self.part.is_rest:
+            return f",uid!~{quoted(f'{self.part.beginning}.*')}"
+        return f",uid=~{quoted(('|' if or_none else '') + f'{self.part.beginning}.*')}"
 
     def facts(self, range_seconds: int) -> str:
         """Return the last value of everything that does not change while a pod lives.
@@ -90,7 +113,7 @@ class QueryPlan:
         """
         asked = _last(
             _named(self.names, known.REQUESTS, known.INIT_REQUESTS),
-            f"resource=~{quoted(self.resources)}{self.selector}",
+            f"resource=~{quoted(self.resources)}{self._uids()}{self.selector}",
             range_seconds,
         )
         pods = _last(
@@ -103,12 +126,12 @@ class QueryPlan:
                 known.COMPLETED,
                 known.INIT_INFO,
             ),
-            f'restart_policy=~"|Always"{self.selector}',
+            f'restart_policy=~"|Always"{self._uids()}{self.selector}',
             range_seconds,
         )
         ended = _last(
             _named(self.names, known.POD_PHASE),
-            f'phase=~"Succeeded|Failed"{self.selector}',
+            f'phase=~"Succeeded|Failed"{self._uids()}{self.selector}',
             range_seconds,
         )
         offered = _last(
@@ -118,12 +141,10 @@ class QueryPlan:
         )
         nodes = _last(_named(self.names, known.NODE_LABELS), self.selector[1:], range_seconds)
         # Each `or` copies what stands before it, so what has most rows stands last, joined alone.
-        return (
-            f"{self._models(range_seconds)}"
-            f" or ({nodes} and on (node) {offered})"
-            f" or (({ended} == 1) and on (uid) {asked})"
-            f" or ({pods} and on (uid) {asked})"
-        )
+        of_nodes = (f"({nodes} and on (node) {offered})",)
+        models = () if self.is_part else (self._models(range_seconds),)
+        of_pods = (f"(({ended} == 1) and on (uid) {asked})", f"({pods} and on (uid) {asked})")
+        return " or ".join((*models, *of_nodes, *(() if self.part is None else of_pods)))
 
     def targets(self) -> str:
         """Return when each target was last scraped within the last day, and how many there are."""
@@ -279,7 +300,8 @@ class QueryPlan:
             range_seconds: How far to look back.
         """
         matcher = _named(self.names, *metrics)
-        return f'{{{matcher},phase=~"|Succeeded|Failed"{self.selector}}}[{range_seconds:d}s]'
+        uids = self._uids(or_none=True)
+        return f'{{{matcher},phase=~"|Succeeded|Failed"{uids}{self.selector}}}[{range_seconds:d}s]'
 
 
 def plan_queries(target: ClusterTarget, names: Names, *, resources: str, jobs: str) -> QueryPlan:

@@ -7,14 +7,13 @@ is kept between windows.
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 
-from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.asking import Asking, request_headers
 from metering.adapters.prometheus.clock import (
     measure_skew,
@@ -27,23 +26,10 @@ from metering.adapters.prometheus.clock import (
 from metering.adapters.prometheus.completeness import check_one_cluster
 from metering.adapters.prometheus.devices.reading import DEVICE_SCRAPES, read_device_figures
 from metering.adapters.prometheus.names import names_of
-from metering.adapters.prometheus.nodes import (
-    Hours,
-    NodeLabels,
-    label_sets,
-    plain_labels,
-    read_models,
-    read_nodes,
-    timed_label_sets,
-)
-from metering.adapters.prometheus.pod_queries import Facts, Observations, PodQueries
-from metering.adapters.prometheus.pods import (
-    PodFacts,
-    PodHistory,
-    compose_pods,
-    questions,
-    read_history,
-)
+from metering.adapters.prometheus.nodes import Hours, read_models, read_nodes
+from metering.adapters.prometheus.parts import read_frame, read_part, settle_parts
+from metering.adapters.prometheus.pod_queries import PodQueries, read_pods
+from metering.adapters.prometheus.pods import refuse_incomplete
 from metering.adapters.prometheus.prefetching import (
     HourAnswers,
     HourQueries,
@@ -51,20 +37,20 @@ from metering.adapters.prometheus.prefetching import (
     fit_together,
 )
 from metering.adapters.prometheus.queries import COVERAGE_JOBS, QueryPlan, plan_queries
-from metering.adapters.prometheus.samples import Range, to_seconds, to_time
+from metering.adapters.prometheus.samples import Range, read_count, to_seconds, to_time
 from metering.adapters.prometheus.session import Conversation, read_retention
 from metering.adapters.prometheus.targets import check_targets, missed_shards
 from metering.domain.catalogue.names import SANITISED_NAMES
-from metering.domain.catalogue.sizing import names_product
+from metering.domain.collection.parts import Part
 from metering.protocols import (
     ClusterTarget,
     DeviceFigures,
     Evidence,
     Observation,
     ObservedSpan,
-    PodObservation,
     UsageSource,
 )
+from metering.protocols.parts import Frame, PartObservation, Settled
 from tenants.adapters.guarded import forbidden_networks
 from tenants.domain.errors import SourceUnavailableError
 
@@ -82,6 +68,8 @@ minutes, and constant, so that a later query returns the same."""
 LABELS_LATE_SECONDS: Final = 3600
 """How long after that the first labels of a node that had none still apply to its pods."""
 
+COUNTED_SECONDS: Final = 600
+"""How far back pods are counted: past a restart of the exporter."""
 OBSERVE_SECONDS_MAX: Final = 150
 """Of the 200 s after which a task is stopped: what is left writes the hour. At 35 s a response four
 queries fit in, which is more than billed usage needs."""
@@ -147,6 +135,61 @@ class PrometheusUsageSource:
         return _PrefetchedSource(
             self, target, dict(zip(spans, answers, strict=True)), evidence=asking.evidence
         )
+
+    def count_pods(self, target: ClusterTarget, *, as_of: datetime) -> int:
+        """Return how many pods asked for a GPU lately; see `DividingSource.count_pods`.
+
+        Raises:
+            SourceUnavailableError: As `observe` does.
+        """
+        asking, plan = self.begin(target)
+        at = to_seconds(as_of)
+        within = Range(at - COUNTED_SECONDS, at)
+        rows = asking.rows(plan.pods(within.seconds), within)
+        return sum(read_count(value) for _, value in rows)
+
+    def observe_frame(
+        self,
+        target: ClusterTarget,
+        *,
+        start_at: datetime,
+        end_at: datetime,
+        as_of: datetime,
+        clock_skew_seconds: int = 0,
+    ) -> Frame:
+        """Return all but the pods; see `DividingSource.observe_frame`.
+
+        Raises:
+            SourceUnavailableError: As `observe` does.
+            ValueError: As `observe` does.
+        """
+        span = ObservedSpan(start_at, end_at, as_of)
+        around, afterwards = _ranges(target, span)
+        asking, plan = self.begin(target)
+        asked = PodQueries(asking, replace(plan, part=None), around, afterwards)
+        return read_frame(asked, target, span, skew=clock_skew_seconds, source=SOURCE)
+
+    def observe_part(
+        self, target: ClusterTarget, *, frame: Frame, as_of: datetime, part: Part
+    ) -> PartObservation:
+        """Return the pods of one part; see `DividingSource.observe_part`.
+
+        Raises:
+            SourceUnavailableError: As `observe` does.
+            ValueError: As `observe` does.
+        """
+        hour = frame.observation
+        around, afterwards = _ranges(target, ObservedSpan(hour.start_at, hour.end_at, as_of))
+        asking, plan = self.begin(target)
+        return read_part(PodQueries(asking, replace(plan, part=part), around, afterwards), target)
+
+    def settle(self, target: ClusterTarget, *, frame: Frame, traces: Sequence[bytes]) -> Settled:
+        """Return what all parts show together; see `DividingSource.settle`.
+
+        Raises:
+            SourceUnavailableError: As `observe` does.
+        """
+        return settle_parts(target, frame=frame, traces=traces)
 
     def memory(self, target: ClusterTarget) -> timedelta | None:
         """Return Prometheus' retention by time; None where there is none, or another server.
@@ -288,7 +331,8 @@ def read_observation(asked: PodQueries, target: ClusterTarget, span: ObservedSpa
     observations = asked.observations()
     clock = read_clock(observations.others, names, scrape_seconds=scrape)
     facts = asked.facts(user_label=target.user_label)
-    pods, labels = _read_pods(asked, target, observations, facts)
+    pods, labels = read_pods(asked, target, observations, facts)
+    refuse_incomplete(observations.pods, facts.pods)
     twins = check_one_cluster(observations.pods, observations.others, names, scrape_seconds=scrape)
     skew, contradicting = measure_skew(
         observations.pods, facts.pods, clock.targets, scrape_seconds=scrape
@@ -322,33 +366,3 @@ def read_observation(asked: PodQueries, target: ClusterTarget, span: ObservedSpa
         clock_skew_seconds=skew,
         device_models=read_models(facts.others, names),
     )
-
-
-def _read_pods(
-    asked: PodQueries, target: ClusterTarget, observations: Observations, facts: Facts
-) -> tuple[tuple[PodObservation, ...], NodeLabels]:
-    """Return the pods and the labels of their nodes, querying details where facts are ambiguous."""
-    labels = label_sets(facts.others, asked.plan.names)
-    history = PodHistory()
-    open_questions = _open_questions(observations.pods, facts.pods, labels)
-    if open_questions:
-        details = list(asked.details(open_questions))
-        history = read_history(details, user_label=target.user_label)
-        if known.NODE_LABELS in open_questions:
-            beside = target.scrape_interval_seconds * 500
-            labels = timed_label_sets(details, asked.plan.names, beside=beside)
-    asked.check_counts()
-    nodes = {
-        node for uid in observations.pods if uid in facts.pods for node in facts.pods[uid].nodes
-    }
-    if asked.afterwards.seconds and not all(map(labels.names_product, nodes)):
-        later = (one for one in asked.later_labels() if names_product(plain_labels(one.labels)))
-        labels = labels.completed(timed_label_sets(later, asked.plan.names))
-    return compose_pods(observations.pods, facts.pods, history, labels), labels
-
-
-def _open_questions(
-    seen: Iterable[str], pods: Mapping[str, PodFacts], labels: NodeLabels
-) -> tuple[str, ...]:
-    unsettled = () if labels.is_settled() else (known.NODE_LABELS,)
-    return (*questions(seen, pods), *unsettled)

@@ -157,6 +157,8 @@ class MeteringPolicy:
             are marked unavailable.
         hours_together_max: Hours of a cluster's backlog that one worker observes together; 1 for
             each alone.
+        pods_undivided_max: Records of a former hour above which a window is metered in parts.
+        part_pods: Pods that a part should have.
         posts_late_usage: Whether later usage is posted by itself; otherwise it needs a person's
             approval.
     """
@@ -172,6 +174,8 @@ class MeteringPolicy:
     recheck_retention_seconds: int = 365 * 86_400
     device_patience_seconds: int = 14 * 86_400
     hours_together_max: int = HOURS_TOGETHER_MAX
+    pods_undivided_max: int = 8_000
+    part_pods: int = 6_000
     posts_late_usage: bool = True
 
 

@@ -12,7 +12,7 @@ CASE WHEN resource LIKE '{CLAIM_PREFIX}%%' THEN split_part(resource, '/', 2) ELS
 
 
 def in_part(uid: str) -> str:
-    """Return the condition on a column of uids, to be given `part_values`."""
+    """Return the condition on a column of uids; its parameters are `part_values`."""
     return f"(%(part)s = '' OR ({uid} ~ %(part)s) <> %(is_rest)s)"
 
 

@@ -13,9 +13,10 @@ from django.db.models import Avg, Count, Exists, Max, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Greatest
 
 from metering.domain.collection.calendar import Day, HourFact, days_of
+from metering.domain.collection.parts import PartState
 from metering.domain.collection.windows import WindowState
 from metering.domain.corrections.exceptions import BLOCKING_KINDS
-from metering.models import ExceptionState, MeteringException, MeteringWindow
+from metering.models import ExceptionState, MeteringException, MeteringWindow, WindowPart
 from tenants.models import Cluster
 from tenants.models.organization import LifecycleState
 
@@ -241,6 +242,29 @@ def cluster_progress(*, begin_at: datetime, end_at: datetime) -> tuple[ClusterPr
         )
         for row in rows
     )
+
+
+@dataclass(frozen=True)
+class PartsProgress:
+    """How far a window that is metered in parts has come.
+
+    Attributes:
+        done: Parts that are observed; posted, once all were observed.
+    """
+
+    done: int
+    all: int
+    is_settled: bool
+
+
+def parts_progress(window_id: int) -> PartsProgress | None:
+    """Return how far the parts of a window have come; None where it has none."""
+    parts = WindowPart.objects.filter(division_id=window_id)
+    row = parts.values_list("division__catalogue_version").annotate(
+        done=Count("id", filter=Q(state=PartState.DONE.value)), all=Count("id")
+    )
+    found = row.order_by("division__catalogue_version").first()
+    return None if found is None else PartsProgress(found[1], found[2], found[0] is not None)
 
 
 def is_sealing(cluster_id: UUID, *, at: datetime) -> bool:

@@ -32,10 +32,10 @@ from metering.services.allocations.sizing import settle_open_sizes
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composed import (
     CapacityRow,
+    ClaimedWindow,
     Composed,
     WindowFigures,
     WindowInput,
-    repeatable_read,
 )
 from metering.services.collection.composition import compose_window
 from metering.services.collection.failures import (
@@ -51,6 +51,7 @@ from metering.services.collection.observing import (
     continuous,
     given_of,
     observe_hour,
+    repeatable_read,
 )
 from metering.services.collection.posting import (
     close_unseen,
@@ -68,7 +69,6 @@ from metering.services.collection.reconciliation import (
     shown_of,
     single_source,
 )
-from metering.services.collection.windows import ClaimedWindow
 from tenants.domain.actors import Actor
 
 logger = structlog.get_logger(__name__)

@@ -1,8 +1,6 @@
 """What a window is composed from, and what it is composed to: rows before they are written."""
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
@@ -14,6 +12,7 @@ from metering.domain.allocations.timeline import Interval, Life
 from metering.domain.catalogue.sizing import Catalogue
 from metering.domain.catalogue.units import sanitise
 from metering.domain.collection.capacity import Balance
+from metering.domain.collection.hour_decisions import Shown
 from metering.domain.collection.reconciliation import SourceVerdict
 from metering.domain.collection.scrape_coverage import ScrapeCoverage
 from metering.domain.collection.windows import WINDOW, GapPolicy
@@ -52,11 +51,6 @@ class Hour:
     def has_two_sources(self) -> bool:
         """Whether two sources can be compared."""
         return self.is_watched and self.target.prometheus_url != ""
-
-
-def hour_of(cluster: Cluster, *, start_at: datetime, is_watched: bool) -> Hour:
-    """Return an hour of a cluster."""
-    return Hour(cluster.pk, start_at, target_of(cluster), is_watched=is_watched)
 
 
 def target_of(cluster: Cluster) -> ClusterTarget:
@@ -108,6 +102,32 @@ class LeasedHour:
     def target(self) -> ClusterTarget:
         """Return the cluster as a source needs to know it."""
         return self.hour.target
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedWindow(LeasedHour):
+    """One hour of one cluster that a worker may collect.
+
+    Attributes:
+        claimed_at: When it was claimed, by the database's clock: no work on it has an earlier time.
+        gap_policy: The decision about unobserved time; None without one.
+        decided_on: The evidence shown for that decision.
+        is_divided: Whether it is being metered in parts.
+        former_records: The most records of a metered hour not long before; None without one.
+    """
+
+    attempt: int
+    accepts_low_coverage: bool
+    claimed_at: datetime
+    gap_policy: GapPolicy | None = None
+    decided_on: Shown = field(default_factory=Shown)
+    is_divided: bool = False
+    former_records: int | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether a person, or the settings, decided on it."""
+        return self.gap_policy is not None or self.accepts_low_coverage
 
 
 @dataclass(frozen=True)
@@ -379,20 +399,3 @@ class Composed:
     places: dict[Place, PlaceUse] = field(default_factory=dict)
     comparison: SourceComparison = field(default_factory=SourceComparison)
     reported_by_both: set[AllocationKey] = field(default_factory=set)
-
-
-@contextmanager
-def repeatable_read() -> Iterator[None]:
-    """Let no search for cycles interrupt a block, nor the function this decorates.
-
-    A window of ten thousand pods makes a million objects that live until it is written and hold
-    no cycles; three searches through half of them took a tenth of the time of reading them. What
-    cycles there are wait for the end of the window, which is bounded in size and in time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -33,6 +32,7 @@ from metering.models import MeteringWindow
 from metering.selectors.collection.windows import is_sealing
 from metering.selectors.locks import holds_claim
 from metering.services.catalogue import ensure_catalogue
+from metering.services.collection.composed import ClaimedWindow
 from metering.services.collection.composition import compose_window
 from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.observing import HourObservation, basis_of, given_of
@@ -46,7 +46,6 @@ from metering.services.collection.reconciliation import (
     shown_of,
     target_names,
 )
-from metering.services.collection.windows import ClaimedWindow
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.services.audit import record
@@ -362,7 +361,7 @@ def _release(claimed: ClaimedWindow, *, release: _Release, at: datetime) -> Wind
                 },
             )
         # What calls this may commit only later, with more.
-        transaction.on_commit(partial(crashpoint, "fail.after_commit"))
+        transaction.on_commit(lambda: crashpoint("fail.after_commit"))
         crashpoint("fail.before_commit")
     logger.warning(
         "metering.window.retried",

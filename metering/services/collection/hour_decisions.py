@@ -44,6 +44,7 @@ from metering.models import (
     MeteringWindow,
 )
 from metering.selectors.collection.hour_decisions import preview_decision
+from metering.services.collection.division.leasing import dissolve
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now
 from tenants.selectors.locks import lock_rows
@@ -111,6 +112,7 @@ def retry_window(*, window_id: int, note: str = "", actor: Actor, at: datetime) 
             raise WindowStateError(
                 "A worker collects the window at the moment.", facts={"state": before.value}
             )
+        dissolve([window.id])
         MeteringWindow.objects.filter(id=window.id).update(
             state=WindowState.OPEN,
             accepts_low_coverage=False,
@@ -325,6 +327,7 @@ def _apply(
     is_accepted = decision is GapPolicy.ACCEPT and windows[0].state == WindowState.COLLECTED
     is_waived = decision is GapPolicy.WAIVE
     is_settled = is_waived or is_accepted
+    dissolve(ids)
     with connection.cursor() as cursor:
         if is_waived:
             cursor.execute(_FORGO_USAGE, [ids, [window.start_at for window in windows]])

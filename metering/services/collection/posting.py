@@ -34,6 +34,7 @@ from metering.selectors.collection.usage_facts import (
 )
 from metering.services.collection.composed import (
     CapacityRow,
+    ClaimedWindow,
     FindingKey,
     LeasedHour,
     NewAllocation,
@@ -41,7 +42,6 @@ from metering.services.collection.composed import (
     UsageRow,
     fact_digests,
 )
-from metering.services.collection.windows import ClaimedWindow
 
 _USAGE_COLUMNS = (
     "window_id, window_start, organization_id, fact_id, fact_version, split_among, begin_second,"

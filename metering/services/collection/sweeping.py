@@ -24,16 +24,15 @@ from metering.domain.corrections.exceptions import (
 )
 from metering.domain.errors import ClaimLostError
 from metering.protocols import UsageSource
+from metering.protocols.parts import DividingSource
 from metering.selectors.collection.windows import sealable_window_ids
-from metering.services.collection.collecting import collect_window, span_of
-from metering.services.collection.composed import repeatable_read
+from metering.services.collection.collecting import span_of
+from metering.services.collection.composed import ClaimedWindow
+from metering.services.collection.division.collecting import collect_claimed, expected_pods
 from metering.services.collection.hour_decisions import waive_unmetered
+from metering.services.collection.observing import repeatable_read
 from metering.services.collection.sealing import reconcile_windows, seal_window
-from metering.services.collection.windows import (
-    ClaimedWindow,
-    claim_windows,
-    open_due_windows,
-)
+from metering.services.collection.windows import claim_windows, open_due_windows
 from tenants.domain.actors import Actor
 from tenants.domain.errors import ConflictError, SourceUnavailableError
 from tenants.services.audit import audited_use
@@ -62,17 +61,19 @@ class CollectionSweep(Counts):
     Attributes:
         retried: Windows whose source observed nothing or too little, due again later or a gap.
         failed: Windows whose metering raised an unexpected error; their lease runs out.
+        steps: Parts of windows of many pods, and their divisions, that were done.
     """
 
     opened: int = 0
     sealed: int = 0
     retried: int = 0
     failed: int = 0
+    steps: int = 0
 
     @property
     def is_idle(self) -> bool:
         """Whether there was nothing to do."""
-        return not (self.opened or self.sealed or self.retried or self.failed)
+        return not (self.opened or self.sealed or self.retried or self.failed or self.steps)
 
 
 SomeCounts = TypeVar("SomeCounts", bound=Counts)
@@ -225,6 +226,8 @@ def _prefetch(
     spans = [span_of(one, at=at, policy=worker.policy) for one in claimed]
     try:
         with audited_use(slug=target.slug, actor=worker.actor, at=at):
+            if _is_large(claimed[0], worker=worker, at=at):
+                return None
             source = worker.source.prefetch(target, spans)
     except SourceUnavailableError as error:
         logger.warning("metering.prefetch.refused", cluster=target.slug, reason=error.reason)
@@ -234,6 +237,15 @@ def _prefetch(
         return None
     worker.alone.remove(cluster_id)
     return source
+
+
+def _is_large(claimed: ClaimedWindow, *, worker: Worker, at: datetime) -> bool:
+    """Whether a window is metered in parts, so that its pods are not held together."""
+    source, policy = worker.source, worker.policy
+    if not isinstance(source, DividingSource):
+        return False
+    pods = expected_pods(claimed, source=source, at=at, policy=policy)
+    return pods > policy.pods_undivided_max
 
 
 _RELEASE = """
@@ -267,8 +279,9 @@ def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Col
 
 def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> CollectionSweep:
     try:
-        collected = collect_window(
+        collected = collect_claimed(
             claimed=claimed,
+            worker=worker.name,
             source=worker.source,
             actor=worker.actor,
             at=at,
@@ -281,6 +294,8 @@ def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Collectio
         worker.avoided.add(claimed.cluster_id, at=at)
     else:
         worker.avoided.remove(claimed.cluster_id)
+    if collected.is_step:
+        return CollectionSweep(steps=1)
     if collected.state is not WindowState.RECONCILED:
         return CollectionSweep(retried=1)
     return CollectionSweep(sealed=_seal(claimed.id, worker=worker, at=at))

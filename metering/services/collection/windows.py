@@ -6,7 +6,6 @@ invoice, but no window is missed.
 
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
@@ -27,7 +26,7 @@ from metering.domain.collection.windows import (
 from metering.domain.corrections.exceptions import QUARANTINED_SENTENCE, REMEDIES, ExceptionKind
 from metering.domain.errors import PartitionRangeError
 from metering.selectors.locks import try_tick_lock
-from metering.services.collection.composed import LeasedHour, hour_of
+from metering.services.collection.composed import ClaimedWindow, Hour, target_of
 from tenants.domain.archives import ArchivedTable
 from tenants.models import Cluster
 from tenants.selectors.archives import is_archived
@@ -130,23 +129,8 @@ OPENED_MAX = 20_000
 LEASED_MAX = 100
 RECORDS_TOGETHER_MAX: Final = 30_000
 """Usage records of hours that are observed together, by the hour before: 5,000 pods for 6 hours."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClaimedWindow(LeasedHour):
-    """One hour of one cluster that a worker may collect.
-
-    Attributes:
-        claimed_at: When it was claimed, by the database's clock: no work on it has an earlier time.
-        gap_policy: The decision about unobserved time; None without one.
-        decided_on: The evidence shown for that decision.
-    """
-
-    attempt: int
-    accepts_low_coverage: bool
-    claimed_at: datetime
-    gap_policy: GapPolicy | None = None
-    decided_on: Shown = field(default_factory=Shown)
+FORMER_HOURS: Final = 6
+"""How far back the size of a window is looked up: past a gap, before a cluster changes much."""
 
 
 # Newest first: an old hour that cannot be opened yet keeps none waiting that can.
@@ -286,13 +270,14 @@ WITH longest_due AS (
      AND (cluster_id <> ALL(%(avoided)s::uuid[]) OR gap_policy <> '' OR accepts_low_coverage)
    ORDER BY not_before, start_at, cluster_id
    LIMIT %(limit)s
-   FOR UPDATE SKIP LOCKED),
+   FOR NO KEY UPDATE SKIP LOCKED),
 following AS (
   SELECT w.id FROM longest_due first
     JOIN metering_meteringwindow w ON w.cluster_id = first.cluster_id
      AND w.start_at > first.start_at
      AND w.start_at < first.start_at + make_interval(hours => LEAST(%(together)s, (
-           SELECT %(records_max)s / GREATEST(before.record_count, 1)
+           SELECT CASE WHEN before.record_count > %(undivided_max)s THEN 1
+                  ELSE %(records_max)s / GREATEST(before.record_count, 1) END
              FROM metering_meteringwindow before
             WHERE before.cluster_id = first.cluster_id AND before.start_at < first.start_at
             ORDER BY before.start_at DESC LIMIT 1)))
@@ -300,7 +285,9 @@ following AS (
      AND w.state = 'open' AND w.attempt = 0 AND w.failures = 0
      AND w.gap_policy = '' AND NOT w.accepts_low_coverage
      AND w.not_before <= LEAST(%(at)s, clock_timestamp())
-   FOR UPDATE OF w SKIP LOCKED),
+     AND NOT EXISTS (SELECT FROM metering_windowdivision d
+                      WHERE d.window_id IN (w.id, first.id))
+   FOR NO KEY UPDATE OF w SKIP LOCKED),
 due AS (SELECT id FROM longest_due UNION SELECT id FROM following),
 claimed AS (
 UPDATE metering_meteringwindow w
@@ -308,7 +295,12 @@ UPDATE metering_meteringwindow w
   FROM due WHERE w.id = due.id
 RETURNING w.state, w.id, w.cluster_id, w.start_at, w.fence, w.attempt, w.failures,
           w.accepts_low_coverage, w.gap_policy, w.decided_on,
-          clock_timestamp() AS claimed_at),
+          clock_timestamp() AS claimed_at,
+          EXISTS (SELECT FROM metering_windowdivision d WHERE d.window_id = w.id) AS is_divided,
+          (SELECT max(f.record_count) FROM metering_meteringwindow f
+            WHERE f.cluster_id = w.cluster_id AND f.start_at < w.start_at
+              AND f.start_at >= w.start_at - make_interval(hours => %(former_hours)s)
+              AND f.collected_at IS NOT NULL) AS former_records),
 reported AS (
 INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
   namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
@@ -365,10 +357,12 @@ def claim_windows(  # noqa: PLR0913 - Values of one statement; all are keyword o
         together=1 if alone is None else policy.hours_together_max,
         alone=list(alone or ()),
         records_max=RECORDS_TOGETHER_MAX,
+        undivided_max=policy.pods_undivided_max,
         avoided=list(avoided),
         quarantined=ExceptionKind.QUARANTINED.value,
         sentence=QUARANTINED_SENTENCE,
         remedy=REMEDIES[ExceptionKind.QUARANTINED],
+        former_hours=FORMER_HOURS,
     )
     claimed = sorted(rows, key=lambda row: (row[3], row[2]))
     clusters = Cluster.objects.in_bulk({row[2] for row in claimed})
@@ -377,7 +371,7 @@ def claim_windows(  # noqa: PLR0913 - Values of one statement; all are keyword o
 
 def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedWindow:
     _, window_id, _, start_at, fence, attempt, failures, accepts, gap_policy, *rest = row
-    decided_on, claimed_at = rest
+    decided_on, claimed_at, is_divided, former_records = rest
     return ClaimedWindow(
         id=window_id,
         hour=hour_of(cluster, start_at=start_at, is_watched=cluster.is_watched),
@@ -388,4 +382,11 @@ def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedWindow:
         claimed_at=claimed_at,
         gap_policy=GapPolicy(gap_policy) if gap_policy else None,
         decided_on=Shown.from_json(json.loads(decided_on)),
+        is_divided=is_divided,
+        former_records=former_records,
     )
+
+
+def hour_of(cluster: Cluster, *, start_at: datetime, is_watched: bool) -> Hour:
+    """Return an hour of a cluster."""
+    return Hour(cluster.pk, start_at, target_of(cluster), is_watched=is_watched)

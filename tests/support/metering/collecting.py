@@ -6,9 +6,10 @@ from metering.domain.collection.windows import WINDOW, GapPolicy
 from metering.models import ExceptionState, MeteringException, MeteringWindow, UsageRecord
 from metering.protocols import Observation
 from metering.services.collection.collecting import Collection, collect_window
+from metering.services.collection.composed import ClaimedWindow
 from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.sealing import seal_window
-from metering.services.collection.windows import ClaimedWindow, claim_windows
+from metering.services.collection.windows import claim_windows
 from metering.services.devices.collection import DeviceSweep, collect_due_devices
 from tenants.models import Cluster
 from tests.support.metering.seen import ACTOR, HOUR, LATER, moment, worker

@@ -13,7 +13,7 @@ from metering.models import (
 Rows = dict[str, list[tuple[object, ...]]]
 
 _COUNTERS = frozenset(
-    {"id", "window", "fence", "attempt", "lease_owner", "lease_until", "sealed_at"}
+    {"id", "window", "fact_id", "fence", "attempt", "lease_owner", "lease_until", "sealed_at"}
 )
 """Surrogate keys, and what only shows how often and when work was done."""
 _KEYS = {"label_set": "label_set__digest"}

@@ -26,6 +26,7 @@ from metering.protocols import (
     UsageSource,
 )
 from metering.services.collection.sweeping import Worker
+from simulator.adapters.parts import AnswersInParts
 from tenants.domain.actors import system_actor
 from tenants.domain.errors import SourceUnavailableError
 
@@ -205,19 +206,21 @@ def observation(
 
 
 @dataclass
-class ReplayedSource:
+class ReplayedSource(AnswersInParts):
     """A simulated source: what it saw of each hour is given; other hours were empty.
 
     Attributes:
         down: Reason for which it does not answer; "" while it does.
         remembers: How long it says that it keeps samples; None where it does not say.
         asked: The hours asked about and as of when, in order.
+        counted: How many pods it counts.
     """
 
     seen: dict[datetime, Observation] = field(default_factory=dict)
     down: str = ""
     remembers: timedelta | None = None
     asked: list[tuple[datetime, datetime]] = field(default_factory=list)
+    counted: int = 0
 
     def observe(
         self, target: ClusterTarget, *, start_at: datetime, end_at: datetime, as_of: datetime
@@ -235,6 +238,11 @@ class ReplayedSource:
         """Return this source; see protocols.UsageSource."""
         del target, spans
         return self
+
+    def count_pods(self, target: ClusterTarget, *, as_of: datetime) -> int:
+        """Return how many pods were counted, as it was given."""
+        del target, as_of
+        return self.counted
 
     def memory(self, target: ClusterTarget) -> timedelta | None:
         """Return how long it remembers, as it was given."""

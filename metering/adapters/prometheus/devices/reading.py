@@ -17,8 +17,9 @@ from metering.adapters.prometheus.devices.observations import Devices, Measured,
 from metering.adapters.prometheus.devices.raw import measure_raw
 from metering.adapters.prometheus.devices.steady import Steady, read_steady
 from metering.adapters.prometheus.nodes import Hours
-from metering.adapters.prometheus.queries import HEX, QueryPlan
+from metering.adapters.prometheus.queries import QueryPlan
 from metering.adapters.prometheus.samples import Range, read_units, to_time
+from metering.domain.collection.parts import HEX
 from metering.protocols import DeviceFigures
 from tenants.domain.errors import SourceUnavailableError
 

@@ -13,7 +13,9 @@ from tests.support.metering.ledger import Rows, everything
 from tests.support.sampling import sampled
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-OURS = [name for name in CRASHPOINTS if not name.startswith(("watch.", "recheck.", "preempt."))]
+OURS = [
+    name for name in CRASHPOINTS if not name.startswith(("watch.", "recheck.", "preempt.", "part."))
+]
 POINTS = [(name, 1) for name in OURS] + [
     (name, 2) for name in OURS if name.startswith(("collect.", "fail.", "seal."))
 ]

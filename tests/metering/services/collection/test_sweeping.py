@@ -19,7 +19,8 @@ from metering.models import (
 from metering.protocols import ClusterTarget, Observation
 from metering.selectors.collection.windows import sealable_window_ids
 from metering.services.collection import sweeping
-from metering.services.collection.collecting import Collection, collect_window
+from metering.services.collection.collecting import Collection
+from metering.services.collection.division.collecting import collect_claimed
 from metering.services.collection.sealing import seal_window
 from metering.services.collection.sweeping import (
     CollectionSweep,
@@ -299,11 +300,11 @@ def test_a_window_that_another_worker_seals_before_its_collector_is_no_fault(
     bind(make_cluster(metered_from=HOUR), "team-nlp", make_project(make_organization()))
 
     def sealed_by_another(**fields: Any) -> Collection:  # noqa: ANN401 - As it takes them.
-        collected = collect_window(**fields)
+        collected = collect_claimed(**fields)
         seal_settled(worker=worker(observation()), at=DUE)
         return collected
 
-    monkeypatch.setattr(sweeping, "collect_window", sealed_by_another)
+    monkeypatch.setattr(sweeping, "collect_claimed", sealed_by_another)
 
     sweep = meter_due(worker=worker(observation(pod(units=2))), at=DUE)
 

@@ -8,7 +8,7 @@ import pytest
 
 from metering.protocols import DeviceFigures, Observation
 from metering.services.collection.collecting import collect_window
-from metering.services.collection.composed import repeatable_read
+from metering.services.collection.observing import repeatable_read
 from tenants.domain.errors import SourceUnavailableError
 from tests.support.metering.collecting import DUE, claim
 from tests.support.metering.seen import ACTOR

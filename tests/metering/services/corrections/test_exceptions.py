@@ -9,8 +9,9 @@ from metering.domain.errors import (
     NoteMissingError,
 )
 from metering.models import ExceptionState, MeteringException
+from metering.services.collection.composed import ClaimedWindow
 from metering.services.collection.posting import write_findings
-from metering.services.collection.windows import ClaimedWindow, claim_windows, open_due_windows
+from metering.services.collection.windows import claim_windows, open_due_windows
 from metering.services.corrections.exceptions import resolve_exception
 from tenants.models import AuditEntry
 from tests.support.builders import make_cluster

@@ -1,0 +1,269 @@
+"""A window in parts: all but its pods, the pods of one part, and what all parts show together.
+
+Checks that need all pods read traces: what they ask of a pod, kept from the time it was read.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from metering.adapters.prometheus import names as known
+from metering.adapters.prometheus.clock import (
+    measure_skew,
+    node_on_api_clock,
+    read_clock,
+    ticks_on_api_clock,
+)
+from metering.adapters.prometheus.completeness import check_one_cluster
+from metering.adapters.prometheus.names import Names, names_of
+from metering.adapters.prometheus.nodes import Hours, read_models, read_nodes
+from metering.adapters.prometheus.pod_queries import PodQueries, read_labels, read_pods
+from metering.adapters.prometheus.pods import (
+    NO_UID,
+    PodFacts,
+    SeenPod,
+    refuse_incomplete,
+)
+from metering.adapters.prometheus.samples import Series, to_seconds, to_time
+from metering.adapters.prometheus.targets import check_targets, missed_shards
+from metering.protocols import ClusterTarget, Observation, ObservedSpan, ScrapeTarget
+from metering.protocols.parts import Frame, PartObservation, Settled
+from tenants.domain.errors import SourceUnavailableError
+
+
+class PodTrace(msgspec.Struct, array_like=True, gc=False):
+    """What the checks of all pods together ask of one.
+
+    Attributes:
+        first: Its first sample, Unix milliseconds.
+        last: Its last sample, likewise.
+        created: Unix seconds; None where it is not known.
+        has_uid: Whether its uid is its own, and not made of its names.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    first: int
+    last: int
+    targets: tuple[str, ...]
+    nodes: tuple[str, ...]
+    created: int | None
+    has_uid: bool
+    has_facts: bool
+    is_bound: bool
+    is_scheduled: bool
+
+
+class OfferTrace(msgspec.Struct, array_like=True, gc=False):
+    """From when to when a target showed an offer of a node, Unix milliseconds."""
+
+    node: str
+    target: str
+    first: int
+    last: int
+
+
+_POD_TRACES: Final = msgspec.msgpack.Decoder(list[PodTrace])
+_OFFER_TRACES: Final = msgspec.msgpack.Decoder(list[OfferTrace])
+
+
+def read_frame(
+    asked: PodQueries, target: ClusterTarget, span: ObservedSpan, *, skew: int, source: str
+) -> Frame:
+    """Return what the queries around a window show of all but its pods.
+
+    Args:
+        asked: The queries, about no pods.
+        target: The cluster.
+        span: The window.
+        skew: By how many seconds Prometheus' clock is taken to be ahead of the API's.
+        source: Name of the source.
+
+    Raises:
+        SourceUnavailableError: The response is missing, partial, has a warning or is invalid.
+    """
+    names, scrape = asked.plan.names, target.scrape_interval_seconds
+    start, end = to_seconds(span.start_at), to_seconds(span.end_at)
+    others = asked.observations().others
+    query = asked.plan.serving(asked.around.seconds)
+    at = asked.around.asked_seconds * 1000
+    serving = [
+        Series(known.REQUESTS, labels, (at,), ("1",))
+        for labels, _ in asked.asking.rows(query, asked.around)
+    ]
+    clock = read_clock([*others, *serving], names, scrape_seconds=scrape)
+    facts = asked.facts(user_label=target.user_label)
+    with_pods = {names.label(one.labels, "node") for one in serving} - {""}
+    labels, _ = read_labels(asked, target, facts, (), with_pods)
+    hours = Hours((start + skew) * 1000, (end + skew) * 1000, scrape * 1000)
+    nodes = read_nodes(others, labels, names, hours)
+    targets = check_targets(
+        asked.asking,
+        asked.plan,
+        asked.around,
+        last_scraped=asked.targets(),
+        scraped=clock.targets,
+        scrape_seconds=scrape,
+    )
+    shards = missed_shards(others, names, scrape_seconds=scrape)
+    observation = Observation(
+        cluster=target.slug,
+        start_at=span.start_at,
+        end_at=span.end_at,
+        as_of=to_time(at),
+        source=source,
+        ticks=ticks_on_api_clock(clock.ticks, skew),
+        expected_ticks=(end - start) // scrape,
+        pods=(),
+        nodes=tuple(node_on_api_clock(node, skew) for node in nodes),
+        evidence=tuple(asked.asking.evidence),
+        targets=tuple(
+            replace(one, ticks=ticks_on_api_clock(one.ticks, skew)) for one in (*targets, *shards)
+        ),
+        clock_skew_seconds=skew,
+        device_models=read_models(facts.others, names),
+    )
+    return Frame(observation, _trace_offers(others, names))
+
+
+def read_part(asked: PodQueries, target: ClusterTarget) -> PartObservation:
+    """Return the pods of one part, with their traces.
+
+    Raises:
+        SourceUnavailableError: The response is missing, partial, has a warning or is invalid.
+    """
+    observations = asked.observations()
+    facts = asked.facts(user_label=target.user_label)
+    pods, _ = read_pods(asked, target, observations, facts)
+    return PartObservation(
+        pods=pods,
+        evidence=tuple(asked.asking.evidence),
+        traces=_trace_pods(observations.pods, facts.pods),
+    )
+
+
+def _trace_offers(others: Iterable[Series], names: Names) -> bytes:
+    return msgspec.msgpack.encode(
+        [
+            OfferTrace(
+                names.label(one.labels, "node"),
+                names.label(one.labels, "instance"),
+                one.times[0],
+                one.times[-1],
+            )
+            for one in others
+            if one.metric == known.ALLOCATABLE
+        ]
+    )
+
+
+def _trace_pods(seen: Mapping[str, SeenPod], facts: Mapping[str, PodFacts]) -> bytes:
+    return msgspec.msgpack.encode(
+        [_trace_pod(uid, pod, facts.get(uid)) for uid, pod in seen.items()]
+    )
+
+
+def _trace_pod(uid: str, pod: SeenPod, facts: PodFacts | None) -> PodTrace:
+    created = facts.created if facts else ()
+    return PodTrace(
+        uid=uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        first=pod.first,
+        last=pod.last,
+        targets=pod.targets,
+        nodes=tuple(pod.nodes),
+        created=to_seconds(min(created)) if created else None,
+        has_uid=NO_UID not in pod.defects,
+        has_facts=facts is not None,
+        is_bound=facts is not None and bool(facts.nodes),
+        is_scheduled=facts is not None and bool(facts.scheduled),
+    )
+
+
+def settle_parts(target: ClusterTarget, *, frame: Frame, traces: Sequence[bytes]) -> Settled:
+    """Return what the pods of all parts show together.
+
+    Raises:
+        SourceUnavailableError: What `read_observation` refuses of all pods.
+    """
+    names, scrape = names_of(target), target.scrape_interval_seconds
+    traced = [trace for part in traces for trace in _POD_TRACES.decode(part)]
+    left_out = _known_better(traced)
+    kept = [trace for trace in traced if trace.uid not in left_out]
+    seen = {trace.uid: _seen(trace) for trace in sorted(kept, key=lambda one: one.uid)}
+    facts = {trace.uid: _facts(trace) for trace in kept if trace.has_facts}
+    _refuse_unserved(seen, frame.observation.targets)
+    refuse_incomplete(seen, facts)
+    offers = [_offer(one, names) for one in _OFFER_TRACES.decode(frame.traces)]
+    twins = check_one_cluster(seen, offers, names, scrape_seconds=scrape)
+    skew, contradicting = measure_skew(
+        seen, facts, frame.observation.targets, scrape_seconds=scrape
+    )
+    found = (contradicting, twins)
+    return Settled(
+        clock_skew_seconds=skew,
+        defects={
+            uid: tuple(some[uid] for some in found if uid in some)
+            for uid in {uid for some in found for uid in some}
+        },
+        left_out=left_out,
+    )
+
+
+def _refuse_unserved(seen: Mapping[str, SeenPod], targets: Iterable[ScrapeTarget]) -> None:
+    """Refuse pods of a target that the frame does not know to have any: its answer was cut."""
+    idle = {one.name for one in targets if not one.has_series}
+    if any(not idle.isdisjoint(pod.targets) for pod in seen.values()):
+        raise SourceUnavailableError(
+            "A target showed pods, but is not among those that did.", reason="count_differs"
+        )
+
+
+def _known_better(traced: Iterable[PodTrace]) -> frozenset[str]:
+    """Return the made uids of pods that another exporter shows with their own."""
+    identified, nameless = set(), []
+    for trace in traced:
+        if trace.has_uid:
+            identified.add((trace.namespace, trace.name))
+        else:
+            nameless.append(trace)
+    if nameless and not identified:
+        raise SourceUnavailableError("No request carries a uid.", reason="bad_answer")
+    return frozenset(one.uid for one in nameless if (one.namespace, one.name) in identified)
+
+
+_NO_UID: Final = frozenset({NO_UID})
+_ANY: Final = frozenset({""})
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+def _seen(trace: PodTrace) -> SeenPod:
+    return SeenPod(
+        namespace=intern(trace.namespace),
+        name=trace.name,
+        first=trace.first,
+        last=trace.last,
+        targets=tuple(map(intern, trace.targets)),
+        nodes={intern(node): trace.last for node in trace.nodes},
+        defects=_NONE if trace.has_uid else _NO_UID,
+    )
+
+
+def _facts(trace: PodTrace) -> PodFacts:
+    return PodFacts(
+        nodes=_ANY if trace.is_bound else _NONE,
+        created=frozenset()
+        if trace.created is None
+        else frozenset({to_time(trace.created * 1000)}),
+        scheduled=_ANY if trace.is_scheduled else _NONE,
+    )
+
+
+def _offer(trace: OfferTrace, names: Names) -> Series:
+    labels = {names.labels["node"][0]: trace.node, names.labels["instance"][0]: trace.target}
+    return Series(known.ALLOCATABLE, labels, (trace.first, trace.last), ())
