@@ -26,11 +26,7 @@ from tenants.selectors.directory import Directory, NamespaceFact
 
 @dataclass(frozen=True)
 class Hour:
-    """What has to be known to meter an hour.
-
-    Attributes:
-        is_watched: Whether the cluster's API writes the allocation ledger.
-    """
+    """What has to be known to meter an hour, and whether the API writes its allocation ledger."""
 
     cluster_id: UUID
     start_at: datetime

@@ -9,7 +9,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from billing.models import Price, PriceBook, PriceBookAssignment
-from tests.support.billing.ledger import assign, make_book, make_price
+from tests.support.billing.ledger import assign, make_book, make_discount_book, make_price
 from tests.support.billing.office import Office
 from tests.support.builders import AT, MONTH_START, make_cluster
 from tests.support.tenants.clients import api_client, problem
@@ -192,6 +192,29 @@ def test_prices_of_a_former_book_are_seen_as_of_its_hours(office: Office) -> Non
     assert [(price["price_book"], price["unit_price"]["amount"]) for price in shown] == [
         (str(office.book.pk), "2.00")
     ]
+
+
+def test_prices_of_a_base_are_seen_as_of_the_hours_of_the_discount_book(office: Office) -> None:
+    january = datetime(2027, 1, 1, tzinfo=UTC)
+    base = make_book("base")
+    make_price(base, end_at=january)
+    make_price(base, "9.00", begin_at=january)
+    PriceBookAssignment.objects.filter(organization=office.cast.acme).update(superseded_at=AT)
+    assign(office.cast.acme, make_discount_book("academic", base), end_at=january)
+
+    shown = api_client(office.cast.alice).get(PRICES).json()["results"]
+
+    assert [price["unit_price"]["amount"] for price in shown] == ["2.00"]
+
+
+def test_a_price_that_cannot_be_seen_is_nowhere(office: Office) -> None:
+    january = datetime(2027, 1, 1, tzinfo=UTC)
+    PriceBookAssignment.objects.filter(organization=office.cast.acme).update(superseded_at=AT)
+    assign(office.cast.acme, office.book, end_at=january)
+    later = make_price(office.book, "9.00", size="large", begin_at=january)
+
+    for person, status in ((office.cast.alice, 404), (office.cast.dora, 200)):
+        assert api_client(person).get(f"{PRICES}{later.pk}/").status_code == status
 
 
 def test_a_member_without_the_capability_sees_no_price(office: Office) -> None:

@@ -1,5 +1,7 @@
 """Device usage over REST: the platform sees all, a tenant what its own pods held alone."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 
@@ -14,7 +16,7 @@ from tests.support.metering.seen import HOUR, moment
 def rows(cast: Cast) -> None:
     """One row of every kind in the hour that is not sealed."""
     window = MeteringWindow.objects.exclude(state="sealed").get()
-    common = {
+    common: dict[str, Any] = {
         "window": window,
         "node": "node-1",
         "begin_at": window.start_at,

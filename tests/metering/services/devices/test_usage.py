@@ -313,7 +313,7 @@ def test_a_row_must_lie_inside_its_window() -> None:
 def test_a_device_serves_one_organization_from_one_time_on(project: Project) -> None:
     window = MeteringWindow.objects.get(pk=claim().id)
     row = row_of(window, uuid="GPU-9", end_at=moment(3600))
-    own = {"organization": project.organization, "project": project}
+    own: dict[str, Any] = {"organization": project.organization, "project": project}
     make_device_usage(**row)
 
     twice = pytest.raises(DatabaseError, match="has GPU-9 from one time on twice")
