@@ -33,6 +33,13 @@ WHERE x.indrelid = %s::regclass AND (x.indisunique OR x.indisexclusion)
   AND NOT (SELECT array_agg(a.attname) @> ARRAY[%s::name] FROM pg_attribute a
            WHERE a.attrelid = x.indrelid AND a.attnum = ANY (x.indkey))
 """
+STORED = {"metering_usage": "metering_usagerecord", "metering_deviceusage": "metering_devicefigure"}
+"""The table behind a view."""
+NEW = {
+    "metering_usagerecord": {"revision": "revision + 1000 + n"},
+    "metering_devicefigure": {"id": "id + 1000 + n"},
+}
+"""Columns of the key beside the number, and numbers that say more than which row it is."""
 KEYS = {"uuid": "gen_random_uuid()", "bigint": "1000000 + n", "integer": "1000000 + n"}
 
 
@@ -45,7 +52,7 @@ def copy_row(owner: psycopg.Connection[Any], row: Model, *, copies: int) -> sql.
     options = row._meta  # noqa: SLF001 - Django's documented API of models.
     assert options.pk is not None
     assert options.pk.column is not None
-    table, key = options.db_table, options.pk.column
+    table, key = STORED.get(options.db_table, options.db_table), options.pk.column
     owner.execute(sql.SQL("ALTER TABLE {} DISABLE TRIGGER ALL").format(sql.Identifier(table)))
     for index, constraint in owner.execute(UNIQUE, (table, key)).fetchall():
         owner.execute(
@@ -62,7 +69,11 @@ def copy_row(owner: psycopg.Connection[Any], row: Model, *, copies: int) -> sql.
         (table, key),
     ).fetchone()
     assert kind is not None
-    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    new = {key: KEYS[kind[0]], **NEW.get(table, {})}
+    names = sql.SQL(", ").join(map(sql.Identifier, [key, *columns]))
+    values = sql.SQL(", ").join(
+        sql.SQL(new[name]) if name in new else sql.Identifier(name) for name in [key, *columns]
+    )
     there = owner.execute(
         sql.SQL("SELECT array_agg({}::text) FROM {}").format(
             sql.Identifier(key), sql.Identifier(table)
@@ -71,14 +82,14 @@ def copy_row(owner: psycopg.Connection[Any], row: Model, *, copies: int) -> sql.
     assert there is not None
     owner.execute(
         sql.SQL(
-            "INSERT INTO {table} ({key}, {names}) OVERRIDING SYSTEM VALUE"
-            " SELECT {new}, {names} FROM {table}, generate_series(1, {copies}) AS n"
+            "INSERT INTO {table} ({names}) OVERRIDING SYSTEM VALUE"
+            " SELECT {values} FROM {table}, generate_series(1, {copies}) AS n"
             " WHERE {key}::text = {old}"
         ).format(
             table=sql.Identifier(table),
             key=sql.Identifier(key),
             names=names,
-            new=sql.SQL(KEYS[kind[0]]),
+            values=values,
             copies=sql.Literal(copies),
             old=sql.Literal(str(row.pk)),
         )

@@ -168,7 +168,7 @@ def test_every_query_leaves_evidence_of_its_answer() -> None:
     evidence = [*observation.evidence, *figures.evidence]
     assert [one.query for one in evidence] == [one["query"] for one in world.asked]
     assert [one.samples for one in evidence] == [
-        *(3 * 74, 3, 2, 0),
+        *(3 * 74, 3, 2, 1),
         *(0, 1, 1, 0, 0, 64, 0, 0),
     ]
     assert isinstance(world.observations, list)

@@ -57,7 +57,7 @@ def outcome() -> tuple[Rows, list[object], list[object]]:
     )
     rows = everything()
     columns = [f.attname for f in UsageRecord._meta.concrete_fields]  # noqa: SLF001 - Documented model meta.
-    kept = [name for name in columns if name not in {"id", "window_id", "correction_id"}]
+    kept = [name for name in columns if name not in {"id", "window_id", "fact_id", "correction_id"}]
     rows["UsageRecord"] = sorted(UsageRecord.objects.values_list(*kept), key=repr)
     return rows, list(reported), list(facts)
 
