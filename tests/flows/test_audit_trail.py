@@ -129,6 +129,7 @@ SWEEPS = {
     "quotas.enforcement.targets.refresh_targets",
     "metering.catalogue.ensure_catalogue",
     "metering.collection.collecting.collect_window",
+    "metering.collection.division.collecting.collect_claimed",
     "metering.devices.collection.collect_devices",
     "metering.efficiency.deriving.derive_corrections",
     "metering.efficiency.deriving.derive_each",

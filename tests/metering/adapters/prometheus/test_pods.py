@@ -14,6 +14,7 @@ from metering.adapters.prometheus.pods import (
     read_facts,
     read_history,
     read_observations,
+    refuse_incomplete,
 )
 from metering.adapters.prometheus.samples import Fact, Range, Series
 from metering.protocols import ClusterTarget, ContainerKind, ContainerRequest, PodObservation
@@ -67,12 +68,10 @@ def read(
     details: Sequence[Series] = (),
     user_label: str = "user",
 ) -> tuple[PodObservation, ...]:
-    return compose_pods(
-        read_observations(observations, NAMES),
-        read_facts(facts, NAMES, user_label=user_label, within=WITHIN),
-        read_history(details, user_label=user_label),
-        NO_LABELS,
-    )
+    seen = read_observations(observations, NAMES)
+    known = read_facts(facts, NAMES, user_label=user_label, within=WITHIN)
+    refuse_incomplete(seen, known)
+    return compose_pods(seen, known, read_history(details, user_label=user_label), NO_LABELS)
 
 
 def at(offset: int) -> datetime:
