@@ -171,7 +171,8 @@ def test_live_use_runs_while_metering_is_saturated(site: Site) -> None:
     site.worker(processes=2, WINDOW_SECONDS="8")
     site.short_worker()
     site.beat()
-    until(lambda: MeteringWindow.objects.filter(state="collecting").count() == 2)
+    collecting = MeteringWindow.objects.filter(state="collecting").order_by()
+    until(lambda: collecting.values("lease_owner").distinct().count() == 2)
 
     for number in range(1, 4):
         hold(cluster, "llm")
