@@ -75,7 +75,7 @@ def test_two_deployments_share_no_secret(secrets: Path, tmp_path: Path) -> None:
 
 
 def test_the_service_reads_them_all(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Nobody can make up an account of a mail server, or a replica; there is none until it is given.
+    # A mail server and a replica are optional: no secret is made for them.
     names = [name for name in SECRET_NAMES if name not in {"EMAIL_URL", "DATABASE_REPLICA_URL"}]
     files = {f"{name}_FILE": str(secrets / name.lower()) for name in names}
     others = {name: value for name, value in os.environ.items() if name not in names}

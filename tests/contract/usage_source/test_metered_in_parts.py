@@ -20,7 +20,7 @@ from tests.support.metering.seen import ACTOR
 CLUSTERS = ("hopper", "ampere")
 LAST = timedelta(hours=6, minutes=45)
 OF_RESPONSES = ("evidence", "query_digest")
-"""What tells the responses of two ways of asking apart, and nothing else."""
+"""The columns that differ between two ways of querying."""
 
 
 def set_the_stage(seen: Seen) -> None:
@@ -70,7 +70,7 @@ def metered(seen: Seen, *, part_pods: int) -> Rows:
 
 
 def without_responses() -> Rows:
-    """Return all rows, without what tells responses apart."""
+    """Return all rows without the columns that differ between two ways of querying."""
     return {
         table: sorted((tuple(map(_plain, row)) for row in found), key=repr)
         for table, found in everything().items()

@@ -191,7 +191,7 @@ def finish_part(
 def report_part(part: ClaimedPart, *, crash_name: str) -> None:
     """Make the window due again, after the commit of a part: it may have been the last one.
 
-    Nobody waits for this: without it the window is due when the first lease ends.
+    If the worker dies before it, the window is due when the first lease ends.
     """
     crashpoint(f"part.{crash_name}.after_commit")
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Labels of nodes: each set is stored once, whoever adds it and in whatever order."""
+"""Labels of nodes: each set is stored once, also when several transactions add it."""
 
 import json
 import threading

@@ -59,7 +59,7 @@ def agreeing(cluster: Cluster) -> Observation:
 
 
 def differing(cluster: Cluster) -> Observation:
-    """Each source tells of pods the other does not, and both of one with other times."""
+    """Each source reports pods that the other does not, and both report one with other times."""
     ledgered(cluster, "1-only-the-api")
     ledgered(cluster, "2-both", 600, 1500)
     ledgered(cluster, "c-request", units=2)
@@ -73,7 +73,7 @@ def differing(cluster: Cluster) -> Observation:
 
 
 def unsized(cluster: Cluster) -> Observation:
-    """Pods without a size, in no project, and with labels that nobody can read."""
+    """Pods without a size, in no project, and with labels that cannot be parsed."""
     ledgered(cluster, "3-unsized", node_labels={}, **UNSIZED)
     ledgered(cluster, "a-stray", namespace="stray")
     ledgered(cluster, "f-sized")
