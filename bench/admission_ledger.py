@@ -39,7 +39,7 @@ RATE_QUESTIONS: Final = scaled(2_000)
 UPDATE_RATIO_MIN: Final = {
     ("admissions", "hot"): "0.08",
     ("batches", "hot"): "0.3",
-    ("admissions", "fifty"): "0.12",
+    ("admissions", "fifty"): "0.09",
     ("batches", "fifty"): "0.31",
 }
 """One admission reads three counters, writes two tables and answers JSON; the UPDATE is one."""

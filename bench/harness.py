@@ -2,9 +2,12 @@
 
 Three kinds of figures, a line each. A *ratio* compares two things measured in the same run and has
 a limit within 1.5 of what a quiet machine shows, because machines differ. An *invariant* holds on
-every machine and at every size. A *measurement* is for the reader and has no limit.
+every machine and at every size. A *measurement* is for the reader and has no limit. Work that has
+no twin is compared with `plain_work`.
 """
 
+import hashlib
+import json
 import os
 import tempfile
 import time
@@ -96,6 +99,12 @@ def ratio(name: str, value: object, bound: Bound, limit: object) -> Figure:
     return Figure(name, _rounded(value), "x", bound, Decimal(str(limit)))
 
 
+def against_plain_work(name: str, seconds: Decimal, limit: object) -> Iterator[Figure]:
+    """Yield the seconds of work that has no twin, and their ratio to the plain work's."""
+    yield measurement(name, seconds, "s")
+    yield ratio(f"{name}_to_plain_work", seconds / plain_work(), Bound.AT_MOST, limit)
+
+
 def invariant(
     name: str, value: object, unit: str, limit: object, bound: Bound = Bound.EXACTLY
 ) -> Figure:
@@ -122,6 +131,25 @@ class Stopwatch:
     """Seconds of one measured stretch, readable once it has ended."""
 
     seconds: Decimal = Decimal(0)
+
+
+def plain_work() -> Decimal:
+    """Return the seconds of a fixed piece of Python work, the shortest of five.
+
+    It stands beside work that has no twin, as a machine's speed: Decimals are multiplied, summed,
+    written as JSON, read again, sorted and hashed.
+    """
+    return min(_work_once() for _ in range(5))
+
+
+def _work_once() -> Decimal:
+    with measured() as watch:
+        prices = [Decimal(number) / 100 * Decimal("1.19") for number in range(40_000)]
+        text = json.dumps({str(number): str(price) for number, price in enumerate(prices)})
+        found = sorted(map(Decimal, json.loads(text).values()), reverse=True)
+        assert sum(found) == sum(prices)
+        hashlib.sha256(text.encode()).hexdigest()
+    return watch.seconds
 
 
 @contextmanager

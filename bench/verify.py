@@ -156,7 +156,7 @@ _USAGE: Final = """
 SELECT %(window)s AS window_id, %(start)s AS window_start, %(cluster)s AS cluster_id,
        %(organization)s AS organization_id, %(project)s AS project_id, 'carol' AS owner,
        'llm' AS namespace, 'train-' || n AS pod_name,
-       md5(%(window)s || ' ' || n)::uuid::text AS pod_uid, 'nvidia_com_gpu' AS resource,
+       md5(%(window)s / 24 || ' ' || n)::uuid::text AS pod_uid, 'nvidia_com_gpu' AS resource,
        'node-' || n / 8 AS node, 'small' AS size, 'H100/1g.10gb' AS price_group,
        'whole' AS sharing_mode, 1 AS share_numerator, 1 AS share_denominator, 1 AS units,
        %(start)s AS begin_at, %(start)s::timestamptz + interval '1 hour' AS end_at,

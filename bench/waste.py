@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
+from bench.billing_stage import execute
 from bench.harness import (
     Bound,
     Figure,
@@ -112,6 +113,8 @@ def run() -> Iterator[Figure]:
     with ledger_database():
         cluster, project = _tenant()
         _load(cluster=cluster, project=project)
+        # As autovacuum does once it finds the rows.
+        execute("VACUUM ANALYZE", connection_name="owner")
         yield _row_bytes()
         yield from _hour(cluster=cluster, project=project, number=0, name="daily")
         yield from _hour(cluster=cluster, project=project, number=1, name="hourly")

@@ -52,8 +52,8 @@ DOWN_SECONDS = scaled(35, least=5)
 BLIND_BEYOND_SECONDS_MAX = 3
 PATIENCE_SECONDS = 60
 TOKEN = "bench"  # noqa: S105 - Of a server stopped after a minute.
-LIST_TO_READING_MAX = "3.4"
-EVENT_TO_READING_MAX = 12
+LIST_TO_READING_MAX = "2.3"
+EVENT_TO_READING_MAX = 8
 JSON = dict[str, Any]
 
 
