@@ -22,6 +22,7 @@ from metering.domain.efficiency.rules import WasteThresholds, thresholds_of
 from metering.protocols import UsageSource
 from metering.selectors.collection.windows import clusters_served
 from metering.services.allocations.sizing import settle_everywhere
+from metering.services.collection.composed import ClaimedWindow
 from metering.services.collection.sealing import make_missing_due
 from metering.services.collection.sweeping import (
     CollectionSweep,
@@ -41,7 +42,7 @@ from metering.services.efficiency.deriving import Derived, derive_each, derive_w
 from tenants.domain.actors import Actor, system_actor
 from tenants.selectors.clock import database_now
 from tenants.services.turns import run_isolated
-from tenants.services.wakeups import WakeUp, wake
+from tenants.services.wakeups import WakeUp, wake, wake_beside
 
 Swept_co = TypeVar("Swept_co", covariant=True)
 ACTOR: Final = system_actor("metering.tick")
@@ -117,8 +118,11 @@ def sweep(sweep_next: SweepNext[Swept_co], *, slug: str = "") -> Iterator[Swept_
     """Do one row after another: of a cluster with workers of its own, or of all others."""
     served = clusters_served(slug, dedicated=settings.DEDICATED_CLUSTERS)
     worker = replace(worker_from_settings(), clusters=served)
-    while (swept := sweep_next(worker=worker, at=database_now())) is not None:
+    first = replace(worker, on_leased=wake_beside)
+    swept = sweep_next(worker=first, at=database_now())
+    while swept is not None:
         yield swept
+        swept = sweep_next(worker=worker, at=database_now())
 
 
 def dedicate(slug: str) -> None:
@@ -227,6 +231,7 @@ def worker_from_settings(*, actor: Actor = ACTOR) -> Worker:
         policy=policy_from_settings(),
         avoided=process_avoided(),
         alone=process_alone(),
+        lost=process_lost(),
     )
 
 
@@ -240,6 +245,12 @@ def process_avoided() -> AvoidedClusters:
 def process_alone() -> AvoidedClusters:
     """Return its memory of clusters whose sources refused several hours together."""
     return AvoidedClusters()
+
+
+@cache
+def process_lost() -> list[ClaimedWindow]:
+    """Return its memory of claims that it could not finish, since the database was away."""
+    return []
 
 
 @cache

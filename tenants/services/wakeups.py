@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 from uuid import uuid4
 
 import structlog
-from celery import Task, current_app
+from celery import Task, current_app, current_task
 from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
@@ -93,8 +93,7 @@ class WakeUp(Task):  # type: ignore[misc] # Celery has no types.
         owner = self.request.id or str(uuid4())
         if not _enter(self.name, slot=slot, owner=owner):
             # The worker in the slot may have been killed: no other would be woken for minutes.
-            if slot + 1 < self.slots:
-                wake(self.name, slot=slot + 1)
+            self.wake_next(slot=slot)
             return
         is_left = False
         try:
@@ -127,11 +126,16 @@ class WakeUp(Task):  # type: ignore[misc] # Celery has no types.
             for number, _ in enumerate(rows):
                 if slot is None:
                     continue
-                if number == 0 and slot + 1 < self.slots:
-                    wake(self.name, slot=slot + 1)
+                if number == 0:
+                    self.wake_next(slot=slot)
                 if time.monotonic() >= until:
                     return True
         return False
+
+    def wake_next(self, *, slot: int) -> None:
+        """Wake a worker for the slot after this one, if there is one."""
+        if slot + 1 < self.slots:
+            wake(self.name, slot=slot + 1)
 
     def apply_async(
         self,
@@ -186,6 +190,17 @@ def wake(kind: str, *, slot: int = 0, producer: Producer | None = None) -> bool:
         log.warning("wakeup.publish_failed", kind=kind, reason=type(error).__name__)
         return False
     return True
+
+
+def wake_beside() -> None:
+    """Wake a worker for the slot after that of the running task; nothing outside of a worker.
+
+    A function that leases rows calls it with the first one: other workers then begin while that
+    row is done, not after it.
+    """
+    task = current_task._get_current_object()  # noqa: SLF001 - As Celery resolves its proxies.
+    if isinstance(task, WakeUp) and not (task.request.called_directly or task.request.is_eager):
+        task.wake_next(slot=next(iter(task.request.args or ()), 0))
 
 
 def queue_of(kind: str) -> str:

@@ -114,6 +114,19 @@ def test_a_tick_seals_what_a_dead_worker_left_reconciled(
     assert MeteringWindow.objects.get(id=two_due[0]).state == "sealed"
 
 
+def test_another_worker_is_woken_once_and_before_the_first_window_is_metered(
+    two_due: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states: list[set[str]] = []
+    windows = MeteringWindow.objects.filter(id__in=two_due).values_list("state", flat=True)
+    monkeypatch.setattr(tasks, "wake_beside", lambda: states.append(set(windows)))
+
+    tasks.meter_windows()
+    tasks.meter_windows()
+
+    assert states == [{"collecting"}]
+
+
 def test_a_wake_up_meters_every_window_that_is_due(two_due: list[int]) -> None:
     tasks.meter_windows()
 

@@ -12,7 +12,7 @@ from typing import Final, Self, TypeVar
 from uuid import UUID
 
 import structlog
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from metering.domain.collection.avoidance import AvoidedClusters
 from metering.domain.collection.windows import DEFAULT_POLICY, MeteringPolicy, WindowState
@@ -88,6 +88,8 @@ class Worker:
         clusters: Those that it serves; None for all.
         avoided: Those of them whose source it could not reach, which it leaves to others.
         alone: Those of them whose source refused several hours together.
+        lost: Claims that it could not finish, since the database was away.
+        on_leased: Called when a row is leased, before it is done.
     """
 
     name: str
@@ -97,6 +99,8 @@ class Worker:
     clusters: Collection[UUID] | None = None
     avoided: AvoidedClusters = field(default_factory=AvoidedClusters)
     alone: AvoidedClusters = field(default_factory=AvoidedClusters)
+    lost: list[ClaimedWindow] = field(default_factory=list)
+    on_leased: Callable[[], None] = lambda: None
 
 
 def meter_due(*, worker: Worker, at: datetime, progress: Progress | None = None) -> CollectionSweep:
@@ -117,13 +121,7 @@ def sweep_all(
     sweep_next: Callable[[], SomeCounts | None],
     progress: Callable[[SomeCounts], None] | None = None,
 ) -> SomeCounts:
-    """Sweep one hour after another until none is due; return what was done in all.
-
-    Args:
-        total: What was done before.
-        sweep_next: Does one; returns None when none is due.
-        progress: Called with the sum after every hour.
-    """
+    """Sweep hour after hour until None comes; return the sum, and report it after each hour."""
     for _ in range(WINDOWS_MAX):
         swept = sweep_next()
         if swept is None:
@@ -173,8 +171,12 @@ def meter_next(*, worker: Worker, at: datetime) -> CollectionSweep | None:
     Of a backlog the hours that follow in its cluster are leased with it and observed together,
     then collected and sealed one by one. After a fault its lease keeps an hour behind the others.
     Clusters whose source this process could not reach are left to other processes for a while.
+    Claims that a lost database left with this process are given up first; as attempts they count.
     """
-    claimed: Sequence[ClaimedWindow] = claim_windows(
+    if worker.lost:
+        _release(worker.lost, given_back=0)
+        worker.lost.clear()
+    claimed = claim_windows(
         worker=worker.name,
         limit=1,
         clusters=worker.clusters,
@@ -185,6 +187,17 @@ def meter_next(*, worker: Worker, at: datetime) -> CollectionSweep | None:
     )
     if not claimed:
         return None
+    worker.on_leased()
+    try:
+        return _meter_each(claimed, worker=worker, at=at)
+    except DatabaseError:
+        worker.lost.extend(claimed)
+        raise
+
+
+def _meter_each(
+    claimed: Sequence[ClaimedWindow], *, worker: Worker, at: datetime
+) -> CollectionSweep:
     if len(claimed) > 1:
         claimed, worker = _prefetched(claimed, worker=worker, at=at)
     swept = CollectionSweep()
@@ -250,17 +263,17 @@ def _is_large(claimed: ClaimedWindow, *, worker: Worker, at: datetime) -> bool:
 
 _RELEASE = """
 UPDATE metering_meteringwindow w
-   SET state = 'open', attempt = w.attempt - 1, lease_owner = '', lease_until = NULL
+   SET state = 'open', attempt = w.attempt - %(given_back)s, lease_owner = '', lease_until = NULL
   FROM unnest(%(ids)s::bigint[], %(fences)s::bigint[]) AS claimed(id, fence)
  WHERE w.id = claimed.id AND w.fence = claimed.fence AND w.state = 'collecting'
 """
 
 
-def _release(claimed: Sequence[ClaimedWindow]) -> None:
+def _release(claimed: Sequence[ClaimedWindow], *, given_back: int = 1) -> None:
     """Give up claims on windows that were not tried: another attempt may claim them at once."""
+    ids, fences = [one.id for one in claimed], [one.fence for one in claimed]
     with connection.cursor() as cursor:
-        values = {"ids": [one.id for one in claimed], "fences": [one.fence for one in claimed]}
-        cursor.execute(_RELEASE, values)
+        cursor.execute(_RELEASE, {"ids": ids, "fences": fences, "given_back": given_back})
 
 
 def meter_window(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> CollectionSweep:
@@ -290,6 +303,10 @@ def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Collectio
     except ClaimLostError:
         logger.warning("metering.window.lease_lost", window_id=claimed.id)
         return CollectionSweep()
+    except DatabaseError:
+        if connection.connection is None or connection.connection.closed:
+            worker.lost.append(claimed)
+        raise
     if collected.is_away:
         worker.avoided.add(claimed.cluster_id, at=at)
     else:
@@ -302,10 +319,7 @@ def _meter(*, claimed: ClaimedWindow, worker: Worker, at: datetime) -> Collectio
 
 
 def seal_settled(*, worker: Worker, at: datetime) -> CollectionSweep:
-    """Reconcile and seal what was collected but left behind, by a dead worker or for a person.
-
-    Hours that their cluster is no longer metered for are waived before.
-    """
+    """Waive hours that are no longer metered; seal what was collected but left behind."""
     waive_unmetered(actor=worker.actor, at=at)
     settled = sealable_window_ids()
     if not settled:
@@ -361,10 +375,9 @@ _WAITS_FOR: Final = {
 def report_waiting_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
     """Open an exception for every window that waits without one; return how many there were.
 
-    A gap and a quarantined window wait for a decision; one that is older than the policy's patience
-    and was not tried when it was due waits for a worker. Whatever resolved its exceptions, such a
-    window is never out of every queue. Call it before windows are opened: those of past hours that
-    are new have had no time yet.
+    A gap and a quarantined window wait for a decision; one older than the policy's patience that
+    was not tried when it was due waits for a worker. Whatever resolved its exceptions, it is never
+    out of every queue. Call it before windows are opened: new ones have had no time yet.
     """
     causes = [
         {"state": state, "kind": kind.value, "remedy": REMEDIES[kind]}

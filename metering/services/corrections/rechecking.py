@@ -324,7 +324,10 @@ def recheck_next(*, worker: Worker, at: datetime) -> RecheckSweep | None:
     claimed = claim_rechecks(
         worker=worker.name, limit=1, clusters=worker.clusters, at=at, policy=worker.policy
     )
-    return recheck_claimed(claimed=claimed[0], worker=worker, at=at) if claimed else None
+    if not claimed:
+        return None
+    worker.on_leased()
+    return recheck_claimed(claimed=claimed[0], worker=worker, at=at)
 
 
 def recheck_claimed(*, claimed: ClaimedRecheck, worker: Worker, at: datetime) -> RecheckSweep:

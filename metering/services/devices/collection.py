@@ -78,7 +78,10 @@ def collect_next(*, worker: Worker, at: datetime) -> DeviceSweep | None:
     leased = lease_devices(
         worker=worker.name, clusters=worker.clusters, at=at, policy=worker.policy
     )
-    return None if leased is None else _collect_isolated(leased, worker=worker, at=at)
+    if leased is None:
+        return None
+    worker.on_leased()
+    return _collect_isolated(leased, worker=worker, at=at)
 
 
 def _collect_isolated(leased: LeasedDevices, *, worker: Worker, at: datetime) -> DeviceSweep:

@@ -8,6 +8,7 @@ import pytest
 import redis
 import time_machine
 from celery import current_app
+from celery._state import _task_stack  # As a worker enters a task.
 from kombu.connection import Connection
 from kombu.pools import ProducerPool
 from structlog.testing import capture_logs
@@ -59,10 +60,12 @@ class Probe(WakeUp):
 def deliver(task: WakeUp, *, message_id: str = "one") -> None:
     """Call a task as a worker does for a message."""
     task.bind(current_app)
-    task.push_request(called_directly=False, is_eager=False, id=message_id)
+    task.push_request(called_directly=False, is_eager=False, id=message_id, args=[0])
+    _task_stack.push(task)
     try:
         task(0)
     finally:
+        _task_stack.pop()
         task.pop_request()
 
 
@@ -106,6 +109,35 @@ def test_a_wake_up_that_meets_the_slot_of_a_killed_worker_goes_on_to_the_next(
     assert work.done == 0
     assert client.llen("short") == 1
     assert client.exists(f"wake:{KIND}:1") == 1
+
+
+class LeasingProbe(WideProbe):
+    """A kind of work that wakes another worker once it has leased its first row."""
+
+    def run(self) -> Iterator[int]:
+        wakeups.wake_beside()
+        return super().run()
+
+
+def test_another_worker_is_woken_while_the_first_row_is_done(client: redis.Redis) -> None:
+    waiting: list[int] = []
+
+    deliver(LeasingProbe(lambda: waiting.append(client.llen("short"))))
+
+    assert waiting == [1]
+    assert client.exists(f"wake:{KIND}:1") == 1
+    assert client.llen("short") == 1
+
+
+def test_no_other_worker_is_woken_without_a_further_slot_or_a_worker(client: redis.Redis) -> None:
+    class OnlySlot(LeasingProbe):
+        slots = 1
+
+    deliver(OnlySlot(lambda: None))
+    LeasingProbe(lambda: None)()
+    wakeups.wake_beside()
+
+    assert client.llen("short") == 0
 
 
 def test_many_wake_ups_that_meet_a_busy_slot_queue_one(client: redis.Redis) -> None:
