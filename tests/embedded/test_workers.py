@@ -236,6 +236,33 @@ def test_two_sets_of_workers_and_beats_do_everything_once(site: Site) -> None:
     assert open_due_windows(at=datetime.now(UTC)) == 0
 
 
+def test_a_dedicated_cluster_is_metered_by_its_own_worker_and_by_no_other(site: Site) -> None:
+    for slug in (CLUSTER, "ampere"):
+        due_hours(3, slug=slug)
+    theirs = MeteringWindow.objects.filter(cluster__slug=CLUSTER)
+    others = MeteringWindow.objects.exclude(cluster__slug=CLUSTER)
+    site.worker(DEDICATED_CLUSTERS=CLUSTER)
+    site.tick_once()
+    until(lambda: others.exists() and not others.exclude(state="sealed").exists())
+    until(lambda: site.waiting() == 0)
+
+    assert set(theirs.values_list("state", "fence")) == {("open", 0)}
+    assert site.client.llen(f"metering.{CLUSTER}") == 1
+
+    Cluster.objects.update(metered_from=window_containing(datetime.now(UTC) - timedelta(hours=12)))
+    site.celery("own-worker", "worker", "-Q", f"metering.{CLUSTER}", "-c", "1")
+    until(lambda: "ready." in site.log("own-worker"))
+    site.tick_once()
+    until(lambda: is_metered() and theirs.count() == others.count() > 10)
+
+    def count_sealed(name: str) -> int:
+        return site.log(name).count("metering.window.sealed")
+
+    until(lambda: count_sealed("own-worker") == theirs.count())
+    assert count_sealed("worker") == others.count()
+    assert set(MeteringWindow.objects.values_list("fence", flat=True)) == {1}
+
+
 RUBBISH = (
     b"no JSON",
     b"\xff\xfe",
