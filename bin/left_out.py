@@ -10,6 +10,7 @@ sys.path.insert(0, str(ROOT))
 
 from embedded.prometheus_programs import (  # noqa: E402 - The path comes first.
     find_prometheus,
+    find_prometheus_3,
     find_victoria_metrics,
 )
 
@@ -22,6 +23,9 @@ def main() -> None:
     programs = find_prometheus(ROOT / ".tools")
     if programs.folder is None:
         missing.append(f"a real Prometheus ({programs.reason})")
+    programs = find_prometheus_3(ROOT / ".tools")
+    if programs.folder is None:
+        missing.append(f"a Prometheus 3 ({programs.reason})")
     programs = find_victoria_metrics(ROOT / ".tools")
     if programs.folder is None:
         missing.append(f"a real VictoriaMetrics ({programs.reason})")

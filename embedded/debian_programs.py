@@ -12,6 +12,8 @@ from pathlib import Path
 
 DOWNLOAD_TIMEOUT_SECONDS = 180
 UNPACK_TIMEOUT_SECONDS = 60
+KEYRINGS = "/usr/share/keyrings"
+"""Debian's own is there, with the keys of its later suites."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +22,15 @@ class Package:
 
     Attributes:
         title: What people call it.
-        name: Debian's package; also the folder of `tools` it is unpacked into.
+        name: Debian's package.
         programs: Programs it must contain; the first is searched on PATH.
         folder: Where they are inside the package.
         has_libraries: Whether they need shared libraries that may not be installed. These are
             unpacked beside the programs: run them with LD_LIBRARY_PATH set to their folder.
+        also: Further packages with some of the programs.
+        suite: The suite of Debian that has this version, other than the machine's own; such a
+            program is not searched on PATH. "" for the machine's own.
+        kept: The folder of `tools` it is unpacked into; "" for the package's name.
     """
 
     title: str
@@ -32,6 +38,9 @@ class Package:
     programs: tuple[str, ...]
     folder: str = "usr/bin"
     has_libraries: bool = False
+    also: tuple[str, ...] = ()
+    suite: str = ""
+    kept: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,8 +64,8 @@ def find_programs(package: Package, tools: Path, *, is_fetched: bool = True) -> 
         tools: A folder of the checkout for programs that are fetched, such as `.tools`.
         is_fetched: Whether to fetch them when they are nowhere.
     """
-    kept = tools / package.name
-    on_path = shutil.which(package.programs[0])
+    kept = tools / (package.kept or package.name)
+    on_path = None if package.suite else shutil.which(package.programs[0])
     for folder in ([Path(on_path).parent] if on_path else []) + [kept]:
         if _is_complete(package, folder):
             return Programs(folder)
@@ -90,21 +99,55 @@ def _fetch(package: Package, kept: Path) -> Programs:
 
 def _unpack(package: Package, partial: Path) -> Path:
     """Return the folder of the programs, unpacked: nothing is installed, so no root, no daemon."""
-    archive = _unpack_one(package.name, partial)
+    options = _options_of(package.suite, partial) if package.suite else ()
+    archive = _unpack_one(package.name, partial, options=options)
+    for name in package.also:
+        _unpack_one(name, partial, options=options)
     programs = partial / "root" / package.folder
     if not _is_complete(package, programs):
         raise FileNotFoundError("the package holds no program for this machine")
     if package.has_libraries:
         for name in _needed_libraries(archive):
-            _unpack_one(name, partial)
+            _unpack_one(name, partial, options=options)
         for library in sorted((partial / "root").glob("**/lib/*/lib*.so.*")):
             library.rename(programs / library.name)
     return programs
 
 
-def _unpack_one(name: str, partial: Path) -> Path:
+def _options_of(suite: str, partial: Path) -> tuple[str, ...]:
+    """Return apt-get's options for another suite of the machine's own mirror.
+
+    Its lists are kept beside the packages, so that nothing of the machine changes.
+    """
+    fields = "$(ORIGIN) $(REPO_URI)"
+    command = ("apt-get", "indextargets", "--format", fields, "Created-By: Packages")
+    found = _run(*command, cwd=partial, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
+    mirrors = [line.split()[1] for line in found.splitlines() if line.startswith("Debian ")]
+    if not mirrors:
+        raise FileNotFoundError("apt-get knows no mirror of Debian")
+    lists = partial.absolute() / "apt"
+    (lists / "lists").mkdir(parents=True)
+    (lists / "sources.list").write_text(f"deb {mirrors[0]} {suite} main\n", "utf-8")
+    settings = {
+        "Dir::Etc::sourcelist": lists / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::Etc::trustedparts": KEYRINGS,
+        "Dir::State::lists": lists / "lists",
+        "Dir::Cache": lists,
+        "APT::Sandbox::User": "",
+    }
+    options = tuple(
+        word for name, value in settings.items() for word in ("--option", f"{name}={value}")
+    )
+    update = ("apt-get", *options, "update", "--error-on=any")
+    _run(*update, cwd=partial, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
+    return options
+
+
+def _unpack_one(name: str, partial: Path, *, options: tuple[str, ...] = ()) -> Path:
     """Fetch one package, unpack it below `root`, and return the archive."""
-    _run("apt-get", "download", name, cwd=partial, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
+    download = ("apt-get", *options, "download", name)
+    _run(*download, cwd=partial, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
     archives = sorted(partial.glob(f"{name}_*.deb"))
     if not archives:
         raise FileNotFoundError("apt-get download brought no package")

@@ -15,6 +15,7 @@ from embedded.prometheus_programs import (
     PROGRAM,
     TOOL,
     find_prometheus,
+    find_prometheus_3,
     find_victoria_metrics,
 )
 from embedded.supervisor import Supervisor
@@ -133,6 +134,47 @@ def test_another_program_is_fetched_beside_it(state: Path, monkeypatch: pytest.M
     assert (
         missing.reason == "Prometheus is not here: the package holds no program for this machine."
     )
+
+
+LATER = """echo "$@" >> "{calls}"
+case "$*" in
+  indextargets*) echo "Debian http://mirror.test/debian/" ;;
+  *update*) /bin/cat apt/sources.list >> "{calls}" ;;
+  *) for name in "$@"; do :; done; /usr/bin/touch "${{name}}_3_amd64.deb" ;;
+esac"""
+UNPACK_NAMED = """name=$(/usr/bin/basename "$2" _3_amd64.deb)
+/bin/mkdir -p root/usr/bin; echo x > root/usr/bin/$name; /bin/chmod 755 root/usr/bin/$name"""
+
+
+def test_a_later_version_is_fetched_from_another_suite_of_the_same_mirror(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = state / "calls"
+    for name in (PROGRAM, TOOL):
+        fake_tool(state / "bin", name, "exit 0")
+    fake_tool(state / "bin", "apt-get", LATER.format(calls=calls))
+    fake_tool(state / "bin", "dpkg", UNPACK_NAMED)
+    monkeypatch.setenv("PATH", str(state / "bin"))
+
+    found = find_prometheus_3(state / "tools")
+
+    assert found.folder == state / "tools" / "prometheus-3"
+    assert sorted(path.name for path in found.folder.iterdir()) == [PROGRAM, TOOL]
+    lines = calls.read_text("utf-8").splitlines()
+    assert lines[2] == "deb http://mirror.test/debian/ forky main"
+    assert [line.rpartition("download ")[2] for line in lines[3:]] == [PROGRAM, TOOL]
+    assert "Dir::Etc::sourceparts=/dev/null" in lines[3]
+
+
+def test_a_later_version_is_left_out_without_a_mirror(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_tool(state / "bin", "apt-get", "exit 0")
+    monkeypatch.setenv("PATH", str(state / "bin"))
+
+    found = find_prometheus_3(state / "tools")
+
+    assert found.reason == "Prometheus 3 is not here: apt-get knows no mirror of Debian."
 
 
 def test_it_answers_on_a_port_of_its_own(server: EmbeddedPrometheus) -> None:

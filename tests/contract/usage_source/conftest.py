@@ -1,18 +1,19 @@
 """Six hours of the standard scenario, with an outage, seen by both sources."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from embedded.debian_programs import Programs
 from embedded.programs import end_stale
 from embedded.prometheus import EmbeddedPrometheus
-from embedded.prometheus_programs import find_prometheus, find_victoria_metrics
+from embedded.prometheus_programs import find_prometheus, find_prometheus_3, find_victoria_metrics
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.protocols import ClusterTarget, DeviceFigures, Observation, UsageSource
 from simulator.adapters.usage_source import SimulatedUsageSource
@@ -30,6 +31,7 @@ from simulator.cluster.scenario import (
     SimulatedCluster,
 )
 from tests.support.usage_source import victoria_metrics as embedded
+from tests.support.usage_source.holding import folder_of
 
 ROOT = Path(__file__).resolve().parents[3]
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)
@@ -79,14 +81,24 @@ def with_pod(cluster: SimulatedCluster, pod: Pod) -> SimulatedCluster:
 @pytest.fixture(scope="session")
 def prometheus_url(scenario: Scenario) -> Iterator[str]:
     """Start a real Prometheus that holds the scenario's history."""
-    programs = find_prometheus(ROOT / ".tools")
-    if programs.folder is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(programs.reason)
-        pytest.skip(programs.reason)
+    with history_of(scenario, find_prometheus(ROOT / ".tools")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def prometheus_3_url(scenario: Scenario) -> Iterator[str]:
+    """Start a real Prometheus 3 that holds the scenario's history."""
+    with history_of(scenario, find_prometheus_3(ROOT / ".tools")) as url:
+        yield url
+
+
+@contextmanager
+def history_of(scenario: Scenario, programs: Programs) -> Iterator[str]:
+    """Run a Prometheus that holds a scenario's history, and yield its URL."""
+    binaries = folder_of(programs)
     folder = Path(tempfile.mkdtemp(prefix="gpu-ledger-test-"))
     folder.chmod(0o755)
-    server = EmbeddedPrometheus(folder / "prometheus", programs=programs.folder)
+    server = EmbeddedPrometheus(folder / "prometheus", programs=binaries)
     try:
         import_history(
             server,
@@ -105,17 +117,13 @@ def prometheus_url(scenario: Scenario) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def victoria_metrics_url(scenario: Scenario) -> Iterator[str]:
     """Start a real VictoriaMetrics that holds the scenario's history."""
-    programs = find_victoria_metrics(ROOT / ".tools")
-    if programs.folder is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(programs.reason)
-        pytest.skip(programs.reason)
+    programs = folder_of(find_victoria_metrics(ROOT / ".tools"))
     folder = Path(tempfile.mkdtemp(prefix="gpu-ledger-test-"))
     folder.chmod(0o755)
     try:
         with embedded.victoria_metrics(
             folder,
-            programs.folder,
+            programs,
             scenario,
             begin_at=MONTH - timedelta(hours=1),
             until=MONTH + timedelta(hours=HOURS),
@@ -180,6 +188,12 @@ def simulated(scenario: Scenario) -> Seen:
 def prometheus(scenario: Scenario, prometheus_url: str) -> Seen:
     """Return the source on the real Prometheus."""
     return Seen(PrometheusUsageSource(), scenario, prometheus_url)
+
+
+@pytest.fixture
+def prometheus_3(scenario: Scenario, prometheus_3_url: str) -> Seen:
+    """Return the source on the real Prometheus 3."""
+    return Seen(PrometheusUsageSource(), scenario, prometheus_3_url)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from metering.adapters.prometheus import PrometheusUsageSource
 from metering.adapters.prometheus.devices import reading
 from metering.adapters.prometheus.samples import to_time
 from metering.protocols import ClusterTarget, DeviceFigures
+from tests.support.sampling import sampled
 from tests.support.usage_source.device_cases import (
     END,
     SCRAPE,
@@ -20,7 +21,7 @@ from tests.support.usage_source.device_cases import (
     cases,
     openmetrics,
 )
-from tests.support.usage_source.holding import holding
+from tests.support.usage_source.holding import VERSIONS, holding
 
 CASES = 80
 IMPORTS = 4
@@ -45,12 +46,13 @@ def raw_samples(found: DeviceFigures) -> int:
     return sum(one.samples for one in found.evidence if "CLOCK" in one.query)
 
 
+@pytest.mark.parametrize("version", sampled(VERSIONS, every=2))
 @settings(max_examples=IMPORTS, phases=(Phase.generate,))
-@given(st.lists(cases(), min_size=CASES, max_size=CASES))
-def test_aggregates_and_raw_samples_give_the_same_figures(found: list[Case]) -> None:
+@given(found=st.lists(cases(), min_size=CASES, max_size=CASES))
+def test_aggregates_and_raw_samples_give_the_same_figures(version: int, found: list[Case]) -> None:
     steady = [Case(seed) for seed in range(CASES)]
 
-    with holding(openmetrics([*found, *steady])) as url:
+    with holding(openmetrics([*found, *steady]), version=version) as url:
         aggregated, raw = figures(url), raw_figures(url)
 
     assert raw_samples(aggregated) < raw_samples(raw)

@@ -1,4 +1,4 @@
-"""A bill does not depend on whose API answers: VictoriaMetrics is read as Prometheus is."""
+"""A bill does not depend on whose API answers: others are read as Prometheus 2 is."""
 
 from dataclasses import replace
 
@@ -6,6 +6,16 @@ import pytest
 
 from metering.protocols import DeviceFigures, Observation
 from tests.contract.usage_source.conftest import HOURS, Seen
+from tests.support.usage_source.holding import HAS_PROMETHEUS_3
+
+OTHERS = ["victoria_metrics", *(["prometheus_3"] if HAS_PROMETHEUS_3 else [])]
+
+
+@pytest.fixture(params=OTHERS)
+def other_seen(request: pytest.FixtureRequest) -> Seen:
+    """Return each other server in turn."""
+    found: Seen = request.getfixturevalue(request.param)
+    return found
 
 
 def without_evidence(observation: Observation) -> Observation:
@@ -20,10 +30,10 @@ def without_digests(figures: DeviceFigures) -> DeviceFigures:
 
 @pytest.mark.parametrize("cluster", ["hopper", "ampere"])
 @pytest.mark.parametrize("hour", range(HOURS - 1))
-def test_victoria_metrics_and_prometheus_give_the_same_observation(
-    prometheus: Seen, victoria_metrics: Seen, cluster: str, hour: int
+def test_another_server_and_prometheus_give_the_same_observation(
+    prometheus: Seen, other_seen: Seen, cluster: str, hour: int
 ) -> None:
-    one, other = prometheus.observe(cluster, hour), victoria_metrics.observe(cluster, hour)
+    one, other = prometheus.observe(cluster, hour), other_seen.observe(cluster, hour)
 
     assert other.pods
     assert without_evidence(other) == without_evidence(one)
@@ -32,12 +42,12 @@ def test_victoria_metrics_and_prometheus_give_the_same_observation(
 
 
 @pytest.mark.parametrize("cluster", ["hopper", "ampere"])
-def test_victoria_metrics_and_prometheus_give_the_same_devices(
-    prometheus: Seen, victoria_metrics: Seen, cluster: str
+def test_another_server_and_prometheus_give_the_same_devices(
+    prometheus: Seen, other_seen: Seen, cluster: str
 ) -> None:
     one, other = (
         prometheus.observe_devices(cluster, 1),
-        victoria_metrics.observe_devices(cluster, 1),
+        other_seen.observe_devices(cluster, 1),
     )
 
     assert other.devices

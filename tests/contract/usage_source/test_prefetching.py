@@ -17,7 +17,8 @@ from metering.adapters.prometheus.samples import Range, to_time
 from metering.protocols import ClusterTarget, Observation, ObservedSpan, UsageSource
 from tenants.domain.errors import SourceUnavailableError
 from tests.contract.usage_source.conftest import Seen, asked, target_of
-from tests.support.usage_source.holding import holding
+from tests.support.sampling import sampled
+from tests.support.usage_source.holding import VERSIONS, holding
 from tests.support.usage_source.hour_cases import (
     HOURS,
     SCRAPE,
@@ -86,12 +87,15 @@ def assert_same(url: str, found: Sequence[ClusterCase]) -> int:
     return observed
 
 
+@pytest.mark.parametrize("version", sampled(VERSIONS, every=2))
 @settings(max_examples=IMPORTS, phases=(Phase.generate,), deadline=None)
-@given(st.lists(clusters(PODS), min_size=CLUSTERS, max_size=CLUSTERS))
-def test_hours_are_observed_together_as_they_are_alone(found: list[ClusterCase]) -> None:
+@given(found=st.lists(clusters(PODS), min_size=CLUSTERS, max_size=CLUSTERS))
+def test_hours_are_observed_together_as_they_are_alone(
+    version: int, found: list[ClusterCase]
+) -> None:
     plain = ClusterCase(tuple(PodCase(START - 600, START + 9000 + n) for n in range(PODS)))
 
-    with holding(openmetrics([*found, plain])) as url:
+    with holding(openmetrics([*found, plain]), version=version) as url:
         observed = assert_same(url, [*found, plain])
 
     assert observed >= HOURS
