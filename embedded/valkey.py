@@ -67,6 +67,10 @@ class EmbeddedValkey:
         port: The port to listen on; 0 for a free one at each start.
         log: Its log file; beside the data by default.
         mark: The stack it belongs to; its own folder without a stack.
+        password: "" for one that is made at the first start.
+
+    Attributes:
+        lines: Further configuration, from its next start on.
     """
 
     name = "valkey"
@@ -79,6 +83,7 @@ class EmbeddedValkey:
         port: int = 0,
         log: Path | None = None,
         mark: Path | None = None,
+        password: str = "",
     ) -> None:
         """Set account and paths; nothing is started yet."""
         self.account: ServerAccount = server_account()
@@ -89,9 +94,10 @@ class EmbeddedValkey:
         self.address = address
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
+        self.lines: tuple[str, ...] = ()
         self._is_port_given = port != 0
         self._configuration = self.folder / "valkey.conf"
-        self._password = ""
+        self._password = password
         self._binaries = reachable_binaries(
             self.account, binary_folder(), program=PROGRAM, state=self.folder
         )
@@ -128,7 +134,7 @@ class EmbeddedValkey:
     def prepare(self) -> Program:
         """End a stale server, write the configuration, and return how to start it."""
         self._end_stale_server()
-        self._password = self._read_or_make_password()
+        self.password()
         self._write_configuration()
         return self._program()
 
@@ -182,12 +188,18 @@ class EmbeddedValkey:
             "maxmemory-policy noeviction",
             # The title would overwrite the command line by which a stale server is known.
             "set-proc-title no",
+            *self.lines,
         ]
         if self.has_socket:
             lines += [f'unixsocket "{self.socket}"', "unixsocketperm 700"]
         self._configuration.touch(mode=0o600)
         self._configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
         self.account.own(self._configuration)
+
+    def password(self) -> str:
+        """Return its password, which stays the same once it was made."""
+        self._password = self._password or self._read_or_make_password()
+        return self._password
 
     def _read_or_make_password(self) -> str:
         path = self.folder / "password.json"

@@ -41,6 +41,7 @@ def main() -> int:
             clusters=[cluster.slug for cluster in backlog.scenario.clusters],
             histories=options.histories or folder / "histories",
             processes=options.processes,
+            has_sentinels=options.sentinels,
         )
         stack.callback(site.close)
         return _run(site, backlog, options, console)
@@ -110,6 +111,9 @@ def _options() -> Namespace:
     parser.add_argument("--clusters", type=int, default=20)
     parser.add_argument("--hours", type=int, help="of each cluster; a whole month without")
     parser.add_argument("--processes", type=int, default=1, help="of each worker that meters")
+    parser.add_argument(
+        "--sentinels", action="store_true", help="give Valkey a replica, which sentinels promote"
+    )
     parser.add_argument("--network", choices=("loopback", "namespaces"), default="loopback")
     parser.add_argument("--away", type=float, default=30, help="seconds of each outage")
     parser.add_argument("--steady", type=float, default=15, help="seconds between outages")

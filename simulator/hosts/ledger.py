@@ -9,11 +9,10 @@ from datetime import datetime
 from io import StringIO
 from typing import Final
 
-from django.conf import settings
+from celery import current_app
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db.models import Count, QuerySet, Sum
-from redis import Redis
 from rich.progress import Progress
 
 from billing.models import Charge, Invoice
@@ -137,7 +136,8 @@ def end_leases() -> None:
     A worker that is at it yet has its writes refused, and the hour is metered again.
     """
     MeteringWindow.objects.filter(state="collecting").update(lease_until=database_now())
-    with Redis.from_url(settings.REDIS_URL) as client:
+    with current_app.producer_or_acquire() as publisher:
+        client = publisher.channel.client
         for key in client.scan_iter("busy:*"):
             client.delete(key)
     wake(tick_windows.name)

@@ -186,19 +186,19 @@ def outages_of(site: Site) -> list[HostOutage]:
     """Return every outage of a run, in the order in which they are run."""
     first, second, third = WORKERS
     prometheus = next(iter(site.prometheus_of.values()))
-    sources = tuple(site.prometheus_of.values())
+    sources, brokers = tuple(site.prometheus_of.values()), tuple(site.broker.valkeys)
     away = _Outages(site)
     return [
         away.killed(f"{third} killed", third, hosts=(third,)),
         away.killed(f"{WEBS[0]} killed", WEBS[0], is_back=lambda: is_ready(site.web_urls()[0])),
         away.link(first, [DATABASE], "PostgreSQL", LinkCut.REFUSED),
         away.link(second, [DATABASE], "PostgreSQL", LinkCut.SILENT),
-        away.link(third, [BROKER], "Valkey", LinkCut.REFUSED),
-        away.link(first, [BROKER], "Valkey", LinkCut.SILENT),
+        away.link(third, brokers, "Valkey", LinkCut.REFUSED),
+        away.link(first, brokers, "Valkey", LinkCut.SILENT),
         away.link(second, sources, "every Prometheus", LinkCut.REFUSED),
         away.link(third, sources, "every Prometheus", LinkCut.SILENT),
         away.killed(f"{prometheus} killed", prometheus, is_back=away.metering_again()),
-        away.emptied("Valkey killed and emptied", BROKER),
+        away.broker_lost(),
         away.killed("PostgreSQL killed", DATABASE, hosts=WORKERS),
         away.silent_for_all("PostgreSQL silent for all hosts", DATABASE),
         away.killed("all worker hosts killed", *WORKERS, hosts=WORKERS),
@@ -247,14 +247,24 @@ class _Outages:
             WORKERS,
         )
 
-    def emptied(self, title: str, broker: str) -> HostOutage:
-        """Return the loss of the broker with all that it held."""
+    def broker_lost(self) -> HostOutage:
+        """Return the loss of the broker: with all it held, or until its replica is promoted."""
+        broker, lost = self._site.broker, list[str]()
 
-        def begin() -> None:
-            self._site.kill(broker)
-            shutil.rmtree(self._site.valkey.folder / "appendonlydir")
+        def empty() -> None:
+            self._site.kill(BROKER)
+            shutil.rmtree(broker.primary.folder / "appendonlydir")
 
-        return HostOutage(title, begin, partial(self._restart, [broker]), WORKERS)
+        def promote() -> None:
+            lost.append(broker.host_of_primary())
+            self._site.kill(lost[0])
+            broker.await_promotion(lost=lost[0])
+
+        if not broker.sentinels:
+            title, restart = "Valkey killed and emptied", partial(self._restart, [BROKER])
+            return HostOutage(title, empty, restart, WORKERS)
+        title = "primary Valkey killed, its replica promoted"
+        return HostOutage(title, promote, partial(self._restart, lost), WORKERS)
 
     def metering_again(self) -> Callable[[], bool]:
         """Return whether the first cluster has a further hour since this was first asked."""

@@ -25,12 +25,13 @@ from embedded.programs import (
 from embedded.prometheus import EmbeddedPrometheus
 from embedded.prometheus_programs import find_prometheus
 from embedded.stack import ROOT
-from embedded.valkey import EmbeddedValkey
+from simulator.hosts.brokers import Broker
 from simulator.hosts.networks import Network
 from simulator.hosts.pooler import PGBOUNCER, Pooler
 
 DATABASE: Final = "database"
 BROKER: Final = "broker"
+REPLICA: Final = "broker-replica"
 WORKERS: Final = ("worker-1", "worker-2", "worker-3")
 BEATS: Final = WORKERS[:2]
 WEBS: Final = ("web-1", "web-2")
@@ -101,6 +102,8 @@ class Site:
         clusters: Slugs; each gets a host with its Prometheus.
         histories: For what every Prometheus holds.
         processes: Of each worker that meters.
+        has_sentinels: Whether the broker has a replica, which sentinels on the worker hosts promote
+            when the primary is lost.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class Site:
         clusters: Sequence[str],
         histories: Path,
         processes: int,
+        has_sentinels: bool,
     ) -> None:
         """Make the hosts; nothing runs yet.
 
@@ -121,16 +125,19 @@ class Site:
         self._folder = folder
         self._processes = processes
         self.prometheus_of = {slug: f"prometheus-{slug}" for slug in clusters}
-        names = (DATABASE, BROKER, *WORKERS, *WEBS, *self.prometheus_of.values())
+        brokers = (BROKER, REPLICA) if has_sentinels else (BROKER,)
+        names = (DATABASE, *brokers, *WORKERS, *WEBS, *self.prometheus_of.values())
         self.hosts = {name: self._host(name) for name in names}
-        database, broker = self.hosts[DATABASE], self.hosts[BROKER]
+        database = self.hosts[DATABASE]
         self.postgres = EmbeddedPostgres(
             database.folder / "postgres",
             address=database.address,
             port=free_port(),
         )
-        self.valkey = EmbeddedValkey(
-            broker.folder / "valkey", address=broker.address, port=free_port()
+        places = {name: (host.folder, host.address) for name, host in self.hosts.items()}
+        self.broker = Broker(
+            {name: places[name] for name in brokers},
+            watchers={name: places[name] for name in WORKERS} if has_sentinels else {},
         )
         self._prometheus_port = free_port()
         programs = find_prometheus(ROOT / ".tools")
@@ -157,15 +164,16 @@ class Site:
             start_with_tables(self.postgres, checkout=ROOT)
             pooler = self._start_pooler()
         self.hosts[DATABASE].servers = [self.postgres, pooler]
-        self.hosts[BROKER].servers = [self.valkey]
+        for name, server in self.broker.servers.items():
+            self.hosts[name].servers = [server]
         for slug, name in self.prometheus_of.items():
             self.hosts[name].servers = [self.prometheus[slug]]
-        for name in (BROKER, *self.prometheus_of.values()):
+        for name in (*self.broker.servers, *self.prometheus_of.values()):
             self._start(self.hosts[name])
         self.environment = {
             **_OUTSIDE,
             "DATABASE_URL": _placed(self.postgres.url(), self.postgres.address, pooler.port),
-            "REDIS_URL": self.valkey.url(),
+            **self.broker.variables(),
             "CLUSTER_SECRETS_DIR": str(self._folder),
         }
 
@@ -174,12 +182,14 @@ class Site:
         for name in WORKERS:
             host, environment = self.hosts[name], self._joined(name, is_metering=True)
             count = str(self._processes)
-            host.servers = [
+            started = [
                 self._python(host, environment, "worker", "-Q", "celery,metering", "-c", count),
                 self._python(host, environment, "short-worker", "-Q", "short", "-c", "1"),
             ]
             if name in BEATS:
-                host.servers.append(self._beat(host, environment))
+                started.append(self._beat(host, environment))
+            self._start(host, started)
+            host.servers += started
         for name in WEBS:
             host = self.hosts[name]
             port = free_port()
@@ -188,8 +198,7 @@ class Site:
             bind = ("--bind", f"{host.address}:{port}", "--metrics-address", host.address)
             command = (sys.executable, "manage.py", "serve", *bind, "--workers", "1")
             host.servers = [self._program(host, environment, "web", *command)]
-        for name in (*WORKERS, *WEBS):
-            self._start(self.hosts[name])
+            self._start(host)
 
     def web_urls(self) -> list[str]:
         """Return where the web servers answer."""
@@ -233,9 +242,10 @@ class Site:
         folder.mkdir(mode=0o755)
         return Host(name, self.network.add(name), folder)
 
-    def _start(self, host: Host) -> None:
+    def _start(self, host: Host, servers: Sequence[Server] | None = None) -> None:
+        """Start some servers of a host; all of them by default."""
         with self.network.inside(host.name):
-            for server in host.servers:
+            for server in host.servers if servers is None else servers:
                 server.start()
 
     def _start_pooler(self) -> Pooler:
@@ -253,18 +263,17 @@ class Site:
 
     def _joined(self, name: str, *, is_metering: bool) -> dict[str, str]:
         """Return the environment of a host: where it reaches database and broker."""
-        urls = {}
-        for variable, server in (("DATABASE_URL", DATABASE), ("REDIS_URL", BROKER)):
-            url = self.environment[variable]
-            port = int(url.rpartition(":")[2].partition("/")[0])
-            address = self.network.join(name, server, port)
-            urls[variable] = _placed(url, address, port)
+        url = self.environment["DATABASE_URL"]
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        urls = {"DATABASE_URL": _placed(url, self.network.join(name, DATABASE, port), port)}
+        broker, links = self.broker.joined(self.network, name)
+        urls |= broker
         if is_metering:
             names = {
                 f"{target}{DOMAIN}": self.network.join(name, target, self._prometheus_port)
                 for target in self.prometheus_of.values()
             }
-            urls["HOST_NAMES"] = json.dumps(names)
+            urls["HOST_NAMES"] = json.dumps(names | links)
         return {**self.environment, **urls}
 
     def _python(

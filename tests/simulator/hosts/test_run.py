@@ -19,18 +19,30 @@ OUTAGES = {
     "link from worker-3 to every Prometheus is silent": 8,
     "PostgreSQL killed": 11,
 }
+BROKER_LOST = 10
+BROKER_TITLES = {
+    True: "primary Valkey killed, its replica promoted",
+    False: "Valkey killed and emptied",
+}
 AT = datetime(2026, 11, 28, 12, tzinfo=UTC)
 
 
 @pytest.mark.enable_socket
 @pytest.mark.seconds(80)
-@pytest.mark.parametrize("network", [soaked("loopback"), soaked("namespaces")])
-def test_every_hour_is_billed_once_whatever_host_or_link_is_lost(network: str) -> None:
+@pytest.mark.parametrize(
+    ("network", "has_sentinels"), [soaked(("loopback", True)), soaked(("namespaces", False))]
+)
+def test_every_hour_is_billed_once_whatever_host_or_link_is_lost(
+    network: str,
+    has_sentinels: bool,  # noqa: FBT001 - A parameter of pytest.
+) -> None:
+    outages = OUTAGES | {BROKER_TITLES[has_sentinels]: BROKER_LOST}
     command = [
         *(sys.executable, "-m", "simulator.hosts", "--network", network),
         *("--clusters", str(CLUSTERS), "--hours", str(HOURS), "--in-parts", "--hurry"),
         *("--away", "2", "--steady", "1", "--patience", "120"),
-        *("--only", *map(str, OUTAGES.values())),
+        *(["--sentinels"] if has_sentinels else []),
+        *("--only", *map(str, outages.values())),
     ]
 
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
@@ -40,7 +52,7 @@ def test_every_hour_is_billed_once_whatever_host_or_link_is_lost(network: str) -
         assert network == "namespaces"
         return
     lines = done.stdout.splitlines()
-    for title in OUTAGES:
+    for title in outages:
         assert any(title in line for line in lines), done.stdout
     assert f"{CLUSTERS * HOURS} of {CLUSTERS * HOURS} hours sealed" in done.stdout
     assert "All hours are billed once, to the second." in lines
