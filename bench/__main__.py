@@ -21,6 +21,7 @@ from bench.harness import SMOKE_VARIABLE, is_smoke
 SMOKE: Final = "smoke"
 WITHOUT_SMOKE: Final = {
     "churn": "it takes a real cluster, and ten minutes",
+    "hosts": "it judges time, and tests/embedded/test_workers.py shows that all is done once",
     "lab": "its story lasts four minutes of real time at any size",
     "losses": "each loss lasts long enough for the slowest repair at any size",
     "peers": "it installs CloudKitty, which takes minutes for 1,000 tenants at any size",

@@ -46,6 +46,12 @@ CLUSTERS: Final = scaled(12, least=3)
 WINDOWS: Final = CLUSTERS * HOURS
 POINTS: Final = WINDOWS * PODS
 QUARTER: Final = Decimal("0.25")
+RUNS: Final = (
+    ("one_worker", 1, None),
+    ("two_workers", 2, None),
+    ("one_quarter_host", 1, QUARTER),
+    ("three_quarter_hosts", 3, QUARTER),
+)
 OF_ALLOWED_MIN: Final = "0.9"
 THREE_TO_ONE_MIN: Final = "2.6"
 POLL_SECONDS: Final = 0.2
@@ -104,8 +110,8 @@ class Site:
                 for number in range(workers)
             ]
             if share is not None:
-                for pid in started:
-                    stack.enter_context(held_to(pid, share))
+                means = {stack.enter_context(held_to(pid, share)) for pid in started}
+                print(f"# {name}: held to {share} of a core by {', '.join(means)}", flush=True)
             begin, used = time.monotonic_ns(), self._cpu(started)
             _await_charges(clusters)
             seconds = Decimal(time.monotonic_ns() - begin) / 1_000_000_000
@@ -184,13 +190,9 @@ def run() -> Iterator[Figure]:
 
 def _measure(site: Site) -> Iterator[Figure]:
     site.run("warm", workers=2)
-    runs = {
-        "one_worker": site.run("one", workers=1),
-        "two_workers": site.run("two", workers=2),
-        "one_quarter_host": site.run("slow", workers=1, share=QUARTER),
-        "three_quarter_hosts": site.run("slower", workers=3, share=QUARTER),
-    }
-    for name, ran in runs.items():
+    runs: dict[str, Ran] = {}
+    for name, workers, share in RUNS:
+        ran = runs[name] = site.run(name.replace("_", "-"), workers=workers, share=share)
         yield measurement(f"hosts.pod_hours_per_second_{name}", ran.rate, "1/s")
         for program, seconds in ran.cpu.items():
             yield measurement(f"hosts.{program}_cpu_{name}", seconds * 1000 / POINTS, "ms/pod-hour")

@@ -1,0 +1,50 @@
+"""What a bench holds to a share of a core uses no more of it, and is free again afterwards."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from bench import core_share
+from bench.core_share import SIGNALS, held_to, members
+from bench.harness import cpu_seconds
+
+SECONDS = 1.5
+
+
+@pytest.fixture
+def busy() -> Iterator[int]:
+    """Give a process group that always has work."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def used(pid: int) -> float:
+    """Return the CPU seconds that it uses in a while."""
+    before = cpu_seconds(pid)
+    time.sleep(SECONDS)
+    return float(cpu_seconds(pid) - before)
+
+
+@pytest.mark.parametrize("by_signals", [False, True])
+def test_a_group_is_held_to_its_share_and_released(
+    busy: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_signals: bool
+) -> None:
+    if by_signals:
+        monkeypatch.setattr(core_share, "VERSION_1", tmp_path)
+        monkeypatch.setattr(core_share, "VERSION_2", tmp_path)
+
+    with held_to(busy, Decimal("0.25")) as how:
+        held = used(busy)
+
+    assert members(busy) == [busy]
+    assert held <= 0.4 * SECONDS
+    assert used(busy) > 0
+    assert how == SIGNALS or not by_signals
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/gpu-ledger-bench-{busy}"))
