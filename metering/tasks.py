@@ -69,10 +69,7 @@ def tick_windows() -> None:
 @shared_task(base=WakeUp, name="metering.meter_windows", slots=SLOTS)
 def meter_windows() -> Iterator[CollectionSweep]:
     """Meter one due window after another."""
-    for swept in sweep(meter_next):
-        if swept.steps:
-            _wake_workers(meter_windows.name)  # Others may do the other parts.
-        yield swept
+    yield from meter()
 
 
 @shared_task(base=WakeUp, name="metering.tick_partitions")
@@ -125,26 +122,39 @@ def sweep(sweep_next: SweepNext[Swept_co], *, slug: str = "") -> Iterator[Swept_
         swept = sweep_next(worker=worker, at=database_now())
 
 
+def meter(*, slug: str = "") -> Iterator[CollectionSweep]:
+    """Meter one due window after another; wake those who may do the other parts of one."""
+    for swept in sweep(meter_next, slug=slug):
+        if swept.steps:
+            wake(_kind_of(meter_windows.name, slug=slug))
+        yield swept
+
+
 def dedicate(slug: str) -> None:
     """Register the kinds of work of a cluster that has workers of its own.
 
     Each is named as the kind for all others, with the slug: its wake-ups and slots are apart.
     """
 
-    def sweep_of(sweep_next: SweepNext[object]) -> Callable[[], Iterator[object]]:
+    def task_of(sweep_due: Callable[..., Iterator[object]]) -> Callable[[], Iterator[object]]:
         # Celery makes a class with the name of the function.
         def sweep_cluster() -> Iterator[object]:
-            return sweep(sweep_next, slug=slug)
+            return sweep_due(slug=slug)
 
         return sweep_cluster
 
-    for kind, sweep_next in (
-        (meter_windows, meter_next),
-        (recheck_windows, recheck_next),
-        (collect_devices, collect_next),
+    for kind, sweep_due in (
+        (meter_windows, meter),
+        (recheck_windows, partial(sweep, recheck_next)),
+        (collect_devices, partial(sweep, collect_next)),
     ):
-        own = shared_task(base=WakeUp, name=f"{kind.name}:{slug}", slots=kind.slots)
-        own(sweep_of(sweep_next))
+        name = _kind_of(kind.name, slug=slug)
+        shared_task(base=WakeUp, name=name, slots=kind.slots)(task_of(sweep_due))
+
+
+def _kind_of(kind: str, *, slug: str) -> str:
+    """Return the kind of work of a cluster that has workers of its own; "" for all others."""
+    return f"{kind}:{slug}" if slug else kind
 
 
 for _slug in settings.DEDICATED_CLUSTERS:
@@ -153,9 +163,8 @@ for _slug in settings.DEDICATED_CLUSTERS:
 
 def _wake_workers(kind: str) -> None:
     """Wake the workers that serve all clusters, and those of single ones."""
-    wake(kind)
-    for slug in settings.DEDICATED_CLUSTERS:
-        wake(f"{kind}:{slug}")
+    for slug in ("", *settings.DEDICATED_CLUSTERS):
+        wake(_kind_of(kind, slug=slug))
 
 
 @shared_task(base=WakeUp, name="metering.tick_waste")

@@ -16,7 +16,7 @@ from metering import tasks
 from metering.domain.collection.windows import window_containing
 from metering.models import MeteringWindow, WindowRecheck
 from metering.selectors.collection.windows import clusters_served
-from metering.services.collection.sweeping import meter_next
+from metering.services.collection.sweeping import CollectionSweep, meter_next
 from metering.services.collection.windows import open_due_windows
 from metering.services.corrections.rechecks import claim_rechecks
 from metering.services.devices.leasing import lease_devices
@@ -80,6 +80,23 @@ def test_a_tick_wakes_the_workers_of_each(monkeypatch: pytest.MonkeyPatch) -> No
 
     kinds = ("metering.meter_windows", "metering.recheck_windows", "metering.collect_devices")
     assert woken == [name for kind in kinds for name in (kind, f"{kind}:hopper")]
+
+
+@pytest.mark.parametrize(
+    ("slug", "kind"),
+    [("hopper", "metering.meter_windows:hopper"), ("", "metering.meter_windows")],
+)
+def test_a_step_of_a_divided_window_wakes_those_who_may_do_the_next(
+    monkeypatch: pytest.MonkeyPatch, slug: str, kind: str
+) -> None:
+    steps = iter([CollectionSweep(steps=1), CollectionSweep(sealed=1), None])
+    woken: list[str] = []
+    monkeypatch.setattr(tasks, "wake", woken.append)
+    monkeypatch.setattr(tasks, "meter_next", lambda **_: next(steps))
+
+    swept = list(tasks.meter(slug=slug))
+
+    assert (woken, len(swept)) == ([kind], 2)
 
 
 def test_rechecks_and_device_figures_are_leased_of_served_clusters_only(hopper: Cluster) -> None:
