@@ -210,10 +210,14 @@ def open_due_windows(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -
     return opened
 
 
-def lease_values(row: str, *, leased: str, given_up: str) -> str:
-    """Return the columns that lease a row, or give it up after too many leases that expired."""
-    is_over = f"{row}.attempt >= %(attempts_max)s"
-    return f"""fence = {row}.fence + 1, attempt = {row}.attempt + 1,
+def lease_values(row: str, *, leased: str, given_up: str, expired: str = "") -> str:
+    """Return the columns that lease a row, or give it up after too many leases that expired.
+
+    `expired` says how many did, where the row's `attempt` does not.
+    """
+    expired = expired or f"{row}.attempt"
+    is_over = f"{expired} >= %(attempts_max)s"
+    return f"""fence = {row}.fence + 1, attempt = {expired} + 1,
        state = CASE WHEN {is_over} THEN '{given_up}' ELSE '{leased}' END,
        lease_owner = CASE WHEN {is_over} THEN '' ELSE %(worker)s END,
        lease_until = CASE WHEN {is_over} THEN NULL
@@ -257,7 +261,8 @@ def lease_rows(  # noqa: PLR0913 - Values of one statement; all are keyword only
 
 
 # Hours that follow are leased with the first one only if none of them was tried before: one that
-# stopped its worker, or was refused, is observed alone.
+# stopped its worker, or was refused, is observed alone. A part's lease counts once it is over.
+_EXPIRED: Final = "GREATEST(w.attempt, due.lost_part)"
 _CLAIM = f"""
 WITH longest_due AS (
   SELECT id, cluster_id, start_at, attempt = 0 AND failures = 0 AND gap_policy = ''
@@ -288,10 +293,13 @@ following AS (
      AND NOT EXISTS (SELECT FROM metering_windowdivision d
                       WHERE d.window_id IN (w.id, first.id))
    FOR NO KEY UPDATE OF w SKIP LOCKED),
-due AS (SELECT id FROM longest_due UNION SELECT id FROM following),
+due AS (
+  SELECT id, (SELECT max(p.attempt) FROM metering_windowpart p WHERE p.division_id = found.id
+                 AND p.state = 'leased' AND p.lease_until <= clock_timestamp()) AS lost_part
+    FROM (SELECT id FROM longest_due UNION SELECT id FROM following) found),
 claimed AS (
 UPDATE metering_meteringwindow w
-   SET {lease_values("w", leased="collecting", given_up="quarantined")}
+   SET {lease_values("w", leased="collecting", given_up="quarantined", expired=_EXPIRED)}
   FROM due WHERE w.id = due.id
 RETURNING w.state, w.id, w.cluster_id, w.start_at, w.fence, w.attempt, w.failures,
           w.accepts_low_coverage, w.gap_policy, w.decided_on,

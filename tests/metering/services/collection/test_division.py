@@ -275,7 +275,7 @@ def test_a_part_that_is_lost_again_and_again_quarantines_the_window() -> None:
     rest = WindowPart.objects.filter(division__window__start_at=HOUR, pods__startswith="[")
     rest.update(state="done")
 
-    for _ in range(DEFAULT_POLICY.attempts_max + 1):
+    for _ in range(DEFAULT_POLICY.attempts_max):
         (claimed,) = claim_windows(worker="mortal", limit=1, at=DUE)
         assert claimed.start_at == HOUR
         assert lease_part(claimed, worker="mortal", policy=DEFAULT_POLICY) is not NoPart.DONE
@@ -283,6 +283,8 @@ def test_a_part_that_is_lost_again_and_again_quarantines_the_window() -> None:
     claim_windows(worker="mortal", limit=1, at=DUE)
 
     assert MeteringWindow.objects.get(start_at=HOUR).state == "quarantined"
+    finding = MeteringException.objects.get(window__start_at=HOUR, kind="quarantined")
+    assert finding.details == {"claims": DEFAULT_POLICY.attempts_max}
 
 
 @pytest.mark.django_db
