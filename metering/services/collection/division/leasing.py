@@ -45,17 +45,20 @@ class NoPart(Enum):
     """All parts are done; the window stays claimed for its next step."""
 
 
+# The free part is chosen once: a subquery in FROM may be executed again for each row that it is
+# joined with, and skips what the statement has leased already.
 _LEASE: Final = """
+WITH free AS MATERIALIZED (
+  SELECT id FROM metering_windowpart
+   WHERE division_id = %(window_id)s
+     AND (state = 'due' OR (state = 'leased' AND lease_until <= clock_timestamp()))
+   ORDER BY attempt, pods
+   LIMIT 1
+     FOR UPDATE SKIP LOCKED)
 UPDATE metering_windowpart p
    SET state = 'leased', fence = p.fence + 1, attempt = p.attempt + 1, lease_owner = %(worker)s,
        lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
-  FROM (SELECT id FROM metering_windowpart
-         WHERE division_id = %(window_id)s
-           AND (state = 'due' OR (state = 'leased' AND lease_until <= clock_timestamp()))
-         ORDER BY attempt, pods
-         LIMIT 1
-           FOR UPDATE SKIP LOCKED) free
- WHERE p.id = free.id
+  FROM free WHERE p.id = free.id
 RETURNING p.id, p.pods, p.fence
 """
 # While no part is free the window is due again when the first lease ends. Leases of parts that were
