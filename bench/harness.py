@@ -193,6 +193,14 @@ def cpu_seconds(pid: int) -> Decimal:
     return Decimal(ticks) / os.sysconf("SC_CLK_TCK")
 
 
+def peak_mib() -> Decimal:
+    """Return this process's peak memory; getrusage would include its parent's."""
+    (line,) = (
+        line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line
+    )
+    return Decimal(line.split()[1]) / 1024
+
+
 @contextmanager
 def ledger_database() -> Iterator[EmbeddedPostgres]:
     """Start a PostgreSQL of our own with a database migrated by its owner; set Django up on it."""

@@ -30,6 +30,7 @@ from bench.harness import (
     ledger_database,
     measured,
     measurement,
+    peak_mib,
     ratio,
     scaled,
 )
@@ -184,7 +185,7 @@ def _meter(source: Any, slug: str, *, is_counted: bool) -> Metered:  # noqa: ANN
         quota_cap=watch.seconds,
         waited=Decimal(sum(waited)) / 1_000_000_000,
         cpu=Decimal(time.process_time_ns() - cpu) / 1_000_000_000,
-        peak_mib=_peak_mib(),
+        peak_mib=peak_mib(),
         queries=len(window.evidence),
     )
 
@@ -207,14 +208,6 @@ def _waiting() -> Iterator[list[int]]:
         yield waited
     finally:
         socket.SocketIO.readinto = readinto  # type: ignore[method-assign]
-
-
-def _peak_mib() -> Decimal:
-    """Return this process's peak memory; getrusage would include its parent's."""
-    (line,) = (
-        line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line
-    )
-    return Decimal(line.split()[1]) / 1024
 
 
 def _prometheus(folder: Path) -> tuple[EmbeddedPrometheus, Decimal]:
