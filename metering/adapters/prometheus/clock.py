@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
+from metering.adapters.prometheus.completeness import ShownPod
 from metering.adapters.prometheus.names import SHARD_ORDINAL, SHARDS_TOTAL, UP, Names
-from metering.adapters.prometheus.pods import PodFacts, SeenPod
+from metering.adapters.prometheus.pods import PodFacts
 from metering.adapters.prometheus.samples import Series, to_seconds, to_time
 from metering.protocols import NodeObservation, PodObservation, ScrapeTarget
 from tenants.domain.errors import SourceUnavailableError
@@ -153,7 +154,7 @@ class Skew(NamedTuple):
 
 
 def measure_skew(
-    seen: Mapping[str, SeenPod],
+    seen: Mapping[str, ShownPod],
     facts: Mapping[str, PodFacts],
     targets: Iterable[ScrapeTarget],
     *,
@@ -202,7 +203,7 @@ def _agreeing(ages: Sequence[int], start: int, scrape_seconds: int) -> int:
 
 
 def _first_ages(
-    seen: Mapping[str, SeenPod],
+    seen: Mapping[str, ShownPod],
     facts: Mapping[str, PodFacts],
     ticks: Mapping[str, Sequence[int]],
     *,

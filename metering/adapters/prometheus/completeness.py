@@ -6,14 +6,15 @@ cluster.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from enum import Enum
 from itertools import combinations
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn, Protocol
 
 from metering.adapters.prometheus.asking import Arrived, Asking
 from metering.adapters.prometheus.names import ALLOCATABLE, Names
-from metering.adapters.prometheus.pods import NO_UID, SeenPod
+from metering.adapters.prometheus.pods import NO_UID, PodFacts
 from metering.adapters.prometheus.queries import ANSWER_LABEL, DETAILS, FACTS, OBSERVATIONS, counts
 from metering.adapters.prometheus.samples import Range, Series, read_count, read_rows
 from tenants.domain.errors import SourceUnavailableError
@@ -88,8 +89,63 @@ def _refuse_difference(arrived: Arrived, *, held: int) -> NoReturn:
     )
 
 
+class ShownPod(Protocol):
+    """What the checks of all pods together ask of one; attributes as those of `SeenPod`."""
+
+    @property
+    def namespace(self) -> str:
+        """Return its namespace."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        ...
+
+    @property
+    def first(self) -> int:
+        """Return its first sample, Unix milliseconds."""
+        ...
+
+    @property
+    def last(self) -> int:
+        """Return its last sample, likewise."""
+        ...
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Return the targets that carried it."""
+        ...
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """Return the nodes that its requests named."""
+        ...
+
+    @property
+    def defects(self) -> AbstractSet[str]:
+        """Return what of it cannot be."""
+        ...
+
+
+def refuse_incomplete(seen: Mapping[str, ShownPod], facts: Mapping[str, PodFacts]) -> None:
+    """Refuse all pods of a window where most have no facts, or no bound one has a time of bind.
+
+    Raises:
+        SourceUnavailableError: `incomplete_answer`.
+    """
+    missing = sum(uid not in facts and NO_UID not in pod.defects for uid, pod in seen.items())
+    known = (facts[uid] for uid in seen if uid in facts)
+    are_scheduled = [bool(pod.scheduled) for pod in known if pod.nodes]
+    if 2 * missing > len(seen) or (are_scheduled and not any(are_scheduled)):
+        raise SourceUnavailableError(
+            "kube-state-metrics shows requests of pods, but not all that is to be known of them.",
+            reason="incomplete_answer",
+        )
+
+
 def check_one_cluster(
-    seen: Mapping[str, SeenPod], offers: Iterable[Series], names: Names, *, scrape_seconds: int
+    seen: Mapping[str, ShownPod], offers: Iterable[Series], names: Names, *, scrape_seconds: int
 ) -> Mapping[str, str]:
     """Refuse what only two clusters behind one selector can show.
 
@@ -123,7 +179,7 @@ class _Twins(NamedTuple):
     overlap: int
 
 
-def _twins(seen: Mapping[str, SeenPod], *, apart: int) -> list[_Twins]:
+def _twins(seen: Mapping[str, ShownPod], *, apart: int) -> list[_Twins]:
     """Return the pods that were there long before an earlier one of their name was gone."""
     lasts: dict[tuple[str, str], str] = {}
     twins: list[_Twins] = []
@@ -140,7 +196,7 @@ def _twins(seen: Mapping[str, SeenPod], *, apart: int) -> list[_Twins]:
     return twins
 
 
-def _refuse_strangers(seen: Mapping[str, SeenPod], twins: Sequence[_Twins]) -> None:
+def _refuse_strangers(seen: Mapping[str, ShownPod], twins: Sequence[_Twins]) -> None:
     """Refuse pods of one name whose targets show nothing that only one cluster has.
 
     Targets that share a pod are of one cluster. Shards never do, but show pods on one node; then a
@@ -173,7 +229,7 @@ class _Relation(Enum):
 
 
 def _relation(
-    first: Sequence[str], second: Sequence[str], pods: Mapping[str, Mapping[str, SeenPod]]
+    first: Sequence[str], second: Sequence[str], pods: Mapping[str, Mapping[str, ShownPod]]
 ) -> _Relation:
     if set(first) & set(second):
         return _Relation.NODE
@@ -185,13 +241,13 @@ def _relation(
 
 
 def _merged(
-    targets: Sequence[str], pods: Mapping[str, Mapping[str, SeenPod]]
-) -> Mapping[str, SeenPod]:
+    targets: Sequence[str], pods: Mapping[str, Mapping[str, ShownPod]]
+) -> Mapping[str, ShownPod]:
     return {uid: pod for target in targets for uid, pod in pods[target].items()}
 
 
 def _node_of_two_clusters(
-    seen: Mapping[str, SeenPod], offers: Iterable[Series], names: Names
+    seen: Mapping[str, ShownPod], offers: Iterable[Series], names: Names
 ) -> tuple[str, str, str] | None:
     """Return a node and two targets that cannot be of one cluster.
 
@@ -217,8 +273,8 @@ def _node_of_two_clusters(
     return None
 
 
-def _pods_by_target(seen: Mapping[str, SeenPod]) -> dict[str, dict[str, SeenPod]]:
-    pods: dict[str, dict[str, SeenPod]] = defaultdict(dict)
+def _pods_by_target(seen: Mapping[str, ShownPod]) -> dict[str, dict[str, ShownPod]]:
+    pods: dict[str, dict[str, ShownPod]] = defaultdict(dict)
     for uid, pod in seen.items():
         for target in pod.targets:
             pods[target][uid] = pod
@@ -226,7 +282,7 @@ def _pods_by_target(seen: Mapping[str, SeenPod]) -> dict[str, dict[str, SeenPod]
 
 
 def _are_strangers(
-    first: Mapping[str, SeenPod], second: Mapping[str, SeenPod], *, node: str
+    first: Mapping[str, ShownPod], second: Mapping[str, ShownPod], *, node: str
 ) -> bool:
     """Whether two targets show pods of one namespace on a node, and none of both."""
     namespaces = [

@@ -3,7 +3,7 @@
 Checks that need all pods read traces: what they ask of a pod, kept from the time it was read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from sys import intern
 from typing import Final
@@ -17,15 +17,24 @@ from metering.adapters.prometheus.clock import (
     read_clock,
     ticks_on_api_clock,
 )
-from metering.adapters.prometheus.completeness import check_one_cluster
+from metering.adapters.prometheus.completeness import check_one_cluster, refuse_incomplete
 from metering.adapters.prometheus.names import Names, names_of
-from metering.adapters.prometheus.nodes import Hours, read_models, read_nodes
-from metering.adapters.prometheus.pod_queries import PodQueries, read_labels, read_pods
+from metering.adapters.prometheus.nodes import (
+    Hours,
+    LabelSet,
+    NodeLabels,
+    read_models,
+    read_nodes,
+)
+from metering.adapters.prometheus.pod_queries import PodQueries, read_labels
 from metering.adapters.prometheus.pods import (
     NO_UID,
     PodFacts,
+    PodHistory,
     SeenPod,
-    refuse_incomplete,
+    compose_pods,
+    questions,
+    read_history,
 )
 from metering.adapters.prometheus.samples import Series, to_seconds, to_time
 from metering.adapters.prometheus.targets import check_targets, missed_shards
@@ -57,6 +66,11 @@ class PodTrace(msgspec.Struct, array_like=True, gc=False):
     is_bound: bool
     is_scheduled: bool
 
+    @property
+    def defects(self) -> frozenset[str]:
+        """Return what of it cannot be, as far as the checks of all pods ask."""
+        return _NONE if self.has_uid else _NO_UID
+
 
 class OfferTrace(msgspec.Struct, array_like=True, gc=False):
     """From when to when a target showed an offer of a node, Unix milliseconds."""
@@ -67,8 +81,23 @@ class OfferTrace(msgspec.Struct, array_like=True, gc=False):
     last: int
 
 
+class FrameTrace(msgspec.Struct):
+    """What of a window's nodes each part and the checks of all pods together need.
+
+    Attributes:
+        labels: By node, its sets of labels, still encoded: a part needs those of some nodes.
+        beside: As in `NodeLabels`.
+    """
+
+    offers: msgspec.Raw
+    labels: dict[str, msgspec.Raw] = {}
+    beside: int = 0
+
+
 _POD_TRACES: Final = msgspec.msgpack.Decoder(list[PodTrace])
 _OFFER_TRACES: Final = msgspec.msgpack.Decoder(list[OfferTrace])
+_FRAME_TRACES: Final = msgspec.msgpack.Decoder(FrameTrace)
+_LABEL_SETS: Final = msgspec.msgpack.Decoder(tuple[LabelSet, ...])
 
 
 def read_frame(
@@ -127,38 +156,59 @@ def read_frame(
         clock_skew_seconds=skew,
         device_models=read_models(facts.others, names),
     )
-    return Frame(observation, _trace_offers(others, names))
+    return Frame(observation, trace_frame(_trace_offers(others, names), labels))
 
 
-def read_part(asked: PodQueries, target: ClusterTarget) -> PartObservation:
+def read_part(asked: PodQueries, target: ClusterTarget, frame: Frame) -> PartObservation:
     """Return the pods of one part, with their traces.
+
+    The labels of their nodes are those of the frame, which was asked as of the same time.
 
     Raises:
         SourceUnavailableError: The response is missing, partial, has a warning or is invalid.
     """
     observations = asked.observations()
     facts = asked.facts(user_label=target.user_label)
-    pods, _ = read_pods(asked, target, observations, facts)
+    open_questions, history = questions(observations.pods, facts.pods), PodHistory()
+    if open_questions:
+        history = read_history(asked.details(open_questions), user_label=target.user_label)
+    asked.check_counts()
+    nodes = {node for pod in observations.pods.values() for node in pod.nodes}
+    nodes |= {node for pod in facts.pods.values() for node in pod.nodes}
+    labels = _labels_of(nodes, frame=frame)
     return PartObservation(
-        pods=pods,
+        pods=compose_pods(observations.pods, facts.pods, history, labels),
         evidence=tuple(asked.asking.evidence),
         traces=_trace_pods(observations.pods, facts.pods),
     )
 
 
-def _trace_offers(others: Iterable[Series], names: Names) -> bytes:
-    return msgspec.msgpack.encode(
-        [
-            OfferTrace(
-                names.label(one.labels, "node"),
-                names.label(one.labels, "instance"),
-                one.times[0],
-                one.times[-1],
-            )
-            for one in others
-            if one.metric == known.ALLOCATABLE
-        ]
+def trace_frame(offers: Iterable[OfferTrace], labels: NodeLabels) -> bytes:
+    """Return what is kept of the nodes of a window."""
+    encode = msgspec.msgpack.encode
+    return encode(
+        FrameTrace(
+            offers=msgspec.Raw(encode(list(offers))),
+            labels={node: msgspec.Raw(encode(sets)) for node, sets in labels.sets.items()},
+            beside=labels.beside,
+        )
     )
+
+
+def _labels_of(nodes: Iterable[str], *, frame: Frame) -> NodeLabels:
+    """Return the labels of some nodes of a window."""
+    kept = _FRAME_TRACES.decode(frame.traces)
+    return NodeLabels(
+        {node: _LABEL_SETS.decode(kept.labels[node]) for node in nodes if node in kept.labels},
+        kept.beside,
+    )
+
+
+def _trace_offers(others: Iterable[Series], names: Names) -> Iterator[OfferTrace]:
+    for one in others:
+        if one.metric == known.ALLOCATABLE:
+            node, target = (names.label(one.labels, label) for label in ("node", "instance"))
+            yield OfferTrace(node, target, one.times[0], one.times[-1])
 
 
 def _trace_pods(seen: Mapping[str, SeenPod], facts: Mapping[str, PodFacts]) -> bytes:
@@ -192,14 +242,17 @@ def settle_parts(target: ClusterTarget, *, frame: Frame, traces: Sequence[bytes]
         SourceUnavailableError: What `read_observation` refuses of all pods.
     """
     names, scrape = names_of(target), target.scrape_interval_seconds
-    traced = [trace for part in traces for trace in _POD_TRACES.decode(part)]
+    traced = [_shared(trace) for part in traces for trace in _POD_TRACES.decode(part)]
     left_out = _known_better(traced)
-    kept = [trace for trace in traced if trace.uid not in left_out]
-    seen = {trace.uid: _seen(trace) for trace in sorted(kept, key=lambda one: one.uid)}
-    facts = {trace.uid: _facts(trace) for trace in kept if trace.has_facts}
+    traced = [trace for trace in traced if trace.uid not in left_out]
+    seen = {trace.uid: trace for trace in sorted(traced, key=lambda one: one.uid)}
+    facts = _TracedFacts(seen)
     _refuse_unserved(seen, frame.observation.targets)
     refuse_incomplete(seen, facts)
-    offers = [_offer(one, names) for one in _OFFER_TRACES.decode(frame.traces)]
+    offers = [
+        _offer(one, names)
+        for one in _OFFER_TRACES.decode(_FRAME_TRACES.decode(frame.traces).offers)
+    ]
     twins = check_one_cluster(seen, offers, names, scrape_seconds=scrape)
     skew, contradicting = measure_skew(
         seen, facts, frame.observation.targets, scrape_seconds=scrape
@@ -215,7 +268,7 @@ def settle_parts(target: ClusterTarget, *, frame: Frame, traces: Sequence[bytes]
     )
 
 
-def _refuse_unserved(seen: Mapping[str, SeenPod], targets: Iterable[ScrapeTarget]) -> None:
+def _refuse_unserved(seen: Mapping[str, PodTrace], targets: Iterable[ScrapeTarget]) -> None:
     """Refuse pods of a target that the frame does not know to have any: its answer was cut."""
     idle = {one.name for one in targets if not one.has_series}
     if any(not idle.isdisjoint(pod.targets) for pod in seen.values()):
@@ -224,15 +277,13 @@ def _refuse_unserved(seen: Mapping[str, SeenPod], targets: Iterable[ScrapeTarget
         )
 
 
-def _known_better(traced: Iterable[PodTrace]) -> frozenset[str]:
+def _known_better(traced: Sequence[PodTrace]) -> frozenset[str]:
     """Return the made uids of pods that another exporter shows with their own."""
-    identified, nameless = set(), []
-    for trace in traced:
-        if trace.has_uid:
-            identified.add((trace.namespace, trace.name))
-        else:
-            nameless.append(trace)
-    if nameless and not identified:
+    nameless = [trace for trace in traced if not trace.has_uid]
+    if not nameless:
+        return _NONE
+    identified = {(trace.namespace, trace.name) for trace in traced if trace.has_uid}
+    if not identified:
         raise SourceUnavailableError("No request carries a uid.", reason="bad_answer")
     return frozenset(one.uid for one in nameless if (one.namespace, one.name) in identified)
 
@@ -242,24 +293,42 @@ _ANY: Final = frozenset({""})
 _NONE: Final[frozenset[str]] = frozenset()
 
 
-def _seen(trace: PodTrace) -> SeenPod:
-    return SeenPod(
-        namespace=intern(trace.namespace),
-        name=trace.name,
-        first=trace.first,
-        last=trace.last,
-        targets=tuple(map(intern, trace.targets)),
-        nodes={intern(node): trace.last for node in trace.nodes},
-        defects=_NONE if trace.has_uid else _NO_UID,
-    )
+def _shared(trace: PodTrace) -> PodTrace:
+    """Return a trace that shares with others the names which many pods have."""
+    trace.namespace = intern(trace.namespace)
+    trace.targets = tuple(map(intern, trace.targets))
+    trace.nodes = tuple(map(intern, trace.nodes))
+    return trace
+
+
+class _TracedFacts(Mapping[str, PodFacts]):
+    """The facts of traced pods, made when they are asked for: those of all would take 50 MB."""
+
+    def __init__(self, traced: Mapping[str, PodTrace]) -> None:
+        self._traced = traced
+
+    def __getitem__(self, uid: str) -> PodFacts:
+        trace = self._traced[uid]
+        if not trace.has_facts:
+            raise KeyError(uid)
+        return _facts(trace)
+
+    def __contains__(self, uid: object) -> bool:
+        trace = self._traced.get(uid) if isinstance(uid, str) else None
+        return trace is not None and trace.has_facts
+
+    def __iter__(self) -> Iterator[str]:
+        return (uid for uid in self._traced if uid in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _facts(trace: PodTrace) -> PodFacts:
+    created = frozenset(() if trace.created is None else (to_time(trace.created * 1000),))
     return PodFacts(
         nodes=_ANY if trace.is_bound else _NONE,
-        created=frozenset()
-        if trace.created is None
-        else frozenset({to_time(trace.created * 1000)}),
+        created=created,
         scheduled=_ANY if trace.is_scheduled else _NONE,
     )
 

@@ -212,7 +212,7 @@ def questions(seen: Iterable[str], facts: Mapping[str, PodFacts]) -> tuple[str, 
     return tuple(metric for metric, is_open in open_questions.items() if is_open)
 
 
-def read_history(details: Sequence[Series], *, user_label: str) -> PodHistory:
+def read_history(details: Iterable[Series], *, user_label: str) -> PodHistory:
     """Return the first terminal sample and the first owner of each pod."""
     terminal: dict[str, int] = {}
     owners: dict[str, tuple[int, str]] = {}
@@ -238,21 +238,6 @@ def compose_pods(
         _PodComposition(uid, pod, facts.get(uid), history).compose(nodes)
         for uid, pod in sorted(seen.items())
     )
-
-
-def refuse_incomplete(seen: Mapping[str, SeenPod], facts: Mapping[str, PodFacts]) -> None:
-    """Refuse all pods of a window where most have no facts, or no bound one has a time of bind.
-
-    Raises:
-        SourceUnavailableError: `incomplete_answer`.
-    """
-    missing = [uid for uid, pod in seen.items() if uid not in facts and NO_UID not in pod.defects]
-    bound = [facts[uid] for uid in seen if uid in facts and facts[uid].nodes]
-    if 2 * len(missing) > len(seen) or (bound and not any(pod.scheduled for pod in bound)):
-        raise SourceUnavailableError(
-            "kube-state-metrics shows requests of pods, but not all that is to be known of them.",
-            reason="incomplete_answer",
-        )
 
 
 class _PodComposition:

@@ -109,7 +109,8 @@ class QueryPlan:
         """Return the last value of everything that does not change while a pod lives.
 
         Pods are restricted to those that request a GPU, phases to the one a pod ended in, and node
-        labels to nodes that offer one.
+        labels to nodes that offer one. Of nodes and devices nothing is in a part: they are asked
+        about with what is no pod's.
         """
         asked = _last(
             _named(self.names, known.REQUESTS, known.INIT_REQUESTS),
@@ -134,17 +135,22 @@ class QueryPlan:
             f'phase=~"Succeeded|Failed"{self._uids()}{self.selector}',
             range_seconds,
         )
+        # Each `or` copies what stands before it, so what has most rows stands last, joined alone.
+        of_others = (self._models(range_seconds), self._offering(range_seconds))
+        of_pods = (f"(({ended} == 1) and on (uid) {asked})", f"({pods} and on (uid) {asked})")
+        return " or ".join(
+            (*(() if self.is_part else of_others), *(() if self.part is None else of_pods))
+        )
+
+    def _offering(self, range_seconds: int) -> str:
+        """Return the labels of nodes that offer a GPU."""
         offered = _last(
             _named(self.names, known.ALLOCATABLE),
             f"resource=~{quoted(self.resources)}{self.selector}",
             range_seconds,
         )
         nodes = _last(_named(self.names, known.NODE_LABELS), self.selector[1:], range_seconds)
-        # Each `or` copies what stands before it, so what has most rows stands last, joined alone.
-        of_nodes = (f"({nodes} and on (node) {offered})",)
-        models = () if self.is_part else (self._models(range_seconds),)
-        of_pods = (f"(({ended} == 1) and on (uid) {asked})", f"({pods} and on (uid) {asked})")
-        return " or ".join((*models, *of_nodes, *(() if self.part is None else of_pods)))
+        return f"({nodes} and on (node) {offered})"
 
     def targets(self) -> str:
         """Return when each target was last scraped within the last day, and how many there are."""

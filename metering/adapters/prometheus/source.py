@@ -23,13 +23,12 @@ from metering.adapters.prometheus.clock import (
     ticks_on_api_clock,
     with_defects,
 )
-from metering.adapters.prometheus.completeness import check_one_cluster
+from metering.adapters.prometheus.completeness import check_one_cluster, refuse_incomplete
 from metering.adapters.prometheus.devices.reading import DEVICE_SCRAPES, read_device_figures
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import Hours, read_models, read_nodes
 from metering.adapters.prometheus.parts import read_frame, read_part, settle_parts
 from metering.adapters.prometheus.pod_queries import PodQueries, read_pods
-from metering.adapters.prometheus.pods import refuse_incomplete
 from metering.adapters.prometheus.prefetching import (
     HourAnswers,
     HourQueries,
@@ -181,7 +180,8 @@ class PrometheusUsageSource:
         hour = frame.observation
         around, afterwards = _ranges(target, ObservedSpan(hour.start_at, hour.end_at, as_of))
         asking, plan = self.begin(target)
-        return read_part(PodQueries(asking, replace(plan, part=part), around, afterwards), target)
+        asked = PodQueries(asking, replace(plan, part=part), around, afterwards)
+        return read_part(asked, target, frame)
 
     def settle(self, target: ClusterTarget, *, frame: Frame, traces: Sequence[bytes]) -> Settled:
         """Return what all parts show together; see `DividingSource.settle`.

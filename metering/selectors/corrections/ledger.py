@@ -9,8 +9,10 @@ from uuid import UUID
 from django.db import connection
 
 from metering.domain.allocations.timeline import EndKind
+from metering.domain.collection.parts import WHOLE, Part
 from metering.domain.corrections.correction import CAUSES_OF_PERSONS, Held, UsageKey
 from metering.models import UsageCorrection
+from metering.selectors.allocations.parts import HOLDER_UID, in_part, part_values
 
 LINE_TYPES: Final = {
     "organization_id": "uuid",
@@ -52,6 +54,7 @@ SELECT DISTINCT ON (u.pod_uid, u.resource)
   LEFT JOIN metering_usagecorrection c ON c.id = u.correction_id
  WHERE u.window_start = %(start_at)s AND u.window_id = %(window_id)s
    AND (%(pod_uid)s::text IS NULL OR (u.pod_uid = %(pod_uid)s AND u.resource = %(resource)s))
+   AND {in_part(HOLDER_UID)}
 WINDOW k AS (PARTITION BY u.pod_uid, u.resource)
  ORDER BY u.pod_uid, u.resource, u.revision DESC
 """  # noqa: S608 - The statement is put together from constants only.
@@ -83,7 +86,7 @@ class LedgerFact:
 
 
 def ledger_of_window(
-    window_id: int, *, start_at: datetime, key: UsageKey | None = None
+    window_id: int, *, start_at: datetime, key: UsageKey | None = None, part: Part = WHOLE
 ) -> dict[UsageKey, LedgerFact]:
     """Return what the ledger holds of a window by pod and resource, in that order; one statement.
 
@@ -91,6 +94,7 @@ def ledger_of_window(
         window_id: The window.
         start_at: Its start, so that one partition is read.
         key: Only this pod's this resource; None for all.
+        part: Only what pods and claims of it hold.
     """
     pod_uid, resource = key or (None, None)
     with connection.cursor() as cursor:
@@ -102,6 +106,7 @@ def ledger_of_window(
                 "pod_uid": pod_uid,
                 "resource": resource,
                 "persons": sorted(cause.value for cause in CAUSES_OF_PERSONS),
+                **part_values(part),
             },
         )
         facts = [_fact(row) for row in cursor.fetchall()]

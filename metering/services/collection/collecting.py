@@ -6,16 +6,16 @@ valid; a worker whose claim was taken over writes nothing.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import structlog
 from django.db import connection, transaction
 
+from metering.domain.catalogue.sizing import Catalogue
 from metering.domain.collection.crashpoints import crashpoint
 from metering.domain.collection.hour_decisions import Shown, shown_values
-from metering.domain.collection.parts import WHOLE, Part
 from metering.domain.collection.windows import (
     DEFAULT_POLICY,
     GapPolicy,
@@ -33,11 +33,11 @@ from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composed import (
     CapacityRow,
     ClaimedWindow,
-    Composed,
     WindowFigures,
-    WindowInput,
 )
-from metering.services.collection.composition import compose_window
+from metering.services.collection.division.composing import compose_nodes_of, figures_known
+from metering.services.collection.division.reading import observe_pods
+from metering.services.collection.division.writing import Posted, post_part
 from metering.services.collection.failures import (
     AWAY_REASONS,
     record_failure,
@@ -49,20 +49,15 @@ from metering.services.collection.observing import (
     HourObservation,
     basis_of,
     continuous,
-    given_of,
-    observe_hour,
     repeatable_read,
 )
 from metering.services.collection.posting import (
-    close_unseen,
+    delete_usage,
     replace_capacity,
-    replace_usage,
-    write_allocations,
     write_findings,
 )
 from metering.services.collection.reconciliation import (
     evidence_digests,
-    figures_of,
     hidden_unit_seconds,
     hole_values,
     reconciliation_of,
@@ -129,6 +124,7 @@ def collect_window(
     actor: Actor,
     at: datetime,
     policy: MeteringPolicy = DEFAULT_POLICY,
+    pods: int = 0,
 ) -> Collection:
     """Meter one claimed window; sources that saw too little make it due again later.
 
@@ -139,6 +135,8 @@ def collect_window(
     A decision applies to the evidence shown: an hour with less observation than shown needs review
     again, and so does one with too little observation for which nothing was shown.
 
+    Where `pods`, how many it seems to have, are many, they are read and written in parts.
+
     Raises:
         ClaimLostError: Another worker took the window over; nothing was written.
         ValueError: The window is not due by `at`, or by the time of the claim.
@@ -146,7 +144,9 @@ def collect_window(
     # Query time and patience go by the database's clock, which the claim has read.
     at = min(at, claimed.claimed_at)
     as_of = span_of(claimed, at=at, policy=policy).as_of
-    observed = observe_hour(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
+    observed = observe_pods(
+        hour=claimed.hour, pods=pods, source=source, as_of=as_of, actor=actor, at=at, policy=policy
+    )
     crashpoint("collect.after_observe")
     basis = basis_of(observed, policy=policy, accepts_low_coverage=claimed.accepts_low_coverage)
     if basis.scrapes_suffice and not claimed.accepts_low_coverage and claimed.gap_policy is None:
@@ -220,24 +220,38 @@ def _post(
         lock_cluster_ledger(claimed.cluster_id)
         if claimed.hour.is_watched:
             settle_open_sizes(claimed.cluster_id, catalogue=catalogue)
-        given = given_of(observed, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
-        composed = compose_window(given)
         returned = _returned(
-            claimed, observed=observed, given=given, composed=composed, actor=actor, at=at
+            claimed, observed=observed, basis=basis, catalogue=catalogue, actor=actor, at=at
         )
         if returned is not None:
             return Collection(window_id=claimed.id, state=returned)
-        composed.findings += single_source(observed, basis=basis)
-        write_pods(claimed, observed=observed, composed=composed)
-        figures = figures_of(composed, holes=observed.holes)
-        replace_capacity(claimed, rows=composed.capacity)
-        write_findings(claimed, findings=composed.findings, at=at)
+        delete_usage(claimed)
+        posted = Posted(findings=single_source(observed, basis=basis))
+        for part in observed.all_parts:
+            post_part(
+                claimed,
+                observed=observed.of_part(part),
+                part=part,
+                basis=basis,
+                catalogue=catalogue,
+                at=at,
+                into=posted,
+            )
+        figures = posted.figures
+        if observed.parts:
+            posted.capacity, of_nodes = compose_nodes_of(
+                observed, uses=figures.places, catalogue=catalogue, gap_policy=claimed.gap_policy
+            )
+            posted.findings += of_nodes
+        replace_capacity(claimed, rows=posted.capacity)
+        write_findings(claimed, findings=posted.findings, at=at, besides=figures.findings)
+        figures.findings += [(one.kind, one.subject) for one in posted.findings]
         collected = finish_window(
             claimed,
             observed=observed,
             version=catalogue.version,
             figures=figures,
-            capacity=composed.capacity,
+            capacity=posted.capacity,
             at=at,
         )
         crashpoint("collect.before_commit")
@@ -249,8 +263,8 @@ def _returned(
     claimed: ClaimedWindow,
     *,
     observed: HourObservation,
-    given: WindowInput,
-    composed: Composed,
+    basis: Basis,
+    catalogue: Catalogue,
     actor: Actor,
     at: datetime,
 ) -> WindowState | None:
@@ -263,33 +277,13 @@ def _returned(
     """
     if claimed.decided_on == Shown():
         return None
-    is_estimated = given.gap_policy in _ESTIMATING
-    without = compose_window(replace(given, gap_policy=None)) if is_estimated else composed
-    shown = shown_of(figures_of(without, holes=observed.holes), observed=observed)
+    shown = shown_of(figures_known(observed, basis=basis, catalogue=catalogue), observed=observed)
     losses = claimed.decided_on.losses(shown)
     if not losses:
         return None
     return return_to_person(
         claimed=claimed, observed=observed, shown=shown, losses=losses, actor=actor, at=at
     )
-
-
-def write_pods(
-    claimed: ClaimedWindow,
-    *,
-    observed: HourObservation,
-    composed: Composed,
-    part: Part = WHOLE,
-) -> None:
-    """Write the allocations and the usage of a window's pods, or of those of a part."""
-    write_allocations(claimed, new=composed.new_allocations, seen_again=composed.seen_again)
-    coverage = observed.coverage
-    was_observed = coverage is not None and coverage.observed > 0 and not coverage.is_blind_at_end
-    if observed.observation is not None and was_observed and not claimed.hour.is_watched:
-        pod_uids = [pod.uid for pod in observed.observation.pods]
-        close_unseen(claimed, pod_uids=pod_uids, part=part)
-    replace_usage(claimed, rows=composed.usage, part=part)
-    crashpoint("collect.after_records" if part.is_whole else "part.after_records")
 
 
 def finish_window(

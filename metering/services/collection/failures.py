@@ -33,15 +33,14 @@ from metering.selectors.collection.windows import is_sealing
 from metering.selectors.locks import holds_claim
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composed import ClaimedWindow
-from metering.services.collection.composition import compose_window
+from metering.services.collection.division.composing import figures_known
 from metering.services.collection.hour_decisions import decide_window
-from metering.services.collection.observing import HourObservation, basis_of, given_of
+from metering.services.collection.observing import HourObservation, basis_of
 from metering.services.collection.posting import write_findings
 from metering.services.collection.reconciliation import (
     TARGETS_NAMED_MAX,
     coverage_details,
     evidence_digests,
-    figures_of,
     hole_values,
     shown_of,
     target_names,
@@ -265,8 +264,9 @@ def _shown_values(
 ) -> dict[str, Any]:
     """Return what a person is shown of a gap: what accepting it would bill by this observation."""
     basis = basis_of(observed, policy=policy, accepts_low_coverage=True)
-    given = given_of(observed, basis=basis, catalogue=ensure_catalogue(actor=actor, at=at))
-    shown = shown_of(figures_of(compose_window(given), holes=observed.holes), observed=observed)
+    catalogue = ensure_catalogue(actor=actor, at=at)
+    figures = figures_known(observed, basis=basis, catalogue=catalogue)
+    shown = shown_of(figures, observed=observed)
     is_final = is_query_final(
         policy,
         start_at=observed.hour.start_at,

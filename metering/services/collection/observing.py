@@ -6,7 +6,7 @@ seal.
 """
 
 import gc
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ from metering.domain.collection.scrape_coverage import (
     uncovered,
 )
 from metering.domain.collection.windows import GapPolicy, MeteringPolicy
-from metering.protocols import Observation, ScrapeTarget, UsageSource
+from metering.protocols import Observation, PodObservation, ScrapeTarget, UsageSource
 from metering.protocols.storable import checked
 from metering.selectors.allocations.held import unseen_pods
 from metering.selectors.allocations.ledger import has_claims, window_ledger
@@ -62,6 +62,24 @@ class Coverage:
     idle_targets: tuple[ScrapeTarget, ...] = ()
 
 
+def _no_pods() -> tuple[PodObservation, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class HourPart:
+    """Some of an hour's pods, which are kept packed.
+
+    Attributes:
+        pod_uids: Those that the source reported.
+        read: Returns them, unpacked anew each time.
+    """
+
+    part: Part
+    pod_uids: tuple[str, ...] = ()
+    read: Callable[[], tuple[PodObservation, ...]] = _no_pods
+
+
 @dataclass(frozen=True)
 class HourObservation:
     """The result of observing one hour.
@@ -73,6 +91,7 @@ class HourObservation:
         failure: Why the source did not respond.
         watch: When the watch was observing; never, without a watch.
         has_claims: Whether the cluster has device claims, which only the watch reports.
+        parts: Its pods, where they are too many to be held together; `observation` has none then.
     """
 
     hour: Hour
@@ -83,6 +102,25 @@ class HourObservation:
     failure: SourceUnavailableError | None = None
     watch: WatchCoverage = field(default_factory=WatchCoverage)
     has_claims: bool = False
+    parts: tuple[HourPart, ...] = ()
+
+    @property
+    def all_parts(self) -> tuple[HourPart, ...]:
+        """Return its parts; mostly it is one, the whole."""
+        return self.parts or (HourPart(WHOLE),)
+
+    def of_part(self, part: HourPart) -> "HourObservation":
+        """Return the hour with the pods of one part."""
+        if part.part.is_whole or self.observation is None:
+            return self
+        return replace(self, observation=replace(self.observation, pods=part.read()))
+
+    @property
+    def pod_uids(self) -> list[str]:
+        """Return the uids of all pods that the source reported."""
+        if self.parts:
+            return [uid for one in self.parts for uid in one.pod_uids]
+        return [pod.uid for pod in self.observation.pods] if self.observation else []
 
     @cached_property
     def watch_holes(self) -> tuple[Hole, ...]:
@@ -213,7 +251,7 @@ def continuous(
     hour, seen = observed.hour, observed.observation
     if hour.is_watched or seen is None:
         return observed
-    uids = [pod.uid for pod in seen.pods] if pod_uids is None else pod_uids
+    uids = observed.pod_uids if pod_uids is None else pod_uids
     scrapes = timedelta(seconds=hour.target.scrape_interval_seconds) * BEGUN_SCRAPES
     count, names = unseen_pods(
         hour.cluster_id,
@@ -229,7 +267,12 @@ def continuous(
         reason="pods_missing",
     )
     return replace(
-        observed, observation=None, scrapes=scrapes_of(None), coverage=None, failure=failure
+        observed,
+        observation=None,
+        scrapes=scrapes_of(None),
+        coverage=None,
+        failure=failure,
+        parts=tuple(HourPart(one.part) for one in observed.parts),
     )
 
 

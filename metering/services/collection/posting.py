@@ -25,7 +25,7 @@ from metering.domain.corrections.exceptions import (
     Finding,
 )
 from metering.selectors.allocations.ledger import FACT_COLUMNS
-from metering.selectors.allocations.parts import HOLDER_UID, in_part, part_values
+from metering.selectors.allocations.parts import in_part, part_values
 from metering.selectors.collection.usage_facts import (
     FACT_TYPES,
     FactId,
@@ -134,26 +134,25 @@ STORES_MAX: Final = 5
 """Each other transaction that numbers facts of the same pods at once costs one more."""
 
 
-_FORMER_USAGE = f"""
-DELETE FROM metering_usagerecord r
+_FORMER_USAGE = """
+DELETE FROM metering_usagerecord
  WHERE window_start = %(start_at)s AND window_id = %(window_id)s AND revision = 0
-   AND (%(part)s = '' OR EXISTS (
-     SELECT FROM metering_usagefact f WHERE f.id = r.fact_id AND {in_part(HOLDER_UID)}))
-"""  # noqa: S608 - Constants.
+"""
 
 
-def replace_usage(claimed: ClaimedWindow, *, rows: Sequence[UsageRow], part: Part = WHOLE) -> None:
-    """Replace the window's metered records, or those of a part."""
+def delete_usage(claimed: ClaimedWindow) -> None:
+    """Delete the window's metered records, so that it is metered anew."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            _FORMER_USAGE,
-            {"start_at": claimed.start_at, "window_id": claimed.id, **part_values(part)},
-        )
-        if rows:
-            lines = _lines(claimed, rows=rows, facts=_facts_of(cursor, claimed, rows=rows))
-            with cursor.copy(f"COPY metering_usagerecord ({_USAGE_COLUMNS}) FROM STDIN") as copy:
-                while block := "".join(islice(lines, LINES_AT_ONCE)):
-                    copy.write(block)
+        cursor.execute(_FORMER_USAGE, {"start_at": claimed.start_at, "window_id": claimed.id})
+
+
+def write_usage(claimed: ClaimedWindow, *, rows: Sequence[UsageRow]) -> None:
+    """Write records of the window, or of a part of it, that has none of them; there are some."""
+    with connection.cursor() as cursor:
+        lines = _lines(claimed, rows=rows, facts=_facts_of(cursor, claimed, rows=rows))
+        with cursor.copy(f"COPY metering_usagerecord ({_USAGE_COLUMNS}) FROM STDIN") as copy:
+            while block := "".join(islice(lines, LINES_AT_ONCE)):
+                copy.write(block)
 
 
 def _facts_of(

@@ -226,7 +226,7 @@ def resolve_released(
         {"subject": subject, "correction": str(row.pk)}
         for row in corrections
         if row.cause == CorrectionCause.RELEASED and row.state == CorrectionState.POSTED
-        for subject in sorted({_subject_of(line) for line in row.lines})
+        for subject in sorted({subject_of(one["pod_uid"], one["resource"]) for one in row.lines})
     ]
     if not released:
         return 0
@@ -246,10 +246,10 @@ def resolve_released(
         return int(cursor.rowcount)
 
 
-def _subject_of(line: Line) -> str:
-    """Return what held a line's use: its pod, or the claim it is a part of."""
-    uid, resource = allocation_key(uid=line["pod_uid"], resource=line["resource"])
-    return pod_subject(uid=uid, resource=sanitise(resource))
+def subject_of(pod_uid: str, resource: str) -> str:
+    """Return the subject of a finding about a record: its pod, or the claim it is a part of."""
+    uid, name = allocation_key(uid=pod_uid, resource=resource)
+    return pod_subject(uid=uid, resource=sanitise(name))
 
 
 def still_held(
@@ -285,9 +285,8 @@ def still_held(
 def _by_subject(sums: Iterable[tuple[UsageKey, int]]) -> Counter[str]:
     """Return sums by an exception's subject; a claim's parts are one."""
     found: Counter[str] = Counter()
-    for (part_uid, part_resource), unit_seconds in sums:
-        uid, resource = allocation_key(uid=part_uid, resource=part_resource)
-        found[pod_subject(uid=uid, resource=sanitise(resource))] += unit_seconds
+    for key, unit_seconds in sums:
+        found[subject_of(*key)] += unit_seconds
     return found
 
 

@@ -26,30 +26,19 @@ from metering.domain.corrections.correction import (
     CorrectionState,
     RecheckComparison,
     RecheckState,
-    UsageKey,
-    compare,
 )
 from metering.domain.errors import ClaimLostError
 from metering.models import MeteringWindow, UsageCorrection
 from metering.protocols import UsageSource
-from metering.selectors.allocations.ledger import AllocationKey
 from metering.selectors.collection.record_digest import capacity_digest
-from metering.selectors.corrections.ledger import LedgerFact, ledger_of_window
 from metering.selectors.locks import holds_recheck, lock_cluster_ledger
 from metering.services.catalogue import ensure_catalogue
-from metering.services.collection.composed import Composed, UsageRow, WindowInput
-from metering.services.collection.composition import compose_window
-from metering.services.collection.observing import (
-    Basis,
-    HourObservation,
-    basis_of,
-    given_of,
-    observe_hour,
-)
+from metering.services.collection.division.reading import observe_pods
+from metering.services.collection.observing import Basis, HourObservation, basis_of
 from metering.services.collection.posting import write_allocations
 from metering.services.collection.sweeping import Counts, Worker, sweep_all
+from metering.services.corrections.comparing import Compared, compare_hour
 from metering.services.corrections.drafting import drafts_of
-from metering.services.corrections.knowing import known_now
 from metering.services.corrections.posting import (
     Draft,
     add_findings,
@@ -71,18 +60,6 @@ from tenants.services.audit import audited_use, record
 from tenants.services.turns import run_isolated
 
 logger = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The current composition and the ledger of one window."""
-
-    window: MeteringWindow
-    ledger: dict[UsageKey, LedgerFact]
-    known: dict[UsageKey, UsageRow]
-    composed: Composed
-    comparison: RecheckComparison
-    vouched_for: frozenset[AllocationKey]
 
 
 def recheck_window(
@@ -119,7 +96,15 @@ def recheck_window(
         scrape_interval_seconds=claimed.target.scrape_interval_seconds,
         failures=LOOK_AHEAD_DOUBLINGS_MAX,
     )
-    observed = observe_hour(hour=claimed.hour, source=source, as_of=as_of, actor=actor, at=at)
+    observed = observe_pods(
+        hour=claimed.hour,
+        pods=claimed.records,
+        source=source,
+        as_of=as_of,
+        actor=actor,
+        at=at,
+        policy=policy,
+    )
     crashpoint("recheck.after_observe")
     if age >= REMEMBERED_BY_ALL and memory is None and _holds_nothing(observed):
         return lapse(claimed=claimed, at=at)
@@ -145,7 +130,7 @@ def _memory(
 def _holds_nothing(observed: HourObservation) -> bool:
     """Whether a source responded, and had neither a pod nor a scrape of the hour."""
     seen = observed.observation
-    return seen is not None and not seen.ticks and not seen.pods
+    return seen is not None and not seen.ticks and not observed.pod_uids
 
 
 def _observed_too_little(
@@ -187,8 +172,13 @@ def _judge(
             raise ClaimLostError("Another worker took the recheck over.")
         window = MeteringWindow.objects.select_for_update().get(pk=claimed.window_id)
         lock_cluster_ledger(window.cluster_id)
-        given = given_of(observed, basis=basis, catalogue=catalogue, gap_policy=claimed.gap_policy)
-        found = _compare(window, given=given)
+        found = compare_hour(
+            window,
+            observed=observed,
+            basis=basis,
+            catalogue=catalogue,
+            gap_policy=claimed.gap_policy,
+        )
         made = _write(claimed, found=found, observed=observed, actor=actor, at=at, policy=policy)
         crashpoint("recheck.after_corrections")
         outcome = _outcome(made, comparison=found.comparison)
@@ -205,20 +195,10 @@ def _judge(
     return outcome
 
 
-def _compare(window: MeteringWindow, *, given: WindowInput) -> _Found:
-    composed = compose_window(given)
-    ledger = ledger_of_window(window.pk, start_at=window.start_at)
-    known = {row.key: row for row in composed.usage}
-    observed = known_now(known, ledger=ledger, given=given)
-    comparison = compare(observed, {key: fact.held for key, fact in ledger.items()})
-    vouched_for = composed.reported_by_both | given.ledger.decisions.keys()
-    return _Found(window, ledger, known, composed, comparison, frozenset(vouched_for))
-
-
 def _write(
     claimed: ClaimedRecheck,
     *,
-    found: _Found,
+    found: Compared,
     observed: HourObservation,
     actor: Actor,
     at: datetime,
@@ -230,22 +210,22 @@ def _write(
     drafts = drafts_of(
         claimed,
         window=found.window,
-        differences=found.comparison.differences,
+        differences=found.differences,
         known=found.known,
         ledger=found.ledger,
-        findings=found.composed.findings,
+        findings=found.findings,
         vouched_for=found.vouched_for,
         posts_late_usage=policy.posts_late_usage,
         evidence=evidence,
     )
     if drafts.posted or drafts.proposed:
-        write_allocations(claimed, new=found.composed.new_allocations, seen_again=())
+        write_allocations(claimed, new=found.new_allocations, seen_again=())
     made = [
         *_written(drafts.posted, state=CorrectionState.POSTED, actor=actor, at=at),
         *_written(drafts.proposed, state=CorrectionState.PROPOSED, actor=actor, at=at),
     ]
     held = still_held(
-        found.composed.findings,
+        found.findings,
         billed={key: row.unit_seconds for key, row in found.known.items()},
         ledger={key: fact.unit_seconds for key, fact in found.ledger.items()},
         posted=[line for draft in drafts.posted for line in draft.lines],

@@ -124,6 +124,7 @@ class ClaimedRecheck(LeasedHour):
             held hour, it is no longer held, so that what is known now is billed.
         coverage: How much of it the scrapes covered when it was sealed, 0 to 1; None without any.
         watch_coverage: How much of it the watch covered, likewise.
+        records: How many usage records it had when it was sealed.
     """
 
     window_id: int
@@ -133,6 +134,7 @@ class ClaimedRecheck(LeasedHour):
     gap_policy: GapPolicy | None = None
     coverage: Decimal | None = None
     watch_coverage: Decimal | None = None
+    records: int = 0
 
 
 def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) -> int:
@@ -246,7 +248,7 @@ UPDATE metering_windowrecheck r
  WHERE r.id = due.id AND w.id = r.window_id
 RETURNING r.state, r.not_before, r.id, r.fence, r.failures, r.reason, w.id, w.cluster_id,
           w.start_at, w.accepts_low_coverage, w.gap_policy, w.is_watched, w.coverage,
-          w.watch_coverage, clock_timestamp() AS claimed_at
+          w.watch_coverage, clock_timestamp() AS claimed_at, w.record_count
 """  # noqa: S608 - Constants.
 
 
@@ -288,7 +290,7 @@ def claim_rechecks(
 
 def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
     _, _, recheck_id, fence, failures, reason, window_id, _, start_at, *columns = row
-    accepts, gap_policy, is_watched, coverage, watch_coverage, claimed_at = columns
+    accepts, gap_policy, is_watched, coverage, watch_coverage, claimed_at, records = columns
     if reason == RecheckReason.PERSON and gap_policy == GapPolicy.HOLD:
         accepts, gap_policy = False, ""
     return ClaimedRecheck(
@@ -303,4 +305,5 @@ def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedRecheck:
         gap_policy=GapPolicy(gap_policy) if gap_policy else None,
         coverage=coverage,
         watch_coverage=watch_coverage,
+        records=records,
     )

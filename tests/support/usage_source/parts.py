@@ -13,7 +13,7 @@ from metering.services.collection.division.packing import (
     unpack,
     unpack_pods,
 )
-from metering.services.collection.division.settling import settled_pods
+from metering.services.collection.division.reading import settled_pods
 
 
 def observe_in_parts(

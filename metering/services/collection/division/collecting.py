@@ -19,7 +19,6 @@ from metering.domain.errors import ClaimLostError
 from metering.models import WindowDivision, WindowPart
 from metering.protocols import UsageSource
 from metering.protocols.parts import DividingSource, Frame
-from metering.protocols.storable import checked
 from metering.selectors.catalogue import catalogue_of
 from metering.selectors.locks import holds_part, lock_ledger_part
 from metering.services.collection.balancing import Sizer
@@ -27,7 +26,6 @@ from metering.services.collection.collecting import (
     Collection,
     collect_window,
     suffices,
-    write_pods,
 )
 from metering.services.collection.composed import ClaimedWindow
 from metering.services.collection.composition import compose_pods
@@ -43,25 +41,27 @@ from metering.services.collection.division.leasing import (
     take_back,
 )
 from metering.services.collection.division.packing import (
-    PartSeen,
-    Reach,
-    Settlement,
     pack,
-    pack_pods,
-    unpack,
+    pack_frame,
+    unpack_frame,
     unpack_pods,
+    unpack_settlement,
+)
+from metering.services.collection.division.reading import (
+    observed_in_parts,
+    read_frame,
+    read_part,
+    settled_pods,
+    unobserved_hour,
 )
 from metering.services.collection.division.settling import (
     Collector,
     failed,
     finish_divided,
-    observe_frame,
-    observed_in_parts,
     settle,
-    settled_pods,
     stepped,
-    unobserved_hour,
 )
+from metering.services.collection.division.writing import write_pods
 from metering.services.collection.failures import AWAY_REASONS
 from metering.services.collection.observing import basis_of, given_of, repeatable_read
 from metering.services.collection.posting import keep_findings
@@ -85,25 +85,39 @@ def collect_claimed(
 ) -> Collection:
     """Meter a claimed window, or do the next step of one that has many pods.
 
-    An hour that was decided on is metered in one go, however many pods it has: it is compared with
-    what was shown of it. So is one that was observed too little for long.
+    An hour that was decided on is metered by one worker, however many pods it has: it is compared
+    with what was shown of it. So is one that was observed too little for long.
 
     Raises:
         ClaimLostError: Another worker took the window, or the part, over; nothing was written.
     """
     at = min(at, claimed.claimed_at)
+    if claimed.is_divided and (claimed.is_decided or not isinstance(source, DividingSource)):
+        take_back(claimed)
     done: Collection | None = None
-    if isinstance(source, DividingSource) and not claimed.is_decided:
-        by = Collector(worker, source, actor, policy)
-        if claimed.is_divided:
+    pods = claimed.former_records or 0
+    if isinstance(source, DividingSource):
+        by = Collector(source, actor, policy, worker)
+        if claimed.is_decided:
+            pods = _counted_pods(claimed, by=by, at=at)
+        elif claimed.is_divided:
             done = _next_step(claimed, by=by, at=at)
         else:
             done = _divide_large(claimed, by=by, at=at)
-    elif claimed.is_divided:
-        take_back(claimed)
     if done is not None:
         return done
-    return collect_window(claimed=claimed, source=source, actor=actor, at=at, policy=policy)
+    return collect_window(
+        claimed=claimed, source=source, actor=actor, at=at, policy=policy, pods=pods
+    )
+
+
+def _counted_pods(claimed: ClaimedWindow, *, by: Collector, at: datetime) -> int:
+    """Return how many pods a window seems to have; 0 where no source says so."""
+    try:
+        with audited_use(slug=claimed.target.slug, actor=by.actor, at=at):
+            return expected_pods(claimed, source=by.source, at=at, policy=by.policy)
+    except SourceUnavailableError:
+        return 0
 
 
 def expected_pods(
@@ -161,14 +175,15 @@ def _divide(
     frame: Frame | None = None
     if claimed.hour.asks_a_source:
         try:
-            frame = observe_frame(claimed, by=by, as_of=as_of, at=at)
+            with audited_use(slug=claimed.target.slug, actor=by.actor, at=at):
+                frame = read_frame(claimed.hour, by=by, as_of=as_of)
         except SourceUnavailableError as error:
-            unobserved = unobserved_hour(claimed, as_of=as_of, failure=error)
+            unobserved = unobserved_hour(claimed.hour, as_of=as_of, failure=error)
             basis = basis_of(unobserved, policy=by.policy)
             if suffices(unobserved, basis=basis, claimed=claimed, at=at, policy=by.policy):
                 return None
             return failed(claimed, error=error, at=at, policy=by.policy)
-    packed = None if frame is None else pack(frame)
+    packed = None if frame is None else pack_frame(frame)
     divide(claimed, parts=parts_of(parts), as_of=as_of, frame=packed, at=at)
     logger.info("metering.window.divided", window_id=claimed.id, parts=parts)
     return stepped(claimed)
@@ -203,29 +218,18 @@ def _observe_part(
 ) -> Collection:
     claimed = part.window
     assert division.frame is not None  # noqa: S101 - Without one there is nothing to observe.
-    frame = unpack(division.frame, Frame)
+    frame = unpack_frame(division.frame)
     try:
         with audited_use(slug=claimed.target.slug, actor=by.actor, at=at):
-            seen = by.source.observe_part(
-                claimed.target, frame=frame, as_of=division.as_of, part=part.pods
+            found, pods = read_part(
+                claimed.hour, frame=frame, part=part.pods, by=by, as_of=division.as_of
             )
-        pods = checked(
-            replace(frame.observation, pods=seen.pods),
-            start_at=claimed.start_at,
-            end_at=claimed.end_at,
-        ).pods
     except SourceUnavailableError as error:
         return _fail(part, error=error, at=at, policy=by.policy)
     crashpoint("part.after_observe")
-    found = PartSeen(
-        uids=[pod.uid for pod in pods],
-        reaches={Reach(pod.targets, pod.first_seen_at, pod.last_seen_at) for pod in pods},
-        traces=seen.traces,
-        evidence=seen.evidence,
-    )
     with transaction.atomic():
         _require_lease(part)
-        finish_part(part, found=pack(found), observed=pack_pods(pods), crash_name="observed")
+        finish_part(part, found=pack(found), observed=pods, crash_name="observed")
     report_part(part, crash_name="observed")
     return stepped(claimed)
 
@@ -236,9 +240,9 @@ def _post_part(part: ClaimedPart, *, division: WindowDivision, at: datetime) -> 
     assert division.settled is not None  # noqa: S101 - It is settled; narrows the type.
     assert division.catalogue_version is not None  # noqa: S101 - As above.
     catalogue = catalogue_of(division.catalogue_version)
-    settlement = unpack(division.settled, Settlement)
+    settlement = unpack_settlement(division.settled)
     stored = WindowPart.objects.values_list("observed", flat=True).get(id=part.id)
-    observed = observed_in_parts(claimed, settlement=settlement, as_of=division.as_of)
+    observed = observed_in_parts(claimed.hour, settlement=settlement, as_of=division.as_of)
     if stored is not None and observed.observation is not None:
         pods = settled_pods(unpack_pods(stored), settled=settlement.settled)
         observed = replace(observed, observation=replace(observed.observation, pods=pods))

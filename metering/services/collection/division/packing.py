@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -9,8 +10,8 @@ import msgspec
 from msgspec import structs
 
 from metering.domain.collection.scrape_coverage import ScrapeCoverage
-from metering.protocols import Evidence, Observation, PodObservation
-from metering.protocols.parts import Settled
+from metering.protocols import Evidence, NodeObservation, Observation, PodObservation
+from metering.protocols.parts import Frame, Settled
 from metering.selectors.allocations.watch import WatchCoverage
 from metering.services.collection.observing import Basis, Coverage
 
@@ -81,6 +82,57 @@ def unpack_pods(packed: bytes | memoryview) -> Iterator[PodObservation]:
     found = unpack(packed, _Pods)
     for pod, position in zip(found.pods, found.labels_of, strict=True):
         yield structs.replace(pod, node_labels=found.labels[position])
+
+
+class _Apart(msgspec.Struct):
+    """What a step of each part reads, and the nodes, which only a few steps read."""
+
+    head: bytes
+    nodes: bytes
+
+
+def pack_frame(frame: Frame) -> bytes:
+    """Return a frame as it is kept."""
+    seen = frame.observation
+    return _pack_apart(replace(frame, observation=replace(seen, nodes=())), seen.nodes)
+
+
+def unpack_frame(packed: bytes | memoryview, *, with_nodes: bool = False) -> Frame:
+    """Return what was packed; without its nodes, unless they are asked for."""
+    frame = _unpack_head(packed, Frame)
+    if not with_nodes:
+        return frame
+    return replace(frame, observation=replace(frame.observation, nodes=_unpack_nodes(packed)))
+
+
+def pack_settlement(settlement: Settlement) -> bytes:
+    """Return a settlement as it is kept."""
+    seen = settlement.observation
+    if seen is None:
+        return _pack_apart(settlement, ())
+    bare = structs.replace(settlement, observation=replace(seen, nodes=()))
+    return _pack_apart(bare, seen.nodes)
+
+
+def unpack_settlement(packed: bytes | memoryview, *, with_nodes: bool = False) -> Settlement:
+    """Return what was packed; without its nodes, unless they are asked for."""
+    settlement = _unpack_head(packed, Settlement)
+    seen = settlement.observation
+    if not with_nodes or seen is None:
+        return settlement
+    return structs.replace(settlement, observation=replace(seen, nodes=_unpack_nodes(packed)))
+
+
+def _pack_apart(head: object, nodes: Sequence[NodeObservation]) -> bytes:
+    return msgspec.msgpack.encode(_Apart(head=pack(head), nodes=pack(nodes)))
+
+
+def _unpack_head(packed: bytes | memoryview, kind: type[Packed]) -> Packed:
+    return unpack(msgspec.msgpack.decode(packed, type=_Apart).head, kind)
+
+
+def _unpack_nodes(packed: bytes | memoryview) -> tuple[NodeObservation, ...]:
+    return unpack(msgspec.msgpack.decode(packed, type=_Apart).nodes, tuple[NodeObservation, ...])
 
 
 def pack(value: object) -> bytes:

@@ -1,41 +1,39 @@
 """What all parts of a window are judged by together: its settlement and its end."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import transaction
-from msgspec import structs
 
 from metering.domain.collection.crashpoints import crashpoint
 from metering.domain.collection.parts import PartState
 from metering.domain.collection.windows import MeteringPolicy, WindowState
-from metering.domain.corrections.exceptions import Finding
 from metering.models import WindowDivision, WindowPart
-from metering.protocols import PodObservation
-from metering.protocols.parts import DividingSource, Frame, Settled
-from metering.protocols.storable import checked
-from metering.selectors.allocations.ledger import WindowLedger, node_facts
+from metering.protocols.parts import Settled
 from metering.selectors.catalogue import catalogue_of
 from metering.selectors.locks import lock_cluster_ledger
 from metering.services.allocations.sizing import settle_open_sizes
 from metering.services.catalogue import ensure_catalogue
-from metering.services.collection.balancing import Sizer
 from metering.services.collection.collecting import Collection, finish_window, suffices
 from metering.services.collection.composed import (
-    CapacityRow,
     ClaimedWindow,
     WindowFigures,
-    WindowInput,
 )
-from metering.services.collection.composition import compose_nodes
+from metering.services.collection.division.composing import compose_nodes_of
 from metering.services.collection.division.leasing import dissolve, give_back, require_claim
 from metering.services.collection.division.packing import (
     PartSeen,
-    Reach,
     Settlement,
-    pack,
+    pack_settlement,
     unpack,
+    unpack_frame,
+    unpack_settlement,
+)
+from metering.services.collection.division.reading import (
+    PodReader,
+    observed_in_parts,
+    settlement_of,
+    unobserved_hour,
 )
 from metering.services.collection.failures import (
     AWAY_REASONS,
@@ -43,30 +41,22 @@ from metering.services.collection.failures import (
     record_failure,
     record_incomplete,
 )
-from metering.services.collection.observing import (
-    HourObservation,
-    basis_of,
-    continuous,
-    has_claims_of,
-    hour_coverage,
-    scrapes_of,
-    watch_of,
+from metering.services.collection.observing import HourObservation, basis_of, continuous
+from metering.services.collection.posting import (
+    delete_usage,
+    replace_capacity,
+    write_findings,
 )
-from metering.services.collection.posting import replace_capacity, write_findings
 from metering.services.collection.reconciliation import single_source
-from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError
 from tenants.services.audit import audited_use
 
 
 @dataclass(frozen=True)
-class Collector:
-    """The worker that does a step, its source and its policy."""
+class Collector(PodReader):
+    """The worker that does a step, and how it reads."""
 
     worker: str
-    source: DividingSource
-    actor: Actor
-    policy: MeteringPolicy
 
 
 def stepped(claimed: ClaimedWindow) -> Collection:
@@ -90,84 +80,6 @@ def failed(
     return Collection(window_id=claimed.id, state=state, is_away=error.reason in AWAY_REASONS)
 
 
-def observe_frame(
-    claimed: ClaimedWindow,
-    *,
-    by: Collector,
-    as_of: datetime,
-    at: datetime,
-    clock_skew_seconds: int = 0,
-) -> Frame:
-    """Return all of a window's observation but the pods.
-
-    Raises:
-        SourceUnavailableError: The source did not answer, or not usably.
-    """
-    with audited_use(slug=claimed.target.slug, actor=by.actor, at=at):
-        frame = by.source.observe_frame(
-            claimed.target,
-            start_at=claimed.start_at,
-            end_at=claimed.end_at,
-            as_of=as_of,
-            clock_skew_seconds=clock_skew_seconds,
-        )
-    return replace(
-        frame,
-        observation=checked(frame.observation, start_at=claimed.start_at, end_at=claimed.end_at),
-    )
-
-
-def unobserved_hour(
-    claimed: ClaimedWindow, *, as_of: datetime, failure: SourceUnavailableError | None
-) -> HourObservation:
-    """Return an hour of which no source but the watch reported anything."""
-    return HourObservation(
-        hour=claimed.hour,
-        as_of=as_of,
-        scrapes=scrapes_of(None),
-        failure=failure,
-        watch=watch_of(claimed.hour, until_at=as_of),
-        has_claims=has_claims_of(claimed.hour),
-    )
-
-
-def observed_in_parts(
-    claimed: ClaimedWindow, *, settlement: Settlement, as_of: datetime
-) -> HourObservation:
-    """Return an hour as all parts observed it, without its pods."""
-    seen = settlement.observation
-    return HourObservation(
-        hour=claimed.hour,
-        as_of=seen.as_of if seen else as_of,
-        observation=seen,
-        scrapes=settlement.scrapes,
-        coverage=settlement.coverage,
-        watch=settlement.watch,
-        has_claims=settlement.has_claims,
-    )
-
-
-def settled_pods(pods: Iterable[PodObservation], *, settled: Settled) -> tuple[PodObservation, ...]:
-    """Return a part's pods as all parts together show them."""
-    kept = (pod for pod in pods if pod.uid not in settled.left_out)
-    return tuple(_settled_pod(pod, settled=settled) for pod in kept)
-
-
-def _settled_pod(pod: PodObservation, *, settled: Settled) -> PodObservation:
-    skew = timedelta(seconds=settled.clock_skew_seconds)
-    defects = settled.defects.get(pod.uid, ())
-    if not skew and not defects:
-        return pod
-    terminal = pod.terminal_seen_at
-    return structs.replace(
-        pod,
-        first_seen_at=pod.first_seen_at - skew,
-        last_seen_at=pod.last_seen_at - skew,
-        terminal_seen_at=None if terminal is None else terminal - skew,
-        defects=tuple(sorted({*pod.defects, *defects})),
-    )
-
-
 def settle(
     claimed: ClaimedWindow, *, division: WindowDivision, by: Collector, at: datetime
 ) -> Collection | None:
@@ -185,10 +97,11 @@ def settle(
         if found is not None
     ]
     try:
-        settlement = _settlement(claimed, division=division, parts=parts, by=by, at=at)
+        with audited_use(slug=claimed.target.slug, actor=by.actor, at=at):
+            settlement = _settlement(claimed, division=division, parts=parts, by=by)
     except SourceUnavailableError as error:
         return _begin_anew(claimed, error=error, at=at, policy=by.policy)
-    observed = observed_in_parts(claimed, settlement=settlement, as_of=division.as_of)
+    observed = observed_in_parts(claimed.hour, settlement=settlement, as_of=division.as_of)
     if settlement.basis.scrapes_suffice:
         uids = [uid for part in parts for uid in part.uids]
         observed = continuous(observed, pod_uids=uids)
@@ -202,8 +115,9 @@ def settle(
         lock_cluster_ledger(claimed.cluster_id)
         if claimed.hour.is_watched:
             settle_open_sizes(claimed.cluster_id, catalogue=catalogue)
+        delete_usage(claimed)  # Of an earlier attempt: parts only add.
         WindowDivision.objects.filter(window_id=claimed.id).update(
-            settled=pack(settlement), catalogue_version=catalogue.version
+            settled=pack_settlement(settlement), catalogue_version=catalogue.version
         )
         WindowPart.objects.filter(division=division).update(state=PartState.DUE.value, found=None)
         give_back(claimed)
@@ -218,51 +132,21 @@ def _settlement(
     division: WindowDivision,
     parts: list[PartSeen],
     by: Collector,
-    at: datetime,
 ) -> Settlement:
-    if division.frame is None:
-        alone = unobserved_hour(claimed, as_of=division.as_of, failure=None)
-        return Settlement(
-            observation=None,
-            settled=Settled(),
-            scrapes=alone.scrapes,
-            coverage=None,
-            watch=alone.watch,
-            basis=basis_of(alone, policy=by.policy),
-            has_claims=alone.has_claims,
-        )
-    frame = unpack(division.frame, Frame)
-    traces = [part.traces for part in parts]
-    with audited_use(slug=claimed.target.slug, actor=by.actor, at=at):
-        settled = by.source.settle(claimed.target, frame=frame, traces=traces)
-    skew = settled.clock_skew_seconds
-    if skew:
-        frame = observe_frame(claimed, by=by, as_of=division.as_of, at=at, clock_skew_seconds=skew)
-    seen = frame.observation
-    evidence = (*seen.evidence, *(one for part in parts for one in part.evidence))
-    reaches = {_on_api_clock(reach, skew) for part in parts for reach in part.reaches}
-    scrapes = scrapes_of(seen, carried=reaches)
-    coverage = hour_coverage(seen, scrapes=scrapes, hour=claimed.hour)
-    observed = replace(
-        unobserved_hour(claimed, as_of=division.as_of, failure=None),
-        observation=seen,
-        scrapes=scrapes,
-        coverage=coverage,
-    )
+    hour, as_of = claimed.hour, division.as_of
+    if division.frame is not None:
+        frame = unpack_frame(division.frame, with_nodes=True)
+        return settlement_of(hour, frame=frame, parts=parts, by=by, as_of=as_of)
+    alone = unobserved_hour(hour, as_of=as_of, failure=None)
     return Settlement(
-        observation=replace(seen, evidence=evidence),
-        settled=settled,
-        scrapes=scrapes,
-        coverage=coverage,
-        watch=observed.watch,
-        basis=basis_of(observed, policy=by.policy),
-        has_claims=observed.has_claims,
+        observation=None,
+        settled=Settled(),
+        scrapes=alone.scrapes,
+        coverage=None,
+        watch=alone.watch,
+        basis=basis_of(alone, policy=by.policy),
+        has_claims=alone.has_claims,
     )
-
-
-def _on_api_clock(reach: Reach, skew_seconds: int) -> Reach:
-    skew = timedelta(seconds=skew_seconds)
-    return Reach(reach.targets, reach.first_seen_at - skew, reach.last_seen_at - skew)
 
 
 def _begin_anew(
@@ -302,17 +186,16 @@ def finish_divided(claimed: ClaimedWindow, *, division: WindowDivision, at: date
     """
     assert division.settled is not None  # noqa: S101 - It is settled; narrows the type.
     assert division.catalogue_version is not None  # noqa: S101 - As above.
-    settlement = unpack(division.settled, Settlement)
-    observed = observed_in_parts(claimed, settlement=settlement, as_of=division.as_of)
+    settlement = unpack_settlement(division.settled, with_nodes=True)
+    observed = observed_in_parts(claimed.hour, settlement=settlement, as_of=division.as_of)
     figures = WindowFigures()
     for found in WindowPart.objects.filter(division=division).values_list("found", flat=True):
         assert found is not None  # noqa: S101 - All are posted; narrows the type.
         figures.add(unpack(found, WindowFigures))
     with transaction.atomic():
         require_claim(claimed)
-        capacity, findings = _balanced(
-            claimed, settlement=settlement, version=division.catalogue_version, figures=figures
-        )
+        catalogue = catalogue_of(division.catalogue_version)
+        capacity, findings = compose_nodes_of(observed, uses=figures.places, catalogue=catalogue)
         findings += single_source(observed, basis=settlement.basis)
         replace_capacity(claimed, rows=capacity)
         write_findings(claimed, findings=findings, at=at, besides=figures.findings)
@@ -329,24 +212,3 @@ def finish_divided(claimed: ClaimedWindow, *, division: WindowDivision, at: date
         crashpoint("part.finish.before_commit")
     crashpoint("part.finish.after_commit")
     return collected
-
-
-def _balanced(
-    claimed: ClaimedWindow, *, settlement: Settlement, version: int, figures: WindowFigures
-) -> tuple[list[CapacityRow], list[Finding]]:
-    hour, catalogue = claimed.hour, catalogue_of(version)
-    nodes = (
-        node_facts(hour.cluster_id, start_at=hour.start_at, end_at=hour.end_at)
-        if hour.is_watched
-        else ()
-    )
-    window = WindowInput(
-        hour=hour,
-        observation=settlement.observation,
-        scrapes=settlement.scrapes,
-        ledger=WindowLedger(nodes=nodes, watch=settlement.watch),
-        directory={},
-        catalogue=catalogue,
-    )
-    sizer = Sizer(catalogue, observation=settlement.observation)
-    return compose_nodes(window, uses=figures.places, sizer=sizer)

@@ -9,7 +9,8 @@ import pytest
 
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.adapters.prometheus.names import names_of
-from metering.adapters.prometheus.parts import OfferTrace, PodTrace, settle_parts
+from metering.adapters.prometheus.nodes import NodeLabels
+from metering.adapters.prometheus.parts import OfferTrace, PodTrace, settle_parts, trace_frame
 from metering.adapters.prometheus.queries import QueryPlan, plan_queries
 from metering.domain.collection.parts import Part
 from metering.protocols import ClusterTarget, Observation, ScrapeTarget
@@ -61,7 +62,7 @@ def frame(*offers: OfferTrace, targets: tuple[str, ...] = (KSM,), idle: str = ""
         nodes=(),
         targets=tuple(ScrapeTarget(name, ticks, has_series=name != idle) for name in targets),
     )
-    return Frame(observation, msgspec.msgpack.encode(offers or (offer(),)))
+    return Frame(observation, trace_frame(offers or (offer(),), NodeLabels({})))
 
 
 def settled(*parts: list[PodTrace], within: Frame | None = None) -> Settled:
@@ -210,12 +211,13 @@ def test_a_frame_asks_about_no_pods() -> None:
     assert "kube_node_labels" in frame_plan.facts(60)
 
 
-def test_facts_of_a_part_are_those_of_its_pods_and_of_all_nodes() -> None:
+def test_facts_of_a_part_are_those_of_its_pods_alone() -> None:
     query = plan("a").facts(60)
 
     assert query.count('uid=~"a.*"') == 4
-    assert "kube_node_labels" in query
-    assert "DCGM" not in query
+    for metric in ("kube_node_labels", "kube_node_status_allocatable", "DCGM"):
+        assert metric not in query
+        assert metric in plan("").facts(60)
 
 
 def test_details_of_a_part_include_nodes_which_have_no_uid() -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from metering.adapters.prometheus.completeness import refuse_incomplete
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import NodeLabels, label_sets
 from metering.adapters.prometheus.pods import (
@@ -14,7 +15,6 @@ from metering.adapters.prometheus.pods import (
     read_facts,
     read_history,
     read_observations,
-    refuse_incomplete,
 )
 from metering.adapters.prometheus.samples import Fact, Range, Series
 from metering.protocols import ClusterTarget, ContainerKind, ContainerRequest, PodObservation

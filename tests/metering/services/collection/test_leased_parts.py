@@ -5,12 +5,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from metering.domain.collection.parts import Part, parts_of
+from metering.domain.collection.scrape_coverage import ScrapeCoverage
 from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.domain.errors import ClaimLostError
 from metering.models import MeteringWindow, WindowDivision, WindowPart
+from metering.protocols.parts import Frame, Settled
+from metering.selectors.allocations.watch import WatchCoverage
 from metering.selectors.collection.windows import parts_progress
 from metering.selectors.locks import holds_claim, holds_part, lock_ledger_part
 from metering.services.collection.composed import ClaimedWindow
@@ -25,11 +28,20 @@ from metering.services.collection.division.leasing import (
     report_part,
     take_back,
 )
-from metering.services.collection.division.packing import pack_pods, unpack_pods
+from metering.services.collection.division.packing import (
+    Settlement,
+    pack_frame,
+    pack_pods,
+    pack_settlement,
+    unpack_frame,
+    unpack_pods,
+    unpack_settlement,
+)
+from metering.services.collection.observing import Basis
 from metering.services.collection.windows import claim_windows
 from tenants.models import Cluster, Project
 from tests.support.metering.collecting import DUE, claim
-from tests.support.metering.seen import HOUR, WHOLE_H100, moment, pod
+from tests.support.metering.seen import HOUR, WHOLE_H100, moment, node, observation, pod
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 PARTS = parts_of(2)
@@ -208,7 +220,7 @@ def test_lost_leases_of_a_part_count_as_those_of_the_window() -> None:
         MeteringWindow.objects.update(not_before=DUE)
 
     assert MeteringWindow.objects.get().attempt == 2
-    assert claimed_again().attempt == 3
+    assert claimed_again().attempt == 4
 
 
 def test_a_part_that_failed_is_free_and_its_worker_holds_the_window() -> None:
@@ -315,6 +327,59 @@ def test_pods_are_kept_with_the_labels_of_their_nodes_once() -> None:
     assert found == pods
     assert found[0].node_labels is found[1].node_labels
     assert len(pack_pods(pods * 200)) < 20 * len(pack_pods(pods))
+
+
+@pytest.mark.parametrize("parts", [2, 32])
+def test_a_lease_takes_one_part_whatever_plan_the_database_chooses(parts: int) -> None:
+    divided(parts_of(parts))
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_hashjoin = off")
+        cursor.execute("SET LOCAL enable_mergejoin = off")
+        cursor.execute("SET LOCAL enable_indexscan = off")
+        cursor.execute("SET LOCAL enable_bitmapscan = off")
+
+    found = [leased() for _ in range(3 if parts > 2 else 1)]
+
+    assert WindowPart.objects.filter(state="leased").count() == len({one.id for one in found})
+
+
+def test_steps_of_parts_leave_the_nodes_packed() -> None:
+    seen = observation(nodes=(node("node-1"), node("node-2")))
+    frame = Frame(seen, b"traces")
+    settlement = Settlement(
+        observation=seen,
+        settled=Settled(),
+        scrapes=ScrapeCoverage(()),
+        coverage=None,
+        watch=WatchCoverage(),
+        basis=Basis(scrapes_suffice=True, watch_suffices=False),
+        has_claims=False,
+    )
+
+    of_frame, of_settlement = pack_frame(frame), pack_settlement(settlement)
+
+    assert unpack_frame(of_frame).observation.nodes == ()
+    assert unpack_frame(of_frame).traces == b"traces"
+    assert unpack_frame(of_frame, with_nodes=True).observation.nodes == seen.nodes
+    for with_nodes, nodes in ((False, ()), (True, seen.nodes)):
+        found = unpack_settlement(of_settlement, with_nodes=with_nodes).observation
+        assert found is not None
+        assert found.nodes == nodes
+        assert found.ticks == seen.ticks
+
+
+def test_a_settlement_without_an_observation_has_no_nodes() -> None:
+    settlement = Settlement(
+        observation=None,
+        settled=Settled(),
+        scrapes=ScrapeCoverage(()),
+        coverage=None,
+        watch=WatchCoverage(),
+        basis=Basis(scrapes_suffice=False, watch_suffices=True),
+        has_claims=True,
+    )
+
+    assert unpack_settlement(pack_settlement(settlement), with_nodes=True) == settlement
 
 
 @pytest.mark.parametrize("part", [Part(""), Part("a"), Part("[0123]"), PARTS[-1]])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from django.db import transaction
 
-from metering.domain.collection.windows import DEFAULT_POLICY, GapPolicy
+from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.models import MeteringException, MeteringWindow, UsageRecord, WindowDivision
 from metering.protocols import Observation
 from metering.services.catalogue import ensure_catalogue
@@ -252,17 +252,3 @@ def test_an_hour_without_a_source_to_ask_is_divided_by_its_former_size(cluster: 
     assert (window.state, window.record_count) == ("sealed", 16)
     assert window.sources == ["kubernetes"]
     assert source.asked == []
-
-
-@pytest.mark.django_db
-def test_an_hour_that_was_decided_on_is_metered_in_one_go(cluster: Cluster) -> None:
-    seen = agreeing(cluster)
-    worker = worker_of(seen, parts=16)
-    MeteringWindow.objects.update(gap_policy=GapPolicy.ACCEPT.value, accepts_low_coverage=True)
-    source = worker.source
-    assert isinstance(source, ReplayedSource)
-
-    meter(worker)
-
-    assert MeteringWindow.objects.get().state == "sealed"
-    assert len(source.asked) == 1
