@@ -10,7 +10,7 @@ from decimal import Decimal
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.harness import Figure, is_smoke, measured, measurement
+from bench.harness import Bound, Figure, is_smoke, measured, ratio
 
 if TYPE_CHECKING:
     from django.db.models import Model
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TURNS: Final = 1 if is_smoke() else 20
 ASKED_A_TURN: Final = 5
+SPEED_MIN: Final = Decimal("0.8")
 MIDDLEWARE: Final = [
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -52,7 +53,7 @@ def list_figures(client: "Client", person: Any, addresses: Mapping[str, str]) ->
             with override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=MIDDLEWARE):
                 bare.append(_seconds(_signed_in(person), "/bare/"))
         name = f"pages.list of {len(rows)} {label.partition('.')[2]}s to bare DRF"
-        yield measurement(name, median(bare) / median(ours), "x")
+        yield ratio(name, median(bare) / median(ours), Bound.AT_LEAST, SPEED_MIN)
 
 
 def _seconds(client: "Client", address: str) -> Decimal:

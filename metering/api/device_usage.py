@@ -132,8 +132,8 @@ class DeviceUsageFilter(StrictFilterSet):
         Raises:
             MonthArchivedError: A month of the range is in an archive.
         """
-        begin_at = self.form.cleaned_data["window_start_from"]
-        end_at = self.form.cleaned_data["window_start_before"]
+        begin_at = self.form.cleaned_data.get("window_start_from")
+        end_at = self.form.cleaned_data.get("window_start_before")
         if begin_at or end_at:
             require_rows(ArchivedTable.DEVICES, begin_at=begin_at, end_at=end_at)
         rows: QuerySet[DeviceUsage] = super().filter_queryset(queryset)

@@ -17,6 +17,7 @@ from metering.models import UsageRecord
 from metering.selectors.collection.records import records_added_since
 from metering.selectors.explain import explain_record
 from tenants.api.filters import StrictFilterSet
+from tenants.api.serializers import RowSerializer
 from tenants.api.views import ReadingViewSet
 from tenants.domain.archives import ArchivedTable
 from tenants.selectors.archives import require_rows
@@ -24,7 +25,7 @@ from tenants.selectors.archives import require_rows
 SIZE_CHOICES = [(size.value, size.value.capitalize()) for size in GPUSize]
 
 
-class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
+class UsageRecordSerializer(RowSerializer[UsageRecord]):
     """One pod's use of one resource in one hour; `unit_seconds` = `units` x `seconds`."""
 
     window = serializers.IntegerField(source="window_id", read_only=True)
@@ -116,8 +117,8 @@ class UsageRecordFilter(StrictFilterSet):
         Raises:
             MonthArchivedError: A month of the range is in an archive.
         """
-        begin_at = self.form.cleaned_data["window_start_from"]
-        end_at = self.form.cleaned_data["window_start_before"]
+        begin_at = self.form.cleaned_data.get("window_start_from")
+        end_at = self.form.cleaned_data.get("window_start_before")
         if begin_at or end_at:
             require_rows(ArchivedTable.USAGE, begin_at=begin_at, end_at=end_at)
         rows: QuerySet[UsageRecord] = super().filter_queryset(queryset)

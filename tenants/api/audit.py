@@ -8,11 +8,12 @@ from rest_framework import serializers
 
 from tenants.access import access_audit_entry, audit_entries_visible_to
 from tenants.api.filters import StrictFilterSet
+from tenants.api.serializers import RowSerializer
 from tenants.api.views import ReadingViewSet
 from tenants.models import AuditEntry
 
 
-class AuditEntrySerializer(serializers.ModelSerializer[AuditEntry]):
+class AuditEntrySerializer(RowSerializer[AuditEntry]):
     """One thing done; `leaf` is the SHA-256 that proves the row, in hexadecimal.
 
     `occurred_at` is the service's time of what was done, `recorded_at` the database's time of the

@@ -4,6 +4,7 @@ Relations are filtered by `UUIDFilter` on the id: a choice among rows would answ
 an id of a foreign organization and for one that does not exist.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -57,6 +58,16 @@ class UpdatedFromFilter(filters.IsoDateTimeFilter):
 
 class StrictFilterSet(filters.FilterSet):
     """Filters that refuse an unknown query parameter: a typing error must not widen a list."""
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Its own.
+        """Take the parameters, and copy only the filters that these ask for.
+
+        Filters without a value change nothing, and a copy of each with its form takes as long as
+        the query of a page.
+        """
+        asked = {name: one for name, one in self.base_filters.items() if name in (data or ())}
+        self.__dict__["base_filters"] = asked  # Which is what is copied.
+        super().__init__(data, *args, **kwargs)
 
     def is_valid(self) -> bool:
         """Whether every parameter can be used.

@@ -1,9 +1,16 @@
 """Usage over REST: anyone who reads a project reads its usage, and nobody else does."""
 
+from decimal import Decimal
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from rest_framework.serializers import ModelSerializer
 
+from metering.access import usage_visible_to
+from metering.api.usage_records import UsageRecordFilter, UsageRecordSerializer
+from metering.models import UsageActivity, UsageRecord
+from tenants.selectors.actors import actor_of_user
 from tests.support.cast import Cast
 from tests.support.metering.clients import API, RANGE, ClientFor, results
 
@@ -42,6 +49,21 @@ def test_a_usage_record_shows_whole_numbers(cast: Cast, client_for: ClientFor) -
     assert record["window_start"] == "2026-10-05T13:00:00Z"
     one = client_for(cast.bob).get(f"{API}/usage-records/{record['id']}/")
     assert one.json() == record
+
+
+def test_a_usage_record_is_shown_as_drf_shows_it(cast: Cast) -> None:
+    for record in usage_visible_to(actor_of_user(cast.frank)):
+        record.activity = UsageActivity(
+            busy_ratio=Decimal("0.25"), busy_coverage=None, energy_millijoules=7
+        )
+        serializer = UsageRecordSerializer(record)
+
+        shown = serializer.data
+
+        assert shown == ModelSerializer.to_representation(serializer, record)
+        assert list(shown) == list(UsageRecordSerializer.Meta.fields)
+        assert (shown["busy_ratio"], shown["busy_coverage"]) == ("0.250000", None)
+        assert shown["energy_millijoules"] == 7
 
 
 def test_somebody_elses_record_does_not_exist(cast: Cast, client_for: ClientFor) -> None:
@@ -87,6 +109,16 @@ def test_a_misspelt_filter_is_refused(cast: Cast, client_for: ClientFor) -> None
 
     assert answer.status_code == 422
     assert answer.json()["problems"][0]["code"] == "unknown_filter"
+
+
+def test_only_filters_that_are_asked_for_are_made() -> None:
+    asked = UsageRecordFilter(
+        {"size": "small", "page_size": "2"}, queryset=UsageRecord.objects.all()
+    )
+
+    assert asked.is_valid()
+    assert list(asked.filters) == ["size"]
+    assert not UsageRecordFilter({"sise": "small"}, queryset=asked.queryset).filters
 
 
 def test_usage_comes_in_pages(cast: Cast, client_for: ClientFor) -> None:
