@@ -90,6 +90,7 @@ app.conf.update(
     beat_schedule={
         "tenants.tick_notifications": {"task": "tenants.tick_notifications", "schedule": 15},
         "tenants.tick_password_links": {"task": "tenants.tick_password_links", "schedule": 15},
+        "config.tick_archives": {"task": "config.tick_archives", "schedule": 3600},
         "config.tick_verification": {"task": "config.tick_verification", "schedule": 3600},
         "tenants.tick_retention": {"task": "tenants.tick_retention", "schedule": 3600},
         "metering.tick_windows": {"task": "metering.tick_windows", "schedule": 60},
@@ -113,6 +114,7 @@ app.conf.update(
 )
 app.autodiscover_tasks()
 app.autodiscover_tasks(["config"], related_name="verification")
+app.autodiscover_tasks(["config.management"], related_name="due_archives")
 
 
 @app.on_configure.connect

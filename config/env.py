@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from billing.domain.logo import logo_of
-from config.settings.pairs import amount_of, clients_of
+from config.settings.pairs import pairs_of
 from metering.domain.efficiency.rules import thresholds_of
 
 PostgresUrl = Annotated[
@@ -141,8 +141,14 @@ class Environment(BaseSettings):
     """Source of the estimated cost of a quota request, and of use that exceptions hold back."""
     NOTIFICATIONS: Literal["send", "simulated"] = "send"
     NOTIFICATIONS_KEPT_DAYS: int = Field(default=90, ge=90, le=3_650)
-    EXPORTS_KEPT_DAYS: int = Field(default=30, ge=1, le=3_650)
     """At least the longest reminder time before a grant's end: else it would be notified twice."""
+    EXPORTS_KEPT_DAYS: int = Field(default=30, ge=1, le=3_650)
+    ARCHIVE_DIR: Path | None = Field(default=None, title="absolute path")
+    """Where workers write the archives of months."""
+    ARCHIVE_AFTER_MONTHS: Annotated[dict[str, int], NoDecode] = Field(
+        default_factory=dict, title="`table=months`, separated by commas"
+    )
+    """How many whole months of a table follow one before it is archived; others never are."""
     EMAIL_URL: str = Field(default="", pattern=MAIL_URL, title="URL")
     """The mail server; without one no mail is sent."""
     EMAIL_FROM: str = "gpu-ledger@localhost"
@@ -255,21 +261,10 @@ class Environment(BaseSettings):
         """Read JSON here: what cannot be decoded outside hides every other wrong variable."""
         return json.loads(value, parse_float=Decimal) if isinstance(value, str) else value
 
-    @field_validator("ADMISSION_CLIENT_NAMES", mode="before")
+    @field_validator("ADMISSION_CLIENT_NAMES", "ARCHIVE_AFTER_MONTHS", "CARRY_BELOW", mode="before")
     @classmethod
-    def _split_clients(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        if value.lstrip().startswith("{"):
-            return json.loads(value)
-        return dict(clients_of(part) for part in value.split(",") if part.strip())
-
-    @field_validator("CARRY_BELOW", mode="before")
-    @classmethod
-    def _split_amounts(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        return dict(amount_of(part) for part in value.split(",") if part.strip())
+    def _split_pairs(cls, value: object, info: ValidationInfo) -> object:
+        return pairs_of(str(info.field_name), value)
 
     @field_validator(
         "USAGE_SOURCE", "CLUSTER_WATCH", "QUOTA_ENFORCER", "WORKLOAD_EVICTOR", "NOTIFICATIONS"
@@ -290,11 +285,18 @@ class Environment(BaseSettings):
             raise ValueError("REDIS_URL must be redis:// with the name of the primary as its host.")
         return value
 
-    @field_validator("CLUSTER_SECRETS_DIR")
+    @field_validator("ARCHIVE_DIR", "CLUSTER_SECRETS_DIR")
     @classmethod
-    def _refuse_all_files(cls, value: Path) -> Path:
-        if not value.is_absolute() or value.resolve() == Path("/"):
+    def _refuse_all_files(cls, value: Path | None) -> Path | None:
+        if value is not None and (not value.is_absolute() or value.resolve() == Path("/")):
             raise ValueError("Name a directory of its own, as an absolute path.")
+        return value
+
+    @field_validator("ARCHIVE_AFTER_MONTHS")
+    @classmethod
+    def _require_directory(cls, value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
+        if value and info.data.get("ARCHIVE_DIR", value) is None:
+            raise ValueError("Set ARCHIVE_DIR too: months are archived there.")
         return value
 
     @field_validator("ISSUER_LOGO")

@@ -34,6 +34,8 @@ _INTEGERS: Final = {"bigint": pa.int64(), "integer": pa.int32(), "smallint": pa.
 _TIME: Final = pa.timestamp("us", tz="UTC")
 Progress = Callable[[int], None]
 """Takes how many rows are done."""
+FilesCheck = Callable[[Path, ArchiveManifest], None]
+"""Holds the files of a folder to its manifest, and refuses others."""
 
 
 def begin_folder(folder: Path) -> Path:
@@ -119,6 +121,22 @@ def require_files(folder: Path, manifest: ArchiveManifest) -> None:
                 f"{path} was altered: {found.bytes} bytes with the SHA-256 {found.sha256}, and not"
                 f" {file.bytes} with {file.sha256}."
             )
+
+
+def require_sizes(folder: Path, manifest: ArchiveManifest) -> None:
+    """Refuse an archive of which a file is missing or has another size; none is read.
+
+    Raises:
+        ArchiveDiffersError: So it is.
+    """
+    for file in manifest.files:
+        path = folder / file.name
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise ArchiveDiffersError(f"{path} is missing or cannot be read.") from error
+        if size != file.bytes:
+            raise ArchiveDiffersError(f"{path} was altered: {size} bytes, and not {file.bytes}.")
 
 
 def require_same_rows(

@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from threading import Event, Thread
 from typing import Final
 
 import structlog
@@ -28,7 +27,8 @@ from billing.services.exports.staging import StagingTools, purge_contents
 from billing.tasks.accrual import ACTOR
 from tenants.domain.actors import Actor
 from tenants.selectors.clock import database_now
-from tenants.services.wakeups import WakeUp, keep_slot
+from tenants.services.slot_leases import renewed_slot
+from tenants.services.wakeups import WakeUp
 
 KIND: Final = "billing.tick_exports"
 STEP_SECONDS: Final = 60
@@ -36,8 +36,6 @@ STEP_SECONDS: Final = 60
 TIME_LIMIT_SECONDS: Final = 6 * 3600
 """Of one step: the files of a run are made in one transaction, and a file is delivered at once."""
 KILL_AFTER_SECONDS: Final = 40
-RENEW_SECONDS: Final = 60
-"""A fifth of the lease of a run, a quarter of that of a slot."""
 
 log = structlog.get_logger(__name__)
 
@@ -85,36 +83,18 @@ def export_due(*, at: datetime, actor: Actor) -> int:
     return done
 
 
-@contextmanager
-def _renewed(leased: LeasedRun, *, clock: Callable[[], datetime]) -> Iterator[None]:
+def _renewed(leased: LeasedRun, *, clock: Callable[[], datetime]) -> AbstractContextManager[None]:
     """Renew the lease of a run, and of the slot that does it, as long as the block takes."""
-    is_over = Event()
-    renewing = Thread(
-        target=_renew,
-        args=(leased, is_over),
-        kwargs={"clock": clock},
-        name="export-lease",
-        daemon=True,
-    )
-    renewing.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        renewing.join()
+    return renewed_slot(KIND, lambda: _renew(leased, clock=clock))
 
 
-def _renew(leased: LeasedRun, is_over: Event, *, clock: Callable[[], datetime]) -> None:
+def _renew(leased: LeasedRun, *, clock: Callable[[], datetime]) -> None:
+    """Renew the lease of a run: a fifth of it has passed since the last time."""
     try:
-        while not is_over.wait(RENEW_SECONDS):
-            keep_slot(KIND)
-            try:
-                renew_lease(leased, at=clock())
-            except DatabaseError as error:
-                reason = type(error).__name__
-                log.warning("billing.export.not_renewed", run=str(leased.run_id), reason=reason)
-                connection.close()
-    finally:
+        renew_lease(leased, at=clock())
+    except DatabaseError as error:
+        reason = type(error).__name__
+        log.warning("billing.export.not_renewed", run=str(leased.run_id), reason=reason)
         connection.close()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from billing.adapters.archive_files import (
+    FilesCheck,
     Progress,
     begin_folder,
     finish_folder,
@@ -33,9 +34,11 @@ from metering.selectors.devices.archive import (
     changed_device_windows,
     unfinished_waste,
 )
+from metering.selectors.locks import try_tick_lock
 from tenants.domain.actors import Actor
 from tenants.domain.archives import (
     MONTHS_PER_YEAR,
+    ArchiveBusyError,
     ArchivedFile,
     ArchiveDiffersError,
     ArchivedTable,
@@ -111,12 +114,15 @@ def write_archive(
     What an earlier attempt left is removed first. All is of one state of the database.
 
     Raises:
+        ArchiveBusyError: Another process writes it.
         MonthNotFinishedError: Something of the month can still change.
         MonthArchivedError: It is detached.
         MonthNotArchivedError: There is no such partition.
         ArchiveDiffersError: The archive exists, or what was written is not what is read back.
     """
     with snapshot():
+        if not try_tick_lock(f"archive {root / table.folder(month)}"):
+            raise ArchiveBusyError(f"{root / table.folder(month)} is being written.")
         require_finished(table, month)
         require_partition(table, month)
         source = table.rows(month)
@@ -142,7 +148,21 @@ def write_archive(
         if require_same_rows(folder / rows.name, read(), columns, progress=progress) != count:
             raise ArchiveDiffersError(f"{folder} has other rows than were counted.")
         _require_facts(table, source, folder=folder, progress=progress)
-    return finish_folder(folder, manifest), manifest
+        return finish_folder(folder, manifest), manifest
+
+
+def due_archives(kept: Mapping[str, int], *, at: datetime) -> list[tuple[MonthTable, ArchiveMonth]]:
+    """Return the months to be in an archive, table by table, the first one first.
+
+    Args:
+        kept: How many whole months of each table stay in the database alone.
+        at: Now.
+    """
+    return [
+        (TABLES[name], month)
+        for name, months in kept.items()
+        for month in due_months(name, kept_months=months, at=at)
+    ]
 
 
 def due_months(table_name: str, *, kept_months: int, at: datetime) -> list[ArchiveMonth]:
@@ -160,16 +180,29 @@ def due_months(table_name: str, *, kept_months: int, at: datetime) -> list[Archi
 
 
 def ensure_archive(
-    table: MonthTable, month: ArchiveMonth, *, root: Path, progress: Progress
+    table: MonthTable,
+    month: ArchiveMonth,
+    *,
+    root: Path,
+    progress: Progress,
+    check: FilesCheck = require_files,
 ) -> tuple[Path, ArchiveManifest]:
     """Return the archive of a month, which is written where it is not there yet.
 
+    Args:
+        table: Whose.
+        month: Which.
+        root: Where archives are.
+        progress: Takes how many rows are written or compared.
+        check: Holds the files of one that is there to its manifest.
+
     Raises:
+        ArchiveBusyError: Another process writes it.
         MonthNotFinishedError: Something of the month can still change.
         ArchiveDiffersError: A file of the archive was altered.
     """
     if (root / table.folder(month)).exists():
-        folder, manifest, _ = read_archive(table, month, root=root)
+        folder, manifest, _ = read_archive(table, month, root=root, check=check)
         return folder, manifest
     return write_archive(table, month, root=root, progress=progress)
 
@@ -199,7 +232,7 @@ def _require_facts(table: MonthTable, source: str, *, folder: Path, progress: Pr
 
 
 def read_archive(
-    table: MonthTable, month: ArchiveMonth, *, root: Path
+    table: MonthTable, month: ArchiveMonth, *, root: Path, check: FilesCheck = require_files
 ) -> tuple[Path, ArchiveManifest, str]:
     """Return folder, manifest and digest of the manifest of an archive whose files are unaltered.
 
@@ -210,7 +243,7 @@ def read_archive(
     manifest, digest = read_manifest(folder)
     if (manifest.table, manifest.month) != (table.name, month.label):
         raise ArchiveDiffersError(f"{folder} is of {manifest.table} of {manifest.month}.")
-    require_files(folder, manifest)
+    check(folder, manifest)
     return folder, manifest, digest
 
 

@@ -14,6 +14,7 @@ MANIFEST: Final = "manifest.json"
 FORMAT: Final = 1
 _LABEL: Final = re.compile(r"(20\d\d|21\d\d)-(0[1-9]|1[0-2])")
 MONTHS_PER_YEAR: Final = 12
+MONTHS_KEPT_MAX: Final = 1_200
 
 
 class ArchivedTable(StrEnum):
@@ -57,6 +58,13 @@ class ArchiveDiffersError(ConflictError):
 
     code = "archive_differs"
     remedy = "Use an unaltered copy of the archive, or archive the month anew."
+
+
+class ArchiveBusyError(ConflictError):
+    """Another process writes the archive of the month."""
+
+    code = "archive_busy"
+    remedy = "Wait until it has ended."
 
 
 class NotTableOwnerError(ForbiddenError):

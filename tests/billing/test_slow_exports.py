@@ -51,7 +51,7 @@ def long_ago() -> datetime:
 def test_a_slow_destination_keeps_its_run_until_it_has_every_file(
     how: str, monkeypatch: pytest.MonkeyPatch, settings: object
 ) -> None:
-    monkeypatch.setattr("billing.tasks.exports.RENEW_SECONDS", 0.02)
+    monkeypatch.setattr("tenants.services.slot_leases.RENEW_SECONDS", 0.02)
     SlowDestination.leases.clear()
     destination = {"bucket": {"BACKEND": f"{__name__}.SlowDestination"}}
     settings.EXPORT_DESTINATIONS = destination  # type: ignore[attr-defined]

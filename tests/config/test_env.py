@@ -46,6 +46,14 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ADMISSION_CLIENT_NAMES", "hopper="),
         ("ADMISSION_CLIENT_NAMES", "=apiserver"),
         ("ADMISSION_CLIENT_NAMES", '{"hopper": '),
+        ("ARCHIVE_DIR", "archives"),
+        ("ARCHIVE_DIR", "/"),
+        ("ARCHIVE_AFTER_MONTHS", "usage=24"),
+        ("ARCHIVE_AFTER_MONTHS", "usage"),
+        ("ARCHIVE_AFTER_MONTHS", "invoices=24"),
+        ("ARCHIVE_AFTER_MONTHS", "usage=0"),
+        ("ARCHIVE_AFTER_MONTHS", "usage=1201"),
+        ("CARRY_BELOW", "EUR"),
         ("WINDOW_LATENESS_SECONDS", "5"),
         ("HOLE_SECONDS_MAX", "601"),
         ("RECHECK_SECONDS", "0"),
@@ -145,6 +153,35 @@ def test_certificates_are_named_by_cluster(
     monkeypatch.setenv("ADMISSION_CLIENT_NAMES", reported)
 
     assert names == Environment.read(**GIVEN).ADMISSION_CLIENT_NAMES
+
+
+def test_how_long_tables_are_kept_is_set_with_the_directory_of_archives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Environment.read(**GIVEN).ARCHIVE_AFTER_MONTHS == {}
+    assert Environment.read(**GIVEN).ARCHIVE_DIR is None
+    monkeypatch.setenv("ARCHIVE_AFTER_MONTHS", " usage=24, devices = 6 ,")
+    with pytest.raises(EnvironmentInvalidError, match=r"\n  ARCHIVE_AFTER_MONTHS: .*ARCHIVE_DIR"):
+        Environment.read(**GIVEN)
+
+    monkeypatch.setenv("ARCHIVE_DIR", "/srv/archives")
+    assert Environment.read(**GIVEN).ARCHIVE_AFTER_MONTHS == {"usage": 24, "devices": 6}
+
+    monkeypatch.setenv("ARCHIVE_DIR", "archives")
+    with pytest.raises(EnvironmentInvalidError) as refusal:
+        Environment.read(**GIVEN)
+    assert str(refusal.value).count("\n") == 1
+
+
+@pytest.mark.parametrize("dunned", ["EUR=5", " EUR = 5.00 ,JPY=500,"])
+def test_amounts_are_named_by_currency(monkeypatch: pytest.MonkeyPatch, dunned: str) -> None:
+    monkeypatch.setenv("CARRY_BELOW", dunned)
+
+    assert Environment.read(**GIVEN).CARRY_BELOW["EUR"] == 5
+
+    monkeypatch.setenv("CARRY_BELOW", '{"EUR": 5}')
+    with pytest.raises(EnvironmentInvalidError, match=r"\n  CARRY_BELOW: .*amount of a currency"):
+        Environment.read(**GIVEN)
 
 
 def test_the_trail_of_a_month_is_kept_for_34_days_after_its_end_whatever_its_length(

@@ -33,12 +33,9 @@ HOME = (
     *("--set", "cluster.selectors=home", "--set", "clusterSecrets.hopper=hopper-credentials"),
     *("--set", "workers.worker.scaling.by=hpa", "--set", "monitoring.rules=true"),
     *("--set", "monitoring.dashboards=true,monitoring.serviceMonitors=true"),
-    *(
-        "--set",
-        "ingress.enabled=true,ingress.className=nginx",
-        "--set",
-        "image.pullSecrets={registry}",
-    ),
+    *("--set", "archiveClaim=kept,settings.ARCHIVE_DIR=/srv/archives"),
+    *("--set", "ingress.enabled=true,ingress.className=nginx"),
+    *("--set", "image.pullSecrets={registry}"),
 )
 """The service in a cluster that it meters itself."""
 COMPONENTS = ("migrate", "web", "worker", "short-worker", "beat", "renewer", "watcher")
@@ -344,6 +341,17 @@ def test_secrets_of_other_clusters_are_where_the_service_reads_them() -> None:
     assert "renewer" not in workloads(rendered(*HOME))
 
 
+def test_only_workers_that_archive_have_the_directory_of_archives() -> None:
+    mounted = [
+        (name, one["mountPath"], pod_of(it)["volumes"][-1]["persistentVolumeClaim"]["claimName"])
+        for name, it in workloads(rendered(*HOME)).items()
+        for one in container_of(it)["volumeMounts"]
+        if one["name"] == "archives"
+    ]
+
+    assert mounted == [("worker", "/srv/archives", "kept")]
+
+
 def test_rules_and_boards_are_those_of_the_repository() -> None:
     rules = of_kind("PrometheusRule", rendered(*HOME))
     boards = of_kind("ConfigMap", rendered(*HOME))
@@ -373,6 +381,7 @@ def test_the_schema_knows_every_secret_and_every_value() -> None:
         ((*NEEDED, "--set", "web.replica=3"), "'replica' not allowed"),
         ((*NEEDED, "--set", "web.replicas=0"), "/web/replicas"),
         ((*NEEDED, "--set", "workers.worker.queues={other}"), "/workers/worker/queues"),
+        ((*NEEDED, "--set", "archiveClaim=archives"), "Set settings.ARCHIVE_DIR"),
         ((*NEEDED, "--set", "admission.enabled=true"), "Set admission.cluster"),
         ((*NEEDED, "--set", "externalSecrets.enabled=true"), "Set externalSecrets.store.name"),
     ],

@@ -5,17 +5,21 @@ manage.py archive_due --to /srv/archives --keep usage=24 --keep devices=6
 
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from config.management.archive_options import Progress, failure_of
-from config.management.archives import DETACHED, TABLES, due_months, ensure_archive
-from tenants.domain.archives import ArchiveMonth, MonthNotFinishedError
+from config.management.archives import DETACHED, due_archives, ensure_archive
+from config.settings.pairs import months_of
+from tenants.domain.archives import (
+    ArchiveBusyError,
+    ArchiveMonth,
+    MonthNotFinishedError,
+    MonthTable,
+)
 from tenants.domain.errors import DomainError
 from tenants.selectors.clock import database_now
-
-MONTHS_MAX: Final = 1_200
 
 
 def kept_months(text: str) -> tuple[str, int]:
@@ -24,11 +28,10 @@ def kept_months(text: str) -> tuple[str, int]:
     Raises:
         ArgumentTypeError: It is none.
     """
-    name, _, number = text.partition("=")
-    if name not in TABLES or not number.isdecimal() or not 1 <= int(number) <= MONTHS_MAX:
-        known = ", ".join(sorted(TABLES))
-        raise ArgumentTypeError(f"write TABLE=MONTHS, such as usage=24; tables are {known}")
-    return name, int(number)
+    try:
+        return months_of(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
 
 
 class Command(BaseCommand):
@@ -61,24 +64,21 @@ class Command(BaseCommand):
             CommandError: An archive could not be written, or was altered.
         """
         root, failed = Path(options["to"]).absolute(), []
-        for name, months in options["keep"]:
-            for month in due_months(name, kept_months=months, at=database_now()):
-                try:
-                    self._archive(name, month, root)
-                except MonthNotFinishedError as error:
-                    self.stdout.write(f"{name} {month.label}: not yet. {error.message}")
-                except (DomainError, OSError) as error:
-                    failed.append(f"{name} {month.label}: {failure_of(error)}")
+        for table, month in due_archives(dict(options["keep"]), at=database_now()):
+            try:
+                self._archive(table, month, root)
+            except (ArchiveBusyError, MonthNotFinishedError) as error:
+                self.stdout.write(f"{table.name} {month.label}: not yet. {error.message}")
+            except (DomainError, OSError) as error:
+                failed.append(f"{table.name} {month.label}: {failure_of(error)}")
         if failed:
             raise CommandError("\n".join(failed))
 
-    def _archive(self, name: str, month: ArchiveMonth, root: Path) -> None:
-        folder, manifest = ensure_archive(
-            TABLES[name], month, root=root, progress=Progress(self.stdout)
-        )
+    def _archive(self, table: MonthTable, month: ArchiveMonth, root: Path) -> None:
+        folder, manifest = ensure_archive(table, month, root=root, progress=Progress(self.stdout))
         may = (
-            f"manage.py detach_month {month.label} --table {name} --from {root}"
-            if name in DETACHED
+            f"manage.py detach_month {month.label} --table {table.name} --from {root}"
+            if table.name in DETACHED
             else "it stays in the database"
         )
-        self.stdout.write(f"{name} {month.label}: {manifest.rows:,} rows in {folder}; {may}")
+        self.stdout.write(f"{table.name} {month.label}: {manifest.rows:,} rows in {folder}; {may}")

@@ -17,6 +17,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 import billing.tasks
+import config.management.due_archives
 import config.verification
 import metering.tasks
 import quotas.tasks
@@ -49,6 +50,7 @@ TICKS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("password links", tenants.tasks.send_password_links),
     ("purged by quotas", quotas.tasks.purge),
     ("purged by tenants", tenants.tasks.purge),
+    ("archives", config.management.due_archives.tick),
     ("verification", config.verification.tick),
 )
 """In the order of the data flow; each returns its counts, by kind or in total, or None while

@@ -18,6 +18,7 @@ from billing.adapters.archive_files import (
     read_rows,
     require_files,
     require_same_rows,
+    require_sizes,
     write_lines,
     write_table,
 )
@@ -258,3 +259,20 @@ def test_a_missing_file_and_a_missing_manifest_are_named(tmp_path: Path) -> None
     (tmp_path / "manifest.json").write_bytes(b"\xff\xfe")
     with pytest.raises(ArchiveDiffersError, match=r"manifest\.json is missing or cannot be read"):
         read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"ab", b"abcd", None])
+def test_a_file_of_another_size_is_named_without_reading_it(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    file = write_lines(tmp_path / "windows.csv", [b"abc"])
+    require_sizes(tmp_path, manifest((file,)))
+    (tmp_path / "windows.csv").write_bytes(b"xyz")
+    require_sizes(tmp_path, manifest((file,)))
+
+    (tmp_path / "windows.csv").unlink()
+    if content is not None:
+        (tmp_path / "windows.csv").write_bytes(content)
+
+    with pytest.raises(ArchiveDiffersError, match=r"windows\.csv (was altered|is missing)"):
+        require_sizes(tmp_path, manifest((file,)))

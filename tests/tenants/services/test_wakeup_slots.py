@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from threading import Event
 
 import pytest
 import redis
@@ -17,7 +18,7 @@ from config.celery import QUEUES, TASK_TIME_LIMIT_SECONDS, app
 from config.monitoring.health import worker_problem
 from embedded.valkey import EmbeddedValkey
 from tenants.domain.refusals import ClockOffError
-from tenants.services import wakeups
+from tenants.services import slot_leases, wakeups
 from tenants.services.wakeups import REST_SECONDS, WakeUp, wake, wake_ages
 
 pytestmark = pytest.mark.django_db
@@ -77,6 +78,25 @@ def test_a_slot_is_leased_while_its_worker_works_and_no_longer(client: redis.Red
     assert seconds_left in ([TASK_TIME_LIMIT_SECONDS], [TASK_TIME_LIMIT_SECONDS - 1])
     assert not client.exists(BUSY)
     assert client.llen("short") == 0
+
+
+def test_a_long_row_renews_its_slot_and_what_else_it_leases(
+    client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot_leases, "RENEW_SECONDS", 0.01)
+    renewed = Event()
+    seconds_left: list[int] = []
+
+    def work() -> None:
+        client.expire(BUSY, 5)
+        with slot_leases.renewed_slot(KIND, renewed.set):
+            assert renewed.wait(timeout=10)
+        seconds_left.append(client.ttl(BUSY))
+
+    deliver(Probe(work))
+
+    assert TASK_TIME_LIMIT_SECONDS - 2 <= seconds_left[0] <= TASK_TIME_LIMIT_SECONDS
+    assert not client.exists(BUSY)
 
 
 def test_a_wake_up_that_meets_a_busy_slot_is_dropped_and_queued_anew_at_the_end(

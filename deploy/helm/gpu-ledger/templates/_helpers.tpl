@@ -51,11 +51,13 @@ affinity:
 {{- end }}
 
 {{- /* A Deployment of the service. Takes root, component, command, grace (seconds), resources;
-       replicas (none where an autoscaler sets them), ports, probes, account, clusters ("ro", "rw"). */ -}}
+       replicas (none where an autoscaler sets them), ports, probes, account, clusters ("ro", "rw"),
+       archives. */ -}}
 {{- define "gpu-ledger.deployment" -}}
 {{- $root := .root -}}
 {{- $name := printf "%s-%s" $root.Release.Name .component -}}
 {{- $hasAccount := and .account $root.Values.homeCluster -}}
+{{- $hasArchives := and .archives $root.Values.archiveClaim -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -115,6 +117,9 @@ spec:
             {{- end }}
             {{- end }}
             {{- end }}
+            {{- if $hasArchives }}
+            - {name: archives, mountPath: {{ required "Set settings.ARCHIVE_DIR, where archiveClaim is mounted" $root.Values.settings.ARCHIVE_DIR }}}
+            {{- end }}
       volumes:
         - name: tmp
           emptyDir: {}
@@ -128,6 +133,10 @@ spec:
           secret: {secretName: {{ $secret }}, defaultMode: 0440}
         {{- end }}
         {{- end }}
+        {{- end }}
+        {{- if $hasArchives }}
+        - name: archives
+          persistentVolumeClaim: {claimName: {{ $root.Values.archiveClaim }}}
         {{- end }}
 {{- end }}
 

@@ -1,0 +1,90 @@
+"""The task that archives months once they were kept for long enough; it detaches none."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+from celery import shared_task
+from django.conf import settings
+
+from billing.adapters.archive_files import require_sizes
+from config.management.archives import due_archives, ensure_archive
+from tenants.domain.actors import Actor, system_actor
+from tenants.domain.archives import (
+    ArchiveBusyError,
+    ArchiveMonth,
+    MonthNotFinishedError,
+    MonthTable,
+)
+from tenants.selectors.clock import database_now
+from tenants.services.slot_leases import renewed_slot
+from tenants.services.turns import run_isolated
+from tenants.services.wakeups import WakeUp
+
+KIND: Final = "config.tick_archives"
+FAILED: Final = "config.archives.failed"
+TIME_LIMIT_SECONDS: Final = 6 * 3600
+"""Of one month, which is written and read back in one transaction."""
+KILL_AFTER_SECONDS: Final = 40
+ACTOR: Final = system_actor("archives")
+
+log = structlog.get_logger(__name__)
+
+
+@shared_task(  # type: ignore[untyped-decorator]
+    base=WakeUp,
+    name=KIND,
+    # A month may outlast the visibility timeout of its message, which is acknowledged before. If
+    # its worker dies, beat wakes another one, which begins the month anew.
+    acks_late=False,
+    soft_time_limit=TIME_LIMIT_SECONDS,
+    time_limit=TIME_LIMIT_SECONDS + KILL_AFTER_SECONDS,
+)
+def tick_archives() -> Iterator[bool]:
+    """Archive the months that are due, one after another."""
+    with renewed_slot(KIND):
+        yield from _archive_due(at=database_now())
+
+
+def tick(at: datetime, actor: Actor = ACTOR) -> int:  # noqa: ARG001 - As all steps of `manage.py tick`.
+    """Archive the months that are due, and return how many were written."""
+    return sum(_archive_due(at=at))
+
+
+def _archive_due(*, at: datetime) -> Iterator[bool]:
+    """Yield after each archive that was written.
+
+    What fails is logged and counted, and does not yield: a worker whose time is up would begin with
+    it again, and never come to the months behind it.
+    """
+    root: Path | None = settings.ARCHIVE_DIR
+    if root is None:
+        return
+    for table, month in due_archives(settings.ARCHIVE_AFTER_MONTHS, at=at):
+        handler = partial(_archive, table, month, root=root)
+        key = table.folder(month)
+        if run_isolated(handler, otherwise=False, event=FAILED, key=key, at=at):
+            yield True
+
+
+def _archive(table: MonthTable, month: ArchiveMonth, *, root: Path) -> bool:
+    """Return whether an archive was written; of one that is there only the sizes are compared."""
+    if not root.is_dir():
+        # A worker without the volume would archive into its own file system.
+        raise NotADirectoryError(f"{root} is no directory of this worker.")
+    name = table.folder(month)
+    is_there = (root / name).exists()
+    try:
+        _, manifest = ensure_archive(
+            table, month, root=root, progress=lambda _: None, check=require_sizes
+        )
+    except (ArchiveBusyError, MonthNotFinishedError) as error:
+        log.info("config.archives.waiting", archive=name, reason=error.message)
+        return False
+    if is_there:
+        return False
+    log.info("config.archives.written", archive=name, rows=manifest.rows)
+    return True
