@@ -1,10 +1,11 @@
 """Endpoints /api/v1/costs/, its csv/ and xlsx/: costs of days, grouped and compared."""
 
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,7 +19,7 @@ from billing.api.money import MoneyValueField
 from billing.domain.cost_table import FIGURES, cost_columns, cost_file_name, cost_record
 from billing.domain.costs import DAY, CostDimension, CostQuery, GroupCost, parse_dimensions
 from billing.selectors.cost_report import CostReport, cost_report
-from tenants.api.openapi.operations import AS_OF
+from tenants.api.openapi.operations import AS_OF, AS_OF_HELP
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
 from tenants.selectors.report_database import ReportDatabase, report_database
@@ -99,9 +100,7 @@ class CostReportSerializer(serializers.Serializer[CostReport]):
 
     to = serializers.DateField(source="query.end", help_text="The day after the last.")
     previous_from = serializers.DateField(source="query.previous_first")
-    as_of = serializers.DateTimeField(
-        help_text="All that was recorded until then is in it; a replica may be behind."
-    )
+    as_of = serializers.SerializerMethodField()
     metered_until = serializers.DateTimeField(
         allow_null=True,
         help_text="The end of the last hour that every cluster in use has sealed: to a tenant, of "
@@ -126,6 +125,12 @@ class CostReportSerializer(serializers.Serializer[CostReport]):
     totals = CostTotalSerializer(many=True)
     results = CostRowSerializer(many=True, source="rows")
 
+    @extend_schema_field(serializers.DateTimeField(allow_null=True, help_text=AS_OF_HELP))
+    def get_as_of(self, report: CostReport) -> datetime | None:  # noqa: ARG002 - DRF's signature.
+        """Return as of when the database was, which the report was read from."""
+        stated: datetime | None = self.context["as_of"]
+        return stated
+
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """Return the fields; `from` is a word of Python's own."""
         return {"from": serializers.DateField(source="query.first"), **super().get_fields()}
@@ -139,7 +144,9 @@ class CostViewSet(LedgerViewSet):
     )
     def report(self, request: Request) -> Response:
         """Return costs of a range of days, grouped, compared with as many days before."""
-        return Response(CostReportSerializer(self._report(request)[0]).data)
+        report, database = self._report(request)
+        context = {"as_of": database.stated_as_of}
+        return Response(CostReportSerializer(report, context=context).data)
 
     @extend_schema(
         operation_id="cost_report_csv",

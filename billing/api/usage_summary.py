@@ -27,6 +27,7 @@ from metering.selectors.collection.usage import (
 from tenants.access import projects_visible_to
 from tenants.api.actors import actor_of_request
 from tenants.api.expansion import add_names, described, wanted_names
+from tenants.api.openapi.operations import AS_OF_HELP
 from tenants.api.serializers import StrictSerializer
 from tenants.domain.archives import ArchivedTable
 from tenants.selectors.archives import require_rows
@@ -129,9 +130,7 @@ class UsageSummarySerializer(serializers.Serializer[object]):
 
     window_start_from = serializers.DateTimeField(source="span.begin_at")
     window_start_before = serializers.DateTimeField(source="span.end_at")
-    as_of = serializers.DateTimeField(
-        help_text="All that was recorded until then is in it; a replica may be behind."
-    )
+    as_of = serializers.DateTimeField(allow_null=True, help_text=AS_OF_HELP)
     totals = UsageTotalSerializer(many=True)
 
 
@@ -166,7 +165,7 @@ class UsageSummaryViewSet(ViewSet):
                 raise SummaryRangeError(TOO_MANY, field="group_by")
             costs = costs_by_use(charges_visible_to(actor), **hours, **narrowed)
         priced = [PricedTotal(total, costs.get(_key(total), NO_COST)) for total in totals]
-        answer = {"span": span, "as_of": database.as_of, "totals": priced}
+        answer = {"span": span, "as_of": database.stated_as_of, "totals": priced}
         body = UsageSummarySerializer(answer).data
         add_names(body, wanted, actor=actor)
         return Response(body)

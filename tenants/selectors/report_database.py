@@ -58,6 +58,15 @@ class ReportDatabase:
         return self.alias == REPLICA
 
     @property
+    def stated_as_of(self) -> datetime | None:
+        """What an answer in JSON states, so that it is the same as long as its figures are.
+
+        None of the primary, which has all until the moment of the answer. Of a replica the whole
+        minute until which it has all.
+        """
+        return self.as_of.replace(second=0, microsecond=0) if self.is_replica else None
+
+    @property
     def headers(self) -> dict[str, str]:
         """Return the header of a file that is read from it."""
         return {AS_OF_HEADER: self.as_of.astimezone(UTC).isoformat(timespec="milliseconds")}

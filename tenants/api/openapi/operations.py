@@ -204,6 +204,10 @@ def _header(name: str, *, is_required: bool, description: str) -> OpenApiParamet
     )
 
 
+AS_OF_HELP: Final = (
+    "All that was recorded until then is in it: the minute up to which a replica that was read has "
+    "everything. Null where the primary was read, which has all until the moment of the answer."
+)
 AS_OF: Final = OpenApiParameter(
     AS_OF_HEADER,
     datetime,

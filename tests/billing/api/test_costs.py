@@ -52,6 +52,16 @@ def report(user: User, **query: str) -> dict[str, Any]:
     return dict(answer.json())
 
 
+def test_costs_that_are_as_the_caller_has_them_are_not_sent_again(costs: Office) -> None:
+    client = api_client(costs.cast.dora)
+    for address in ("/api/v1/costs/?from=2026-10-01", "/api/v1/usage-summary/?month=2026-10"):
+        first = client.get(address)
+        same = client.get(address, headers={"If-None-Match": first["ETag"]})
+
+        assert first.json()["as_of"] is None
+        assert (same.status_code, same.content, same["ETag"]) == (304, b"", first["ETag"])
+
+
 def rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [
         (*(key["name"] for key in row["group"]), row["cost"]["amount"], row["unit_seconds"])
