@@ -4,24 +4,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet, prefetch_related_objects
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
+from rest_framework import serializers, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from metering.access import READ_WINDOW, WRITE_WINDOW, access_window, windows_visible_to
 from metering.domain.collection.hour_decisions import DecidedHour, HourResult
+from metering.domain.collection.parts import DivisionPhase
 from metering.domain.collection.windows import WINDOW, GapPolicy, MeteringPolicy, WindowState
 from metering.domain.corrections.correction import RecheckReason
-from metering.models import DeviceWindow, MeteringWindow
+from metering.models import DeviceWindow, MeteringWindow, WindowDivision
 from metering.selectors.collection.hour_decisions import (
     DecisionPreview,
     hours_between,
     preview_decision,
 )
+from metering.selectors.collection.windows import divisions
 from metering.services.collection.hour_decisions import decide_window, decide_windows, retry_window
 from metering.services.corrections.rechecks import ask_recheck
 from tenants.access import READ_CLUSTER, access_cluster, require_capability
@@ -31,6 +33,7 @@ from tenants.api.views import ReadingViewSet
 
 STATE_CHOICES = [(state.value, state.value) for state in WindowState]
 DECISION_CHOICES = [(decision.value, decision.value) for decision in GapPolicy]
+PHASE_CHOICES = [(phase.value, phase.value) for phase in DivisionPhase]
 RESULT_CHOICES = [(result.value, result.value) for result in HourResult]
 NOTE_LENGTH_MAX = 2_000
 RANGE_HOURS_MAX = 8_784
@@ -56,12 +59,36 @@ class DeviceWindowSerializer(serializers.ModelSerializer[DeviceWindow]):
         read_only_fields = fields
 
 
+class WindowDivisionSerializer(serializers.ModelSerializer[WindowDivision]):
+    """How far an hour of many pods has come, which is metered in parts."""
+
+    phase = serializers.ChoiceField(
+        choices=PHASE_CHOICES,
+        read_only=True,
+        help_text="Parts are posted once all of them are observed.",
+    )
+    parts = serializers.IntegerField(source="part_count", read_only=True)
+    done = serializers.IntegerField(
+        source="done_count", read_only=True, help_text="Parts that are done in this phase."
+    )
+
+    class Meta:
+        model = WindowDivision
+        fields = ("phase", "parts", "done", "as_of", "created_at")
+        read_only_fields = fields
+
+
 class MeteringWindowSerializer(serializers.ModelSerializer[MeteringWindow]):
     """One hour of one cluster."""
 
     cluster = serializers.UUIDField(source="cluster_id", read_only=True)
     hidden_unit_seconds_max = serializers.DictField(
         child=serializers.IntegerField(), allow_null=True, read_only=True
+    )
+    division = WindowDivisionSerializer(
+        read_only=True,
+        allow_null=True,
+        help_text="Null for an hour that is metered in one go, and once its last part is posted.",
     )
     devices = DeviceWindowSerializer(read_only=True, allow_null=True)
 
@@ -97,6 +124,7 @@ class MeteringWindowSerializer(serializers.ModelSerializer[MeteringWindow]):
             "last_error",
             "collected_at",
             "sealed_at",
+            "division",
             "devices",
         )
         read_only_fields = fields
@@ -200,11 +228,17 @@ class MeteringWindowViewSet(ReadingViewSet):
 
     def get_queryset(self) -> QuerySet[MeteringWindow]:
         """Return the windows the caller sees."""
-        return windows_visible_to(self.actor).select_related("devices")
+        windows = windows_visible_to(self.actor).select_related("devices")
+        return windows.prefetch_related(divisions())
 
     def get_one(self, pk: int) -> MeteringWindow:
         """Return one window."""
         return access_window(self.actor, pk, READ_WINDOW)
+
+    def answer(self, row: Model, *, status_code: int = status.HTTP_200_OK) -> Response:
+        """Return a window with how far its parts have come."""
+        prefetch_related_objects([row], divisions())
+        return super().answer(row, status_code=status_code)
 
     @extend_schema(request=RetrySerializer)
     @action(detail=True, methods=["post"])

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from metering.domain.collection.parts import PartState
+from metering.domain.collection.parts import DivisionPhase, PartState
 from metering.models.window import MeteringWindow
 
 PART_STATE_CHOICES = [(state.value, state.value.capitalize()) for state in PartState]
@@ -41,6 +41,11 @@ class WindowDivision(models.Model):
     def is_settled(self) -> bool:
         """Whether all parts were observed, and are posted now."""
         return self.catalogue_version is not None
+
+    @property
+    def phase(self) -> DivisionPhase:
+        """Return what is done with its parts now."""
+        return DivisionPhase.POSTING if self.is_settled else DivisionPhase.OBSERVING
 
 
 class WindowPart(models.Model):

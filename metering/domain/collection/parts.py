@@ -27,6 +27,13 @@ class PartState(StrEnum):
     DONE = "done"
 
 
+class DivisionPhase(StrEnum):
+    """What is done with the parts of a window: first all are observed, then each is posted."""
+
+    OBSERVING = "observing"
+    POSTING = "posting"
+
+
 @dataclass(frozen=True)
 class Part:
     """The pods whose uid begins in one way.

@@ -9,14 +9,32 @@ from typing import Final
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Avg, Count, Exists, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import (
+    Avg,
+    Count,
+    Exists,
+    Max,
+    Min,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+)
 from django.db.models.functions import Greatest
 
 from metering.domain.collection.calendar import Day, HourFact, days_of
 from metering.domain.collection.parts import PartState
 from metering.domain.collection.windows import WindowState
 from metering.domain.corrections.exceptions import BLOCKING_KINDS
-from metering.models import ExceptionState, MeteringException, MeteringWindow, WindowPart
+from metering.models import (
+    ExceptionState,
+    MeteringException,
+    MeteringWindow,
+    WindowDivision,
+    WindowPart,
+)
 from tenants.models import Cluster
 from tenants.models.organization import LifecycleState
 
@@ -265,6 +283,17 @@ def parts_progress(window_id: int) -> PartsProgress | None:
     )
     found = row.order_by("division__catalogue_version").first()
     return None if found is None else PartsProgress(found[1], found[2], found[0] is not None)
+
+
+def divisions() -> "Prefetch[str]":
+    """Return how to prefetch the divisions of windows, with counts and without observations.
+
+    `part_count` is how many parts there are, `done_count` how many are done in the present phase.
+    """
+    is_done = Q(parts__state=PartState.DONE.value)
+    rows = WindowDivision.objects.only("window", "as_of", "catalogue_version", "created_at")
+    counted = rows.annotate(part_count=Count("parts"), done_count=Count("parts", filter=is_done))
+    return Prefetch("division", queryset=counted)
 
 
 def is_sealing(cluster_id: UUID, *, at: datetime) -> bool:

@@ -136,7 +136,7 @@ def test_a_list_takes_a_fixed_number_of_statements(cast: Cast, client_for: Clien
     client.get(f"{API}/usage-records/")
     for path, statements in (
         ("usage-records", 4),
-        ("metering-windows", 4),
+        ("metering-windows", 5),
         ("metering-exceptions", 4),
         ("capacity-records", 4),
     ):

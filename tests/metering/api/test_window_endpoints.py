@@ -2,16 +2,21 @@
 
 import pytest
 
+from metering.domain.collection.parts import parts_of
 from metering.models import (
     ExceptionState,
     MeteringException,
     MeteringWindow,
     ReconciliationDecision,
+    WindowDivision,
 )
 from tenants.models import AuditEntry
+from tests.support.builders import AT
 from tests.support.cast import Cast
 from tests.support.metering.alike import excepted
 from tests.support.metering.clients import API, ClientFor, results
+
+TEXT = f"{AT:%Y-%m-%dT%H:%M:%SZ}"
 
 # ---------------------------------------------------------------- windows and capacity
 
@@ -35,6 +40,30 @@ def test_a_window_shows_how_well_it_was_seen(cast: Cast, client_for: ClientFor) 
     fields = ("unobserved_seconds", "longest_hole_seconds", "hidden_unit_seconds_max")
     assert [first[name] for name in fields] == [0, 0, {}]
     assert [second[name] for name in fields] == [1777, 1777, None]
+
+
+def test_an_hour_that_is_metered_in_parts_shows_how_far_they_are(
+    cast: Cast, client_for: ClientFor
+) -> None:
+    frank = client_for(cast.frank)
+    window = MeteringWindow.objects.get(state="open")
+    path = f"{API}/metering-windows/{window.pk}/"
+    assert frank.get(path).json()["division"] is None
+    division = WindowDivision.objects.create(
+        window=window, as_of=AT, not_before=AT, created_at=AT, frame=b"frame"
+    )
+    for part, state in zip(parts_of(2), ("done", "due", "due"), strict=True):
+        division.parts.create(pods=part.text, state=state, observed=b"seen")
+
+    shown = {"phase": "observing", "parts": 3, "done": 1, "as_of": TEXT, "created_at": TEXT}
+    assert frank.get(path).json()["division"] == shown
+    assert [row["division"] for row in results(frank, "metering-windows")] == [shown, None]
+
+    WindowDivision.objects.update(catalogue_version=1)
+    division.parts.update(state="done")
+    posting = frank.get(path).json()["division"]
+    assert (posting["phase"], posting["parts"], posting["done"]) == ("posting", 3, 3)
+    assert frank.post(f"{path}retry/", {}).json()["division"] is None
 
 
 def test_capacity_adds_up(cast: Cast, client_for: ClientFor) -> None:
