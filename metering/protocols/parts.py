@@ -1,6 +1,6 @@
 """A source that can be asked about a part of a cluster's pods at a time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
@@ -98,7 +98,7 @@ class DividingSource(Protocol):
         """
         ...
 
-    def settle(self, target: ClusterTarget, *, frame: Frame, traces: Sequence[bytes]) -> Settled:
+    def settle(self, target: ClusterTarget, *, frame: Frame, traces: Iterable[bytes]) -> Settled:
         """Return what the parts of a window show together.
 
         Raises:

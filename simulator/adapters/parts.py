@@ -1,6 +1,6 @@
 """Answers in parts of a source that knows a window as a whole."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -34,7 +34,7 @@ class AnswersInParts(UsageSource):
         seen = self.observe(target, start_at=hour.start_at, end_at=hour.end_at, as_of=as_of)
         return PartObservation(tuple(pod for pod in seen.pods if part.holds(pod.uid)))
 
-    def settle(self, target: ClusterTarget, *, frame: Frame, traces: Sequence[bytes]) -> Settled:
+    def settle(self, target: ClusterTarget, *, frame: Frame, traces: Iterable[bytes]) -> Settled:
         """Return that nothing is to be put right; see `DividingSource.settle`."""
         del target, frame, traces
         return Settled()

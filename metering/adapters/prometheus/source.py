@@ -7,7 +7,7 @@ is kept between windows.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -183,7 +183,7 @@ class PrometheusUsageSource:
         asked = PodQueries(asking, replace(plan, part=part), around, afterwards)
         return read_part(asked, target, frame)
 
-    def settle(self, target: ClusterTarget, *, frame: Frame, traces: Sequence[bytes]) -> Settled:
+    def settle(self, target: ClusterTarget, *, frame: Frame, traces: Iterable[bytes]) -> Settled:
         """Return what all parts show together; see `DividingSource.settle`.
 
         Raises:

@@ -6,7 +6,7 @@ seal.
 """
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -71,13 +71,13 @@ class HourPart:
     """Some of an hour's pods, which are kept packed.
 
     Attributes:
-        pod_uids: Those that the source reported.
         read: Returns them, unpacked anew each time.
+        read_uids: Returns their uids likewise.
     """
 
     part: Part
-    pod_uids: tuple[str, ...] = ()
     read: Callable[[], tuple[PodObservation, ...]] = _no_pods
+    read_uids: Callable[[], Sequence[str]] = tuple
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class HourObservation:
     def pod_uids(self) -> list[str]:
         """Return the uids of all pods that the source reported."""
         if self.parts:
-            return [uid for one in self.parts for uid in one.pod_uids]
+            return [uid for one in self.parts for uid in one.read_uids()]
         return [pod.uid for pod in self.observation.pods] if self.observation else []
 
     @cached_property

@@ -229,7 +229,7 @@ def _observe_part(
     crashpoint("part.after_observe")
     with transaction.atomic():
         _require_lease(part)
-        finish_part(part, found=pack(found), observed=pods, crash_name="observed")
+        finish_part(part, found=found, observed=pods, crash_name="observed")
     report_part(part, crash_name="observed")
     return stepped(claimed)
 

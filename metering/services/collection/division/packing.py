@@ -37,6 +37,12 @@ class PartSeen(msgspec.Struct):
     evidence: tuple[Evidence, ...]
 
 
+class PartTraces(msgspec.Struct):
+    """The traces of a `PartSeen` alone."""
+
+    traces: bytes
+
+
 class Settlement(msgspec.Struct):
     """What is common to all parts of a window once all were observed.
 

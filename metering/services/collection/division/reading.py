@@ -20,9 +20,14 @@ from metering.protocols.storable import checked
 from metering.services.collection.composed import Hour
 from metering.services.collection.division.packing import (
     PartSeen,
+    PartTraces,
     Reach,
     Settlement,
+    pack,
+    pack_frame,
     pack_pods,
+    unpack,
+    unpack_frame,
     unpack_pods,
 )
 from metering.services.collection.observing import (
@@ -94,25 +99,31 @@ def observe_pods(  # noqa: PLR0913 - As `observe_hour`; all are keyword only.
 def _observed(
     hour: Hour, *, parts: Sequence[Part], by: PodReader, as_of: datetime
 ) -> HourObservation:
-    frame = read_frame(hour, by=by, as_of=as_of)
-    read = [read_part(hour, frame=frame, part=part, by=by, as_of=as_of) for part in parts]
-    seen = [one for one, _ in read]
-    settlement = settlement_of(hour, frame=frame, parts=seen, by=by, as_of=as_of)
+    frame = pack_frame(read_frame(hour, by=by, as_of=as_of))
+    bare = unpack_frame(frame)
+    read = [read_part(hour, frame=bare, part=part, by=by, as_of=as_of) for part in parts]
+    found = [seen for seen, _ in read]
+    settlement = settlement_of(hour, frame=frame, parts=found, by=by, as_of=as_of)
+    settled = settlement.settled
     return replace(
         observed_in_parts(hour, settlement=settlement, as_of=as_of),
         parts=tuple(
             HourPart(
                 part,
-                pod_uids=tuple(uid for uid in one.uids if uid not in settlement.settled.left_out),
-                read=partial(_settled, packed, settled=settlement.settled),
+                read=partial(_settled, packed, settled=settled),
+                read_uids=partial(_settled_uids, seen, settled=settled),
             )
-            for part, (one, packed) in zip(parts, read, strict=True)
+            for part, (seen, packed) in zip(parts, read, strict=True)
         ),
     )
 
 
 def _settled(packed: bytes, *, settled: Settled) -> tuple[PodObservation, ...]:
     return settled_pods(unpack_pods(packed), settled=settled)
+
+
+def _settled_uids(part: bytes, *, settled: Settled) -> list[str]:
+    return [uid for uid in uids_of(part) if uid not in settled.left_out]
 
 
 def read_frame(hour: Hour, *, by: PodReader, as_of: datetime, clock_skew_seconds: int = 0) -> Frame:
@@ -134,8 +145,8 @@ def read_frame(hour: Hour, *, by: PodReader, as_of: datetime, clock_skew_seconds
 
 def read_part(
     hour: Hour, *, frame: Frame, part: Part, by: PodReader, as_of: datetime
-) -> tuple[PartSeen, bytes]:
-    """Return what the settlement needs of the pods of a part, and the pods as they are kept.
+) -> tuple[bytes, bytes]:
+    """Return a packed `PartSeen` of the pods of a part, and the pods as they are kept.
 
     Call it where a refusal is audited.
 
@@ -152,25 +163,52 @@ def read_part(
         traces=seen.traces,
         evidence=seen.evidence,
     )
-    return found, pack_pods(pods)
+    return pack(found), pack_pods(pods)
 
 
 def settlement_of(
-    hour: Hour, *, frame: Frame, parts: Sequence[PartSeen], by: PodReader, as_of: datetime
+    hour: Hour, *, frame: bytes, parts: Sequence[bytes], by: PodReader, as_of: datetime
 ) -> Settlement:
     """Return what all parts of an hour show together; call it where a refusal is audited.
+
+    Traces are unpacked alone, and the nodes after them: both of 100,000 pods are much.
+
+    Args:
+        hour: The hour.
+        frame: Packed, as `read_frame` returned it.
+        parts: The `PartSeen` of each, packed.
+        by: Who reads.
+        as_of: The time of all queries.
 
     Raises:
         SourceUnavailableError: They contradict each other.
     """
-    traces = [part.traces for part in parts]
-    settled = by.source.settle(hour.target, frame=frame, traces=traces)
+    traces = (unpack(part, PartTraces).traces for part in parts)
+    settled = by.source.settle(hour.target, frame=unpack_frame(frame), traces=traces)
+    return _settlement(hour, settled=settled, packed=frame, parts=parts, by=by, as_of=as_of)
+
+
+def _settlement(
+    hour: Hour,
+    *,
+    settled: Settled,
+    packed: bytes,
+    parts: Sequence[bytes],
+    by: PodReader,
+    as_of: datetime,
+) -> Settlement:
     skew = settled.clock_skew_seconds
-    if skew:
-        frame = read_frame(hour, by=by, as_of=as_of, clock_skew_seconds=skew)
+    frame = (
+        read_frame(hour, by=by, as_of=as_of, clock_skew_seconds=skew)
+        if skew
+        else unpack_frame(packed, with_nodes=True)
+    )
     seen = frame.observation
-    evidence = (*seen.evidence, *(one for part in parts for one in part.evidence))
-    reaches = {_on_api_clock(reach, skew) for part in parts for reach in part.reaches}
+    evidence, reaches = list(seen.evidence), set[Reach]()
+    for part in parts:
+        found = unpack(part, PartSeen)
+        evidence += found.evidence
+        reaches |= {_on_api_clock(reach, skew) for reach in found.reaches}
     scrapes = scrapes_of(seen, carried=reaches)
     coverage = hour_coverage(seen, scrapes=scrapes, hour=hour)
     observed = replace(
@@ -180,7 +218,7 @@ def settlement_of(
         coverage=coverage,
     )
     return Settlement(
-        observation=replace(seen, evidence=evidence),
+        observation=replace(seen, evidence=tuple(evidence)),
         settled=settled,
         scrapes=scrapes,
         coverage=coverage,
@@ -188,6 +226,11 @@ def settlement_of(
         basis=basis_of(observed, policy=by.policy),
         has_claims=observed.has_claims,
     )
+
+
+def uids_of(part: bytes) -> list[str]:
+    """Return the uids of the pods of a packed `PartSeen`."""
+    return unpack(part, PartSeen).uids
 
 
 def unobserved_hour(

@@ -22,17 +22,16 @@ from metering.services.collection.composed import (
 from metering.services.collection.division.composing import compose_nodes_of
 from metering.services.collection.division.leasing import dissolve, give_back, require_claim
 from metering.services.collection.division.packing import (
-    PartSeen,
     Settlement,
     pack_settlement,
     unpack,
-    unpack_frame,
     unpack_settlement,
 )
 from metering.services.collection.division.reading import (
     PodReader,
     observed_in_parts,
     settlement_of,
+    uids_of,
     unobserved_hour,
 )
 from metering.services.collection.failures import (
@@ -92,7 +91,7 @@ def settle(
         ClaimLostError: Another worker took the window over.
     """
     parts = [
-        unpack(found, PartSeen)
+        bytes(found)
         for found in WindowPart.objects.filter(division=division).values_list("found", flat=True)
         if found is not None
     ]
@@ -103,7 +102,7 @@ def settle(
         return _begin_anew(claimed, error=error, at=at, policy=by.policy)
     observed = observed_in_parts(claimed.hour, settlement=settlement, as_of=division.as_of)
     if settlement.basis.scrapes_suffice:
-        uids = [uid for part in parts for uid in part.uids]
+        uids = [uid for part in parts for uid in uids_of(part)]
         observed = continuous(observed, pod_uids=uids)
         if observed.failure is not None:
             return _begin_anew(claimed, error=observed.failure, at=at, policy=by.policy)
@@ -130,12 +129,12 @@ def _settlement(
     claimed: ClaimedWindow,
     *,
     division: WindowDivision,
-    parts: list[PartSeen],
+    parts: list[bytes],
     by: Collector,
 ) -> Settlement:
     hour, as_of = claimed.hour, division.as_of
     if division.frame is not None:
-        frame = unpack_frame(division.frame, with_nodes=True)
+        frame = bytes(division.frame)
         return settlement_of(hour, frame=frame, parts=parts, by=by, as_of=as_of)
     alone = unobserved_hour(hour, as_of=as_of, failure=None)
     return Settlement(
