@@ -46,7 +46,7 @@ class Sentinel:
         self.account = server_account()
         self.folder = state_folder(self.account, folder.absolute())
         self.address = address
-        self.port = free_port(address)
+        self.port = free_port()
         self.log = self.folder / "sentinel.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._primary = primary
@@ -141,7 +141,7 @@ class Broker:
             self.valkeys[name] = EmbeddedValkey(
                 folder / "valkey",
                 address=address,
-                port=free_port(address),
+                port=free_port(),
                 password=self.primary.password() if self.valkeys else "",
             )
         if watchers:
