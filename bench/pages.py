@@ -119,6 +119,7 @@ def _pages(readers: Readers) -> Iterator[Page]:
     yield from _admin_pages(_client(readers.frank))
     for name, person in (("frank", readers.frank), ("alice", readers.alice)):
         yield from _lists(_client(person), name)
+        yield _usage_of_project(_client(person), name)
     for name, person in (("alice", readers.alice), ("bob", readers.bob)):
         yield from _tenant_pages(_client(person), name)
 
@@ -194,6 +195,16 @@ def _lists(client: "Client", person: str) -> Iterator[Page]:
         rows = body.get("results") if isinstance(body, dict) else None
         if rows and "id" in rows[0]:
             yield Page(f"{person}: {route}<id>/", f"/{route}{rows[0]['id']}/", client)
+
+
+def _usage_of_project(client: "Client", person: str) -> Page:
+    """Return the usage of one project, of all hours: records are not indexed by project."""
+    from tenants.models import Project  # noqa: PLC0415 - Django is set up by now.
+
+    project = Project.objects.get(slug="project-0")
+    return Page(
+        f"{person}: usage of a project", f"/api/v1/usage-records/?project={project.pk}", client
+    )
 
 
 def _tenant_pages(client: "Client", person: str) -> Iterator[Page]:

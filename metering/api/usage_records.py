@@ -1,6 +1,7 @@
 """/api/v1/usage-records/: what each pod used in each hour. Read only, as the table itself."""
 
 from datetime import datetime
+from uuid import UUID
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
@@ -14,7 +15,7 @@ from metering.access import access_usage_record, usage_visible_to
 from metering.api.explanations import StepSerializer
 from metering.domain.catalogue.units import GPUSize
 from metering.models import UsageRecord
-from metering.selectors.collection.records import records_added_since
+from metering.selectors.collection.records import records_added_since, records_of_project
 from metering.selectors.explain import explain_record
 from tenants.api.filters import StrictFilterSet
 from tenants.api.serializers import RowSerializer
@@ -94,7 +95,7 @@ class UsageRecordFilter(StrictFilterSet):
     """Which records are listed; the range is over the starts of their hours."""
 
     organization = filters.UUIDFilter(field_name="organization_id")
-    project = filters.UUIDFilter(field_name="project_id")
+    project = filters.UUIDFilter(method="filter_project")
     cluster = filters.UUIDFilter(field_name="cluster_id")
     owner = filters.CharFilter()
     namespace = filters.CharFilter()
@@ -123,6 +124,15 @@ class UsageRecordFilter(StrictFilterSet):
             require_rows(ArchivedTable.USAGE, begin_at=begin_at, end_at=end_at)
         rows: QuerySet[UsageRecord] = super().filter_queryset(queryset)
         return rows
+
+    def filter_project(
+        self,
+        rows: QuerySet[UsageRecord],
+        name: str,  # noqa: ARG002 - As django-filter calls it.
+        value: UUID,
+    ) -> QuerySet[UsageRecord]:
+        """Return the records of a project."""
+        return records_of_project(rows, value)
 
     def filter_updated(
         self,

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, F, Q, QuerySet, Sum, Window
+from django.db.models import Count, F, Q, QuerySet, Subquery, Sum, Window
 from django.db.models.functions import RowNumber
 
 from metering.domain.collection.windows import WINDOW
 from metering.models import MeteringWindow, UsageCorrection, UsageRecord
 from tenants.domain.archives import ArchivedTable
+from tenants.models import Project
 from tenants.selectors.archives import require_rows
 
 
@@ -99,6 +100,16 @@ def _matching(rows: QuerySet[UsageRecord], uses: Collection[UseKey]) -> QuerySet
         size=first.size,
         price_group=first.price_group,
     )
+
+
+def records_of_project(rows: QuerySet[UsageRecord], project_id: UUID) -> QuerySet[UsageRecord]:
+    """Return the records of a project, which are found by its organization.
+
+    The project is on another table. Records have an index by organization and hour, and a project
+    stays with its organization.
+    """
+    payer = Project.objects.filter(pk=project_id).order_by().values("organization_id")
+    return rows.filter(project=project_id, organization=Subquery(payer))
 
 
 def records_added_since(rows: QuerySet[UsageRecord], since: datetime) -> QuerySet[UsageRecord]:

@@ -99,8 +99,9 @@ def test_usage_is_filtered_by_project_and_organization(cast: Cast, client_for: C
 
     by_project = results(client, "usage-records", project=str(cast.vision.pk))
     by_organization = results(client, "usage-records", organization=str(cast.umbrella.pk))
+    nowhere = results(client, "usage-records", project=str(cast.umbrella.pk))
 
-    assert [row["pod_uid"] for row in by_project] == ["b"]
+    assert (nowhere, [row["pod_uid"] for row in by_project]) == ([], ["b"])
     assert [row["pod_uid"] for row in by_organization] == ["c"]
 
 
