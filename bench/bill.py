@@ -43,7 +43,7 @@ WARM: Final = "warm"
 """A cluster whose first hour is metered before, so that no figure holds what is done once."""
 POINTS: Final = PODS * HOURS
 SLOWER_MAX: Final = "1.1"
-LIMITS: Final = {"ours": "1", "prometheus": "0.6"}
+LIMITS: Final = {"ours": "0.65", "prometheus": "0.6"}
 """CPU of Python and PostgreSQL, and of Prometheus, to that of Prometheus for the fixed queries."""
 BYTES_MAX: Final = Decimal(250)
 """Of a usage record with its indexes, some of them filled in the middle by the second run."""
@@ -92,9 +92,7 @@ def _measure(url: str, *, prometheus: int) -> Iterator[Figure]:
     from billing.models import Charge  # noqa: PLC0415 - Django is set up by now.
     from metering.models import MeteringWindow, UsageRecord  # noqa: PLC0415
 
-    for slug, tenants in ((WARM, 1), *((f"tenants-{count}", count) for count in TENANTS)):
-        register(slug, url, projects=make_projects(slug, tenants), namespaces=NAMESPACES)
-    _bill(WARM, at=START + timedelta(hours=1, minutes=20))
+    _prepare(url)
     fixed = _fixed_cpu(url, prometheus)
     yield measurement("bill.fixed_queries_cpu", fixed, "ms/pod-hour")
     seconds: dict[int, Decimal] = {}
@@ -123,6 +121,21 @@ def _measure(url: str, *, prometheus: int) -> Iterator[Figure]:
     few, many = map(seconds.__getitem__, TENANTS)
     yield ratio("bill.more_tenants_to_fewer", many / few, Bound.AT_MOST, SLOWER_MAX)
     yield from _sizes()
+
+
+def _prepare(url: str) -> None:
+    """Make all tenants, and do what is done once: by a worker as it starts, and in each month."""
+    from billing.services.periods import (  # noqa: PLC0415 - Django is set up by now.
+        open_current_periods,
+    )
+    from billing.tasks import ACTOR  # noqa: PLC0415
+    from config.celery import calm_collector  # noqa: PLC0415
+
+    for slug, tenants in ((WARM, 1), *((f"tenants-{count}", count) for count in TENANTS)):
+        register(slug, url, projects=make_projects(slug, tenants), namespaces=NAMESPACES)
+    calm_collector()
+    open_current_periods(actor=ACTOR, at=START)
+    _bill(WARM, at=START + timedelta(hours=1, minutes=20))
 
 
 def _fixed_cpu(url: str, prometheus: int) -> Decimal:

@@ -4,13 +4,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from tenants.domain.clusters import REFERENCE_FIELDS
-from tenants.models import Cluster, NamespaceBinding, Organization, Project
+from tenants.models import Cluster, Organization, Project
 from tenants.models.organization import LifecycleState
+from tenants.selectors.clock import read_moment
 
 
 @dataclass(frozen=True)
@@ -40,30 +43,32 @@ def namespace_directory(
         begin_at: Start of the queried time, included.
         end_at: Its end, excluded.
     """
-    rows = (
-        NamespaceBinding.objects.filter(cluster_id=cluster_id, valid__overlap=(begin_at, end_at))
-        .order_by("namespace", "valid")
-        .values_list(
-            "namespace",
-            "project_id",
-            "project__organization_id",
-            "default_owner__username",
-            "valid",
+    with connection.cursor() as cursor:
+        cursor.execute(_BINDINGS, {"cluster": cluster_id, "begin": begin_at, "end": end_at})
+        return tuple(
+            NamespaceFact(
+                namespace,
+                project_id,
+                organization_id,
+                default_owner,
+                read_moment(begin),
+                None if end is None else read_moment(end),
+            )
+            for namespace, project_id, organization_id, default_owner, begin, end in cursor
         )
-    )
-    return tuple(
-        NamespaceFact(
-            namespace=namespace,
-            project_id=project_id,
-            organization_id=organization_id,
-            default_owner=default_owner or "",
-            begin_at=valid.lower,
-            end_at=valid.upper,
-        )
-        for namespace, project_id, organization_id, default_owner, valid in rows
-    )
 
 
+# The bounds of a range are read one by one: psycopg parses a range in Python, ten times as slowly.
+_BINDINGS: Final = """
+SELECT b.namespace, b.project_id, p.organization_id, coalesce(u.username, ''), lower(b.valid)::text,
+       upper(b.valid)::text
+  FROM tenants_namespacebinding b
+  JOIN tenants_project p ON p.id = b.project_id
+  LEFT JOIN auth_user u ON u.id = b.default_owner_id
+ WHERE b.cluster_id = %(cluster)s
+   AND b.valid && tstzrange(%(begin)s::timestamptz, %(end)s::timestamptz)
+ ORDER BY b.namespace, b.valid
+"""
 Directory = Mapping[str, Sequence[NamespaceFact]]
 """Namespace to its bindings."""
 

@@ -4,6 +4,7 @@ A pod's absence means something only at a scrape of a target that carried it, so
 its own scrapes. A target that never carried anything proves nothing and disproves nothing.
 """
 
+import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from msgspec import structs
 
 from metering.adapters.prometheus.completeness import ShownPod
 from metering.adapters.prometheus.names import SHARD_ORDINAL, SHARDS_TOTAL, UP, Names
-from metering.adapters.prometheus.pods import PodFacts
+from metering.adapters.prometheus.pods.facts import PodFacts
 from metering.adapters.prometheus.samples import Series, to_seconds, to_time
 from metering.protocols import NodeObservation, PodObservation, ScrapeTarget
 from tenants.domain.errors import SourceUnavailableError
@@ -210,7 +211,14 @@ def _first_ages(
     scrape_seconds: int,
 ) -> Iterator[tuple[int, str]]:
     """Yield how old each new pod was at its first sample, in seconds of two clocks, and its uid."""
+    # Most pods are older than the first scrapes, which no target was awaited at.
+    awaited_from = min(
+        (known[SCRAPES_BEFORE_MIN] for known in ticks.values() if len(known) > SCRAPES_BEFORE_MIN),
+        default=math.inf,
+    )
     for uid, pod in seen.items():
+        if pod.first // 1000 < awaited_from:
+            continue
         created = facts[uid].created if uid in facts else frozenset()
         first = pod.first // 1000
         if created and any(
@@ -263,6 +271,8 @@ def with_defects(
     pods: Sequence[PodObservation], defects: Mapping[str, str]
 ) -> tuple[PodObservation, ...]:
     """Return the pods, with a sentence more for some of them, by uid."""
+    if not defects:
+        return tuple(pods)
     return tuple(
         structs.replace(pod, defects=tuple(sorted({*pod.defects, defects[pod.uid]})))
         if pod.uid in defects

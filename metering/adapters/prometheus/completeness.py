@@ -14,7 +14,8 @@ from typing import Final, NamedTuple, NoReturn, Protocol
 
 from metering.adapters.prometheus.asking import Arrived, Asking
 from metering.adapters.prometheus.names import ALLOCATABLE, Names
-from metering.adapters.prometheus.pods import NO_UID, PodFacts
+from metering.adapters.prometheus.pods.facts import PodFacts
+from metering.adapters.prometheus.pods.requests import NO_UID
 from metering.adapters.prometheus.queries import ANSWER_LABEL, DETAILS, FACTS, OBSERVATIONS, counts
 from metering.adapters.prometheus.samples import Range, Series, read_count, read_rows
 from tenants.domain.errors import SourceUnavailableError
@@ -181,6 +182,8 @@ class _Twins(NamedTuple):
 
 def _twins(seen: Mapping[str, ShownPod], *, apart: int) -> list[_Twins]:
     """Return the pods that were there long before an earlier one of their name was gone."""
+    if len({(pod.namespace, pod.name) for pod in seen.values()}) == len(seen):
+        return []
     lasts: dict[tuple[str, str], str] = {}
     twins: list[_Twins] = []
     for uid in sorted(seen, key=lambda one: seen[one].first):

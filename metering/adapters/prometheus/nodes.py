@@ -166,11 +166,27 @@ def read_nodes(
         if one.metric == ALLOCATABLE:
             node = names.label(one.labels, "node")
             offers[node][one.labels.get("resource", "")].append(one)
+    covering = _Covering(hours)
     return tuple(
         observed
         for node in sorted(offers)
-        if (observed := _observe(node, offers[node], labels, names, hours)) is not None
+        if (observed := _observe(node, offers[node], labels, names, covering)) is not None
     )
+
+
+class _Covering:
+    """How much of the window samples cover; series that were sampled together share their times."""
+
+    def __init__(self, hours: Hours) -> None:
+        self.hours = hours
+        self._known: dict[int, tuple[Sequence[int], int]] = {}
+
+    def seconds(self, times: Sequence[int]) -> int:
+        """Return the whole seconds of the window that samples cover; see `covered_seconds`."""
+        known = self._known.get(id(times))
+        if known is None:
+            known = self._known[id(times)] = (times, covered_seconds(times, self.hours))
+        return known[1]
 
 
 def _observe(
@@ -178,8 +194,9 @@ def _observe(
     offered: Mapping[str, Sequence[Series]],
     labels: NodeLabels,
     names: Names,
-    hours: Hours,
+    covering: _Covering,
 ) -> NodeObservation | None:
+    hours = covering.hours
     defects = {
         f"Its offer of {resource} cannot be {shown(value)}."
         for resource, series in offered.items()
@@ -194,7 +211,7 @@ def _observe(
     parts = [one for series in offered.values() for one in series]
     times = parts[0].times if len(parts) == 1 else sorted({at for one in parts for at in one.times})
     targets = {names.label(one.labels, "instance") for one in parts}
-    covered = covered_seconds(times, hours)
+    covered = covering.seconds(times)
     until = bisect_left(times, hours.end)
     is_inside = until > 0 and times[until - 1] >= hours.start
     return NodeObservation(
@@ -228,7 +245,9 @@ def _most_offered(series: Sequence[Series], hours: Hours) -> int | None:
 def _units_inside(one: Series, hours: Hours) -> Iterator[int]:
     """Yield each amount that a sample inside the window showed."""
     low, high = bisect_left(one.times, hours.start), bisect_left(one.times, hours.end)
-    for text in set(one.values[low:high]):
+    texts = distinct(one.values)
+    is_constant = len(texts) == 1 and low < high
+    for text in texts if is_constant else set(one.values[low:high]):
         units = read_units(text)
         if units is not None:
             yield units

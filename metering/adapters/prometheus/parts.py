@@ -26,16 +26,10 @@ from metering.adapters.prometheus.nodes import (
     read_models,
     read_nodes,
 )
-from metering.adapters.prometheus.pod_queries import PodQueries, read_labels
-from metering.adapters.prometheus.pods import (
-    NO_UID,
-    PodFacts,
-    PodHistory,
-    SeenPod,
-    compose_pods,
-    questions,
-    read_history,
-)
+from metering.adapters.prometheus.pods.composing import compose_pods
+from metering.adapters.prometheus.pods.facts import PodFacts, PodHistory, questions, read_history
+from metering.adapters.prometheus.pods.queries import PodQueries, read_labels
+from metering.adapters.prometheus.pods.requests import NO_UID, SeenPod
 from metering.adapters.prometheus.samples import Series, to_seconds, to_time
 from metering.adapters.prometheus.targets import check_targets, missed_shards
 from metering.protocols import ClusterTarget, Observation, ObservedSpan, ScrapeTarget

@@ -14,14 +14,15 @@ from typing import Final, NamedTuple
 from metering.adapters.prometheus.asking import Arrived, Asking
 from metering.adapters.prometheus.completeness import compare_counts, read_counts
 from metering.adapters.prometheus.names import Names
-from metering.adapters.prometheus.pod_queries import (
+from metering.adapters.prometheus.pods.facts import PodFacts, note_fact
+from metering.adapters.prometheus.pods.queries import (
     FACTS_OF_NODES,
     Facts,
     Observations,
     PodQueries,
     split_observations,
 )
-from metering.adapters.prometheus.pods import PodFacts, note_fact
+from metering.adapters.prometheus.pods.requests import RequestReader
 from metering.adapters.prometheus.queries import FACTS, OBSERVATIONS, QueryPlan, counts
 from metering.adapters.prometheus.samples import (
     Fact,
@@ -45,12 +46,19 @@ DIVISIONS_MAX: Final = 64
 _FLAGS: Final = frozenset({"0", "1"})
 
 Row = tuple[Mapping[str, str], str]
+HoursByValue = Mapping[str, int]
+"""From a value to the hours in which a row has it: an integer with a bit for each."""
 
 
 @dataclass(frozen=True)
 class HourAnswers:
-    """What the queries that were asked together returned for one hour."""
+    """What the queries that were asked together returned for one hour.
 
+    Attributes:
+        names: Reads the labels that the hours share.
+    """
+
+    names: RequestReader
     series: Sequence[Series]
     facts: Facts
     arrived: Sequence[Arrived]
@@ -66,7 +74,7 @@ class HourQueries(PodQueries):
 
     def observations(self) -> Observations:
         """Return this hour's part of the raw samples."""
-        return split_observations(self.answers.series, self.plan.names)
+        return split_observations(self.answers.series, self.answers.names)
 
     def facts(self, *, user_label: str) -> Facts:
         """Return the facts at this hour's time, which were read with the same label."""
@@ -116,13 +124,15 @@ def ask_together(
         division.add(one)
     steps = _Steps(asking, [one.asked_seconds for one in around])
     facts = _FactsByHour(plan.names, around, user_label=user_label)
-    for labels, values in steps.rows(plan.facts(seconds)):
-        facts.add(labels, values)
+    for labels, hours_of in steps.rows(plan.facts(seconds)):
+        facts.add(labels, hours_of)
     asked = {OBSERVATIONS: plan.observations(seconds), FACTS: plan.facts(seconds)}
     counted = steps.rows_by_hour(counts(asked))
     targets = steps.rows_by_hour(plan.targets())
+    names = RequestReader(plan.names, is_shared=True)
     return [
         HourAnswers(
+            names=names,
             series=division.series[hour],
             facts=facts.at(hour),
             arrived=(division.arrived(hour), facts.arrived(hour)),
@@ -141,8 +151,8 @@ class _Steps:
         self._steps = range(asked_seconds[0], asked_seconds[-1] + 1, HOUR_SECONDS)
         self._hours = {at * 1000: hour for hour, at in enumerate(asked_seconds)}
 
-    def rows(self, query: str) -> Iterator[tuple[Mapping[str, str], Mapping[int, str]]]:
-        """Yield labels of each row, and its values by the position of the hour.
+    def rows(self, query: str) -> Iterator[tuple[Mapping[str, str], HoursByValue]]:
+        """Yield labels of each row, and its values with the hours they are of.
 
         Raises:
             SourceUnavailableError: `bad_sample` for a value at another time, or as `asking` does.
@@ -150,23 +160,42 @@ class _Steps:
         for answer, part in self._asking.steps(query, self._steps):
             samples = 0
             within = Range(part[0] - 1, part[-1])
+            # Texts that are spelled alike were read to the same values.
+            known: dict[int, tuple[Sequence[str], HoursByValue]] = {}
             for labels, times, values in stream_samples(answer, within):
                 samples += len(times)
-                if any(at % 1000 or at // 1000 not in part for at in times):
-                    raise SourceUnavailableError(
-                        "A value is of another time than was asked for.", reason="bad_sample"
-                    )
-                by_time = zip(times, values, strict=True)
-                yield labels, {self._hours[at]: one for at, one in by_time if at in self._hours}
+                found = known.get(id(values))
+                if found is None:
+                    if len(known) >= DIVISIONS_MAX:
+                        known.clear()
+                    found = known[id(values)] = values, self._hours_of(times, values, part)
+                yield labels, found[1]
             self._asking.note_steps(query, part, answer, samples)
+
+    def _hours_of(self, times: Sequence[int], values: Sequence[str], part: range) -> HoursByValue:
+        hours_of: dict[str, int] = {}
+        for at, value in zip(times, values, strict=True):
+            if at % 1000 or at // 1000 not in part:
+                raise SourceUnavailableError(
+                    "A value is of another time than was asked for.", reason="bad_sample"
+                )
+            if at in self._hours:
+                hours_of[value] = hours_of.get(value, 0) | 1 << self._hours[at]
+        return hours_of
 
     def rows_by_hour(self, query: str) -> list[list[Row]]:
         """Return the rows of each hour; see `rows`."""
         found: list[list[Row]] = [[] for _ in self._hours]
-        for labels, values in self.rows(query):
-            for hour, value in values.items():
-                found[hour].append((labels, value))
+        for labels, hours_of in self.rows(query):
+            for value, hours in hours_of.items():
+                for hour in each_hour(hours):
+                    found[hour].append((labels, value))
         return found
+
+
+def each_hour(hours: int) -> Iterator[int]:
+    """Yield the positions of some hours."""
+    return (hour for hour in range(hours.bit_length()) if hours >> hour & 1)
 
 
 Samples = tuple[Sequence[int], Sequence[str]]
@@ -252,8 +281,6 @@ class _Division:
 class _FactsByHour:
     """Facts of pods by hour. Hours in which all rows of a pod agree share its facts.
 
-    A set of hours is an integer with a bit for each.
-
     Args:
         names: The cluster's spelling.
         around: The range of each hour.
@@ -264,25 +291,22 @@ class _FactsByHour:
         self._names, self._around, self._user_label = names, around, user_label
         self._pods: dict[str, list[tuple[int, PodFacts]]] = defaultdict(list)
         self._others: list[list[Fact]] = [[] for _ in around]
-        self._rows = [0] * len(around)
+        self._rows: dict[int, int] = defaultdict(int)
 
-    def add(self, labels: Mapping[str, str], values: Mapping[int, str]) -> None:
-        """Add a row, with its value in each hour."""
+    def add(self, labels: Mapping[str, str], hours_of: HoursByValue) -> None:
+        """Add a row, with the hours it has each value in."""
         metric = checked_metric(labels, self._names)
-        hours_of: dict[str, int] = {}
-        for hour, value in values.items():
-            self._rows[hour] += 1
-            hours_of[value] = hours_of.get(value, 0) | 1 << hour
         uid = labels.get("uid")
         for value, hours in hours_of.items():
+            self._rows[hours] += 1
             fact = Fact(metric, labels, value)
             if metric in FACTS_OF_NODES:
-                for hour in self._each(hours):
+                for hour in each_hour(hours):
                     self._others[hour].append(fact)
             elif uid and self._is_read_alike(value, hours):
                 self._note(uid, fact, hours)
             elif uid:
-                for hour in self._each(hours):
+                for hour in each_hour(hours):
                     self._note(uid, fact, 1 << hour)
 
     def at(self, hour: int) -> Facts:
@@ -299,7 +323,8 @@ class _FactsByHour:
 
     def arrived(self, hour: int) -> Arrived:
         """Return how many rows there are of one hour."""
-        return Arrived(FACTS, "", self._around[hour], self._rows[hour], self._rows[hour])
+        rows = sum(count for hours, count in self._rows.items() if hours >> hour & 1)
+        return Arrived(FACTS, "", self._around[hour], rows, rows)
 
     def _is_read_alike(self, value: str, hours: int) -> bool:
         """Whether a value means the same in some hours: a time may be too late for the first."""
@@ -309,6 +334,9 @@ class _FactsByHour:
     def _note(self, uid: str, fact: Fact, hours: int) -> None:
         """Add a fact to those of some hours, apart from what it does not hold for."""
         parts = self._pods[uid]
+        if len(parts) == 1 and parts[0][0] == hours:
+            self._read(parts[0][1], fact, hours)
+            return
         for position, (there, known) in enumerate(list(parts)):
             both = there & hours
             if not both:
@@ -330,6 +358,3 @@ class _FactsByHour:
 
     def _first(self, hours: int) -> Range:
         return self._around[(hours & -hours).bit_length() - 1]
-
-    def _each(self, hours: int) -> Iterator[int]:
-        return (hour for hour in range(len(self._around)) if hours >> hour & 1)

@@ -28,7 +28,7 @@ from metering.adapters.prometheus.devices.reading import DEVICE_SCRAPES, read_de
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import Hours, read_models, read_nodes
 from metering.adapters.prometheus.parts import read_frame, read_part, settle_parts
-from metering.adapters.prometheus.pod_queries import PodQueries, read_pods
+from metering.adapters.prometheus.pods.queries import PodQueries, read_pods
 from metering.adapters.prometheus.prefetching import (
     HourAnswers,
     HourQueries,

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-_SECOND: Final = timedelta(seconds=1)
+DAY_SECONDS: Final = 86_400
 _GAP_NUMERATOR: Final = 5
 _GAP_DENOMINATOR: Final = 2
 """Two scrapes 2.5 intervals apart have a gap between them."""
@@ -29,7 +29,8 @@ def whole_second(moment: datetime) -> datetime:
 
 def seconds_between(begin_at: datetime, end_at: datetime) -> int:
     """Return the whole seconds from one moment to a later one, rounded down; 0 if not later."""
-    return max(0, (end_at - begin_at) // _SECOND)
+    between = end_at - begin_at
+    return max(0, between.days * DAY_SECONDS + between.seconds)
 
 
 class EndKind(StrEnum):

@@ -207,7 +207,9 @@ def share_of(found: Reconciled, *, start_at: datetime, end_at: datetime) -> Wind
     interval = (
         None if found.billed is None else clip(found.billed, start_at=start_at, end_at=end_at)
     )
-    held = sum(overlap_seconds(span, begin_at=start_at, end_at=end_at) for span in found.disputed)
+    held = 0
+    for span in found.disputed:
+        held += overlap_seconds(span, begin_at=start_at, end_at=end_at)
     return WindowShare(
         verdict=_verdict_inside(
             found, interval=interval, held=held, start_at=start_at, end_at=end_at

@@ -110,7 +110,11 @@ class ScrapeCoverage:
 
     def ticks_for(self, targets: Sequence[str]) -> Sequence[datetime]:
         """Return when an object that these targets carried would have been observed."""
-        return self._ticks_of(frozenset(targets))
+        key = tuple(targets)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._ticks_of(frozenset(key))
+        return found
 
     def _ticks_of(self, names: Names) -> Sequence[datetime]:
         found = self._cache.get(names)
@@ -119,6 +123,10 @@ class ScrapeCoverage:
             wider = own or [line.ticks for line in self.lines if line.targets > names]
             found = self._cache[names] = _joint(wider) if names and wider else self.joint
         return found
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, ...], Sequence[datetime]]:
+        return {}
 
     @cached_property
     def _cache(self) -> dict[Names, Sequence[datetime]]:
@@ -193,8 +201,12 @@ def united(holes: Iterable[Hole]) -> tuple[tuple[datetime, datetime], ...]:
 
 def _groups(carried: Iterable[Carried], *, known: Mapping[str, object]) -> dict[Names, set[_Reach]]:
     groups: dict[Names, set[_Reach]] = defaultdict(set)
+    found: dict[tuple[str, ...], Names] = {}
     for one in carried:
-        names = frozenset(name for name in one.targets if name in known)
+        targets = tuple(one.targets)
+        if targets not in found:
+            found[targets] = frozenset(name for name in targets if name in known)
+        names = found[targets]
         if names and one.first_seen_at is not None and one.last_seen_at is not None:
             groups[names].add((one.first_seen_at, one.last_seen_at))
     return groups

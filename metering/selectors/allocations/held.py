@@ -15,6 +15,7 @@ from django.db.models import QuerySet, Sum
 from metering.domain.catalogue.units import GPUSize
 from metering.models import CapacityRecord, ClaimConsumer, PodAllocation, QueuedPod
 from metering.selectors.devices.usage import SEEN_WITHIN
+from metering.selectors.text_arrays import text_array
 
 
 @dataclass(frozen=True)
@@ -340,7 +341,7 @@ SELECT namespace || '/' || pod_name, count(*) OVER ()
  WHERE cluster_id = %(cluster_id)s AND source = 'prometheus'
    AND (end_at IS NULL OR end_at > %(start_at)s)
    AND begin_at < %(begun_before)s AND last_seen_at >= %(start_at)s
-   AND NOT pod_uid = ANY(%(pod_uids)s)
+   AND NOT pod_uid = ANY(%(pod_uids)s::text[])
  ORDER BY 1 LIMIT 3
 """
 
@@ -363,7 +364,7 @@ def unseen_pods(
                 "cluster_id": cluster_id,
                 "start_at": start_at,
                 "begun_before": begun_before,
-                "pod_uids": list(pod_uids),
+                "pod_uids": text_array(pod_uids),
             },
         )
         rows = cursor.fetchall()

@@ -7,152 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-import msgspec
 from django.db import connection
 
-from metering.domain.allocations.timeline import (
-    EndKind,
-    Life,
-    whole_second,
-)
-from metering.domain.catalogue.units import CLAIM_PREFIX, sanitise
+from metering.domain.allocations.timeline import EndKind, Life
+from metering.domain.catalogue.units import CLAIM_PREFIX
 from metering.domain.collection.claim_split import Use
 from metering.domain.collection.parts import WHOLE, Part
 from metering.domain.collection.reconciliation import Accepted, Side
 from metering.models import ClaimConsumer, NodeRecord, OfferedDevice, ReconciliationDecision
-from metering.selectors.allocations.parts import in_part, part_values
+from metering.selectors.allocations.rows import AllocationKey, LedgerRow, SettledFacts, ledger_rows
 from metering.selectors.allocations.watch import WatchCoverage, watch_coverage
-
-
-class AllocationFact(msgspec.Struct, frozen=True):
-    """What a pod holds of one resource, as settled once and for all; see models.PodAllocation.
-
-    Attributes:
-        resource: Kubernetes' spelling.
-        owner: The user in the pod's label, or "".
-    """
-
-    pod_uid: str
-    resource: str
-    namespace: str
-    pod_name: str
-    node: str
-    owner: str
-    units: int
-    size: str
-    price_group: str
-    sharing_mode: str
-    product: str
-    share_numerator: int
-    share_denominator: int
-    catalogue_version: int
-    begin_at: datetime
-
-
-FACT_COLUMNS = AllocationFact.__struct_fields__
-
-AllocationKey = tuple[str, str]
-"""Pod uid and sanitised resource name."""
-
-
-class LedgerRow(msgspec.Struct, frozen=True):
-    """One row of the ledger as it stands now.
-
-    Attributes:
-        fact: What is settled; an empty size and catalogue version 0 mean nothing is yet.
-        life: From its bind to its end as far as known; the slack reaches forward.
-        is_from_api: Whether the cluster's API reported it, not only Prometheus.
-        node_labels: They determine the size; only read while there is none.
-        priority_class: As it was at the bind; "" without one.
-    """
-
-    id: int
-    fact: AllocationFact
-    life: Life
-    last_seen_at: datetime
-    is_from_api: bool
-    node_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
-    priority_class: str = ""
-
-    @property
-    def key(self) -> AllocationKey:
-        """Return its unique key in the cluster."""
-        return self.fact.pod_uid, sanitise(self.fact.resource)
-
-
-# A row whose end is a lower bound may still have lasted into the hour. A row that Prometheus opened
-# counts as the API's too, once the watch has observed the pod; its bind is the API's.
-_ROWS = f"""
-SELECT pod_uid, resource, namespace, pod_name, node, owner, units, size, price_group, sharing_mode,
-       product, share_numerator, share_denominator, COALESCE(catalogue_version, 0), begin_at,
-       end_at, end_kind, end_slack_seconds, last_seen_at,
-       source,
-       CASE WHEN source <> 'kubernetes' THEN (
-         SELECT q.bound_at FROM metering_queuedpod q
-          WHERE q.cluster_id = a.cluster_id AND q.pod_uid = a.pod_uid) END,
-       priority_class, id, CASE WHEN size <> '' OR label_set_id IS NULL THEN '{{}}' ELSE (
-         SELECT l.labels FROM metering_nodelabelset l WHERE l.id = label_set_id) END
-  FROM metering_podallocation a
- WHERE cluster_id = %(cluster_id)s
-   AND (pod_uid = ANY(%(pod_uids)s)
-        OR (begin_at < %(end_at)s AND end_at IS NULL)
-        OR (begin_at < %(end_at)s AND end_at > %(start_at)s)
-        OR (begin_at < %(end_at)s AND end_kind = 'vanished_in_gap'
-            AND end_at > %(start_at)s - interval '2 days'
-            AND end_at + make_interval(secs => end_slack_seconds) > %(start_at)s))
-   AND {in_part("pod_uid")}
- ORDER BY pod_uid, resource
-"""  # noqa: S608 - Constants.
-
-
-def ledger_rows(
-    cluster_id: UUID,
-    *,
-    start_at: datetime,
-    end_at: datetime,
-    pod_uids: Collection[str],
-    part: Part = WHOLE,
-) -> Mapping[AllocationKey, LedgerRow]:
-    """Return the rows of some pods, and of all that may have held something in [start_at, end_at).
-
-    One statement, however many there are; only rows of the part.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _ROWS,
-            {
-                "cluster_id": cluster_id,
-                "start_at": start_at,
-                "end_at": end_at,
-                "pod_uids": list(pod_uids),
-                **part_values(part),
-            },
-        )
-        stored = cursor.fetchall()
-    # The pods of a node share one mapping, as `Sizer` expects.
-    labels = {values[-1]: json.loads(values[-1]) for values in stored}
-    return {row.key: row for row in (_row(found, labels=labels[found[-1]]) for found in stored)}
-
-
-def _row(values: tuple[object, ...], *, labels: Mapping[str, str]) -> LedgerRow:
-    fact_values, rest = values[: len(FACT_COLUMNS)], values[len(FACT_COLUMNS) :]
-    fact = AllocationFact(*fact_values)  # type: ignore[arg-type]
-    end_at, end_kind, slack, last_seen_at, source, bound_at, priority_class, row_id, _ = rest
-    life = Life(
-        begin_at=whole_second(bound_at if isinstance(bound_at, datetime) else fact.begin_at),
-        end_at=whole_second(end_at) if isinstance(end_at, datetime) else None,
-        end_kind=EndKind(str(end_kind)),
-        slack_seconds=int(str(slack)),
-    )
-    return LedgerRow(
-        id=row_id,  # type: ignore[arg-type]
-        fact=fact,
-        life=life,
-        last_seen_at=last_seen_at,  # type: ignore[arg-type]
-        is_from_api=source == "kubernetes" or bound_at is not None,
-        node_labels=labels,
-        priority_class=str(priority_class),
-    )
 
 
 @dataclass(frozen=True)
@@ -240,6 +104,7 @@ def window_ledger(  # noqa: PLR0913 - All are keyword only.
     pod_uids: Collection[str],
     is_watched: bool,
     part: Part = WHOLE,
+    settled: SettledFacts | None = None,
 ) -> WindowLedger:
     """Return what the database knows of [start_at, end_at), of what some pods hold besides.
 
@@ -251,10 +116,13 @@ def window_ledger(  # noqa: PLR0913 - All are keyword only.
         pod_uids: Pods that another source saw.
         is_watched: Whether there is a watch; without one only allocations are read.
         part: Of which pods and claims; nodes are read for the whole only.
+        settled: What was read for the hours before; see `ledger_rows`.
     """
     decided = _decisions(cluster_id, start_at=start_at, part=part) if is_watched else {}
     uids = sorted({*pod_uids, *(uid for uid, _ in decided)})
-    rows = ledger_rows(cluster_id, start_at=start_at, end_at=end_at, pod_uids=uids, part=part)
+    rows = ledger_rows(
+        cluster_id, start_at=start_at, end_at=end_at, pod_uids=uids, part=part, settled=settled
+    )
     if not is_watched:
         return WindowLedger(rows=rows)
     refused = refused_pods(cluster_id, start_at, end_at)

@@ -4,16 +4,22 @@ from typing import Final
 
 from django.db import connection
 
-# Times as whole seconds and texts as JSON, so that the digest depends on no session setting.
-RECORD_LINE: Final = """jsonb_build_array(
-                 extract(epoch FROM u.window_start)::bigint, u.cluster_id, u.pod_uid, u.resource,
-                 u.revision, u.organization_id, u.project_id, u.owner, u.namespace, u.pod_name,
-                 u.node, u.size, u.price_group, u.sharing_mode, u.share_numerator,
-                 u.share_denominator, u.units, u.split_among,
-                 extract(epoch FROM u.begin_at)::bigint,
-                 extract(epoch FROM u.end_at)::bigint, u.seconds, u.unit_seconds, u.end_kind,
-                 u.slack_seconds, u.catalogue_version, u.busy_ratio, u.busy_coverage,
-                 u.energy_millijoules)::text"""
+# Times as whole seconds and texts as JSON, so that the digest depends on no session setting. It is
+# the text of a JSON array; `jsonb_build_array` made it first, and would take three times as long
+# to make the same. A record ends its seconds after its begin.
+RECORD_LINE: Final = """concat('[',
+                 date_part('epoch', u.window_start)::bigint, ', "', u.cluster_id, '", ',
+                 to_json(u.pod_uid), ', ', to_json(u.resource), ', ', u.revision, ', "',
+                 u.organization_id, '", "', u.project_id, '", ', to_json(u.owner), ', ',
+                 to_json(u.namespace), ', ', to_json(u.pod_name), ', ', to_json(u.node), ', ',
+                 to_json(u.size), ', ', to_json(u.price_group), ', ', to_json(u.sharing_mode), ', ',
+                 u.share_numerator, ', ', u.share_denominator, ', ', u.units, ', ',
+                 u.split_among, ', ', date_part('epoch', u.begin_at)::bigint, ', ',
+                 date_part('epoch', u.begin_at)::bigint + u.seconds, ', ', u.seconds, ', ',
+                 u.unit_seconds, ', ', to_json(u.end_kind), ', ', u.slack_seconds, ', ',
+                 u.catalogue_version, ', ', coalesce(u.busy_ratio::text, 'null'), ', ',
+                 coalesce(u.busy_coverage::text, 'null'), ', ',
+                 coalesce(u.energy_millijoules::text, 'null'), ']')"""
 DIGEST_OF_LINES: Final = """encode(sha256(convert_to(COALESCE(string_agg(line, E'\\n'
              ORDER BY pod_uid COLLATE "C", resource COLLATE "C", revision), ''), 'UTF8')), 'hex')"""
 DIGEST_OF_DEVICES: Final = """encode(sha256(convert_to(COALESCE(

@@ -10,6 +10,8 @@ from uuid import UUID
 
 from django.db.backends.utils import CursorWrapper
 
+from metering.selectors.text_arrays import text_array
+
 FACT_COLUMNS: Final = (
     "organization_id, project_id, cluster_id, owner, namespace, pod_name, pod_uid, resource, node,"
     " size, price_group, sharing_mode, share_numerator, share_denominator, units, catalogue_version"
@@ -24,7 +26,7 @@ FACT_TYPES: Final = (
 _KNOWN: Final = """
 SELECT encode(uuid_send(f.digest), 'hex'), f.id, f.version
   FROM metering_usagefact f
- WHERE f.cluster_id = %s AND f.pod_uid = ANY(%s)
+ WHERE f.cluster_id = %s AND f.pod_uid = ANY(%s::text[])
 """
 _NEW_FACTS: Final = f"""
 INSERT INTO metering_usagefact ({FACT_COLUMNS})
@@ -61,7 +63,7 @@ def known_facts(
     cursor: CursorWrapper, *, cluster_id: UUID, pod_uids: Sequence[str]
 ) -> dict[str, FactId]:
     """Return the facts of a cluster's pods by digest; one statement."""
-    cursor.execute(_KNOWN, [cluster_id, list(pod_uids)])
+    cursor.execute(_KNOWN, [cluster_id, text_array(pod_uids)])
     return {digest: (fact_id, version) for digest, fact_id, version in cursor.fetchall()}
 
 

@@ -15,7 +15,8 @@ from metering.domain.collection.capacity import Balance, ObservedCapacity, balan
 from metering.domain.collection.claim_split import NOBODY, ClaimPart, Use, split_claim
 from metering.domain.corrections.exceptions import ExceptionKind, Finding, node_subject
 from metering.protocols import Observation
-from metering.selectors.allocations.ledger import AllocationFact, ClaimUse, NodeFact
+from metering.selectors.allocations.ledger import ClaimUse, NodeFact
+from metering.selectors.allocations.rows import AllocationFact
 from metering.services.collection.composed import (
     CapacityRow,
     NodeUse,
@@ -138,20 +139,27 @@ class Sizer:
         self._catalogue = catalogue
         self._models = observation.device_models if observation else {}
         self._known: dict[tuple[str, str, int], Sized | Unsized] = {}
+        self._by_content: dict[tuple[object, ...], Sized | Unsized] = {}
 
     def size(self, resource: str, *, node: str, labels: Mapping[str, str]) -> Sized | Unsized:
         """Return what one unit of a resource is on a node with these labels; see `size_of`.
 
-        Labels are compared by identity: sources share one mapping among the pods of a node.
+        Labels are compared by identity first, since sources share one mapping among the pods of a
+        node; and nodes with the same labels and models are of one kind.
         """
         key = (resource, node, id(labels))
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = size_of(
-                self._catalogue,
-                resource=resource,
-                labels=labels,
-                device_models=self._models.get(node, ()),
+            found = self._known[key] = self._size_of(resource, node=node, labels=labels)
+        return found
+
+    def _size_of(self, resource: str, *, node: str, labels: Mapping[str, str]) -> Sized | Unsized:
+        models = self._models.get(node, frozenset())
+        content = (resource, models, frozenset(labels.items()))
+        found = self._by_content.get(content)
+        if found is None:
+            found = self._by_content[content] = size_of(
+                self._catalogue, resource=resource, labels=labels, device_models=models
             )
         return found
 
@@ -216,10 +224,10 @@ def balance_nodes(
             scrape_interval_seconds=scrape_interval_seconds,
             window_seconds=offers.window_seconds,
         )
-        row = _row_of(place, offer=offer, balance=balance)
         labels = offers.labels.get(place[0], NO_LABELS)
         sized = sizer.size(place[1], node=place[0], labels=labels)
-        rows.append(_sized_row(row, sized=sized) if isinstance(sized, Sized) else row)
+        row = _row_of(place, offer=offer, balance=balance, sized=sized)
+        rows.append(row)
         finding = _excess(row, offer=offer)
         findings += [finding] if finding else []
     return rows, findings
@@ -237,16 +245,19 @@ def _offer_of(seen: NodeCapacity, *, use: PlaceUse) -> ObservedCapacity:
     )
 
 
-def _row_of(place: Place, *, offer: ObservedCapacity, balance: Balance) -> CapacityRow:
+def _row_of(
+    place: Place, *, offer: ObservedCapacity, balance: Balance, sized: Sized | Unsized
+) -> CapacityRow:
     name = resource_of(place[1])
+    known = sized if isinstance(sized, Sized) else None
     return CapacityRow(
         node=place[0],
         resource=name.raw if name else place[1],
-        size="",
-        price_group="",
-        sharing_mode="",
-        share_numerator=1,
-        share_denominator=1,
+        size=known.size.value if known else "",
+        price_group=known.price_group if known else "",
+        sharing_mode=known.sharing_mode.value if known else "",
+        share_numerator=known.share.numerator if known else 1,
+        share_denominator=known.share.denominator if known else 1,
         allocatable_units=offer.allocatable_units,
         billed_unit_seconds=offer.billed_unit_seconds,
         balance=balance,
@@ -281,17 +292,6 @@ def _excess(row: CapacityRow, *, offer: ObservedCapacity) -> Finding | None:
             },
         )
     return None
-
-
-def _sized_row(row: CapacityRow, *, sized: Sized) -> CapacityRow:
-    return replace(
-        row,
-        size=sized.size.value,
-        price_group=sized.price_group,
-        sharing_mode=sized.sharing_mode.value,
-        share_numerator=sized.share.numerator,
-        share_denominator=sized.share.denominator,
-    )
 
 
 def is_claim(fact: AllocationFact) -> bool:

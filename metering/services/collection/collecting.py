@@ -44,6 +44,7 @@ from metering.services.collection.failures import (
     record_incomplete,
     return_to_person,
 )
+from metering.services.collection.findings import write_findings
 from metering.services.collection.observing import (
     Basis,
     HourObservation,
@@ -54,7 +55,6 @@ from metering.services.collection.observing import (
 from metering.services.collection.posting import (
     delete_usage,
     replace_capacity,
-    write_findings,
 )
 from metering.services.collection.reconciliation import (
     evidence_digests,
@@ -214,7 +214,7 @@ def _post(
     claimed: ClaimedWindow, *, observed: HourObservation, basis: Basis, actor: Actor, at: datetime
 ) -> Collection:
     catalogue = ensure_catalogue(actor=actor, at=at)
-    with transaction.atomic():
+    with claimed.hour.settled.kept_after(), transaction.atomic():
         if not holds_claim(claimed.id, fence=claimed.fence):
             raise ClaimLostError("Another worker took the window over.")
         lock_cluster_ledger(claimed.cluster_id)

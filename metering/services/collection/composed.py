@@ -1,6 +1,6 @@
 """What a window is composed from, and what it is composed to: rows before they are written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
@@ -18,20 +18,25 @@ from metering.domain.collection.scrape_coverage import ScrapeCoverage
 from metering.domain.collection.windows import WINDOW, GapPolicy
 from metering.domain.corrections.exceptions import ExceptionKind, Finding
 from metering.protocols import ClusterTarget, Observation
-from metering.selectors.allocations.ledger import AllocationFact, AllocationKey, WindowLedger
-from metering.selectors.collection.usage_facts import fact_digest
+from metering.selectors.allocations.ledger import WindowLedger
+from metering.selectors.allocations.rows import AllocationFact, AllocationKey, SettledFacts
 from tenants.models import Cluster
 from tenants.selectors.directory import Directory, NamespaceFact
 
 
 @dataclass(frozen=True)
 class Hour:
-    """What has to be known to meter an hour, and whether the API writes its allocation ledger."""
+    """What has to be known to meter an hour, and whether the API writes its allocation ledger.
+
+    Attributes:
+        settled: What was read for the hours before it that the same worker meters.
+    """
 
     cluster_id: UUID
     start_at: datetime
     target: ClusterTarget
     is_watched: bool = False
+    settled: SettledFacts = field(default_factory=SettledFacts, compare=False, repr=False)
 
     @property
     def end_at(self) -> datetime:
@@ -205,31 +210,6 @@ class UsageRow(msgspec.Struct, frozen=True):
             "units": fact.units,
             "catalogue_version": fact.catalogue_version,
         }
-
-
-def fact_digests(rows: Sequence[UsageRow], *, cluster_id: UUID) -> list[str]:
-    """Return the digest of each record's `fact_values`, spelled out: a loop takes twice as long."""
-    tenants: dict[int, str] = {}  # By id: the rows keep tenants alive.
-    digests = []
-    for row in rows:
-        tenant, fact, owner = row.tenant, row.fact, row.owner
-        if id(tenant) not in tenants:
-            tenants[id(tenant)] = (
-                f"36:{tenant.organization_id}36:{tenant.project_id}36:{cluster_id}"
-            )
-        numerator, denominator = str(fact.share_numerator), str(fact.share_denominator)
-        units, catalogue = str(fact.units), str(fact.catalogue_version)
-        digests.append(
-            fact_digest(
-                f"{tenants[id(tenant)]}{len(owner)}:{owner}{len(fact.namespace)}:{fact.namespace}"
-                f"{len(fact.pod_name)}:{fact.pod_name}{len(fact.pod_uid)}:{fact.pod_uid}"
-                f"{len(fact.resource)}:{fact.resource}{len(fact.node)}:{fact.node}"
-                f"{len(fact.size)}:{fact.size}{len(fact.price_group)}:{fact.price_group}"
-                f"{len(fact.sharing_mode)}:{fact.sharing_mode}{len(numerator)}:{numerator}"
-                f"{len(denominator)}:{denominator}{len(units)}:{units}{len(catalogue)}:{catalogue}"
-            )
-        )
-    return digests
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from metering.domain.collection.reconciliation import SourceAccount, SourceVerdi
 from metering.domain.collection.windows import GapPolicy
 from metering.domain.corrections.exceptions import ExceptionKind, Finding, pod_subject
 from metering.protocols import Observation
-from metering.selectors.allocations.ledger import AllocationFact, AllocationKey
+from metering.selectors.allocations.rows import AllocationFact, AllocationKey
 from metering.services.collection.balancing import (
     Sizer,
     balance_nodes,
@@ -188,10 +188,11 @@ class _WindowComposition:
         share, row = case.share, case.row
         if share is None or row is None or self.given.hour.is_watched:
             return share
-        is_changed = case.requested_units not in {0, row.fact.units} and not case.defects
+        units = row.fact.units
+        is_changed = case.requested_units not in (0, units) and not case.defects
         if share.interval is not None and is_changed:
             self.into.findings.append(changed_request(case, known=row.fact))
-        return share if share.units == row.fact.units else replace(share, units=row.fact.units)
+        return share if share.units == units else replace(share, units=units)
 
     def _compare(self, case: Case, *, share: WindowShare) -> None:
         if not self.given.hour.is_watched:
@@ -229,19 +230,22 @@ class _WindowComposition:
 
     def _hold_or_bill(self, case: Case, *, share: WindowShare, interval: Interval) -> bool:
         """Add what is held or billed; return whether it is billed."""
-        use, settled = self._use(case, share=share, interval=interval), self._settled(case)
+        settled = self._settled(case)
         tenant = tenant_at(self.given.directory, namespace=case.namespace, moment=interval.begin_at)
+        is_held_whole = self.given.gap_policy is GapPolicy.HOLD
+        if tenant is not None and not isinstance(settled, Unsized) and not is_held_whole:
+            fact = self._fact(case, settled=settled)
+            fact = fact if fact.units == share.units else replace(fact, units=share.units)
+            billed = unit_seconds(units=share.units, seconds=interval.seconds)
+            self._bill(case, row=UsageRow(fact, tenant, interval, billed))
+            return True
+        use = self._use(case, share=share, interval=interval)
         if isinstance(settled, Unsized):
             self._hold(use, unsized(case, use=use, cause=settled.cause))
         elif tenant is None:
             self._hold(use, unbound(case, use=use))
-        elif self.given.gap_policy is GapPolicy.HOLD:
-            self._hold(use, held_hour(case, use=use))
         else:
-            fact = self._fact(case, settled=settled)
-            fact = fact if fact.units == share.units else replace(fact, units=share.units)
-            self._bill(case, row=UsageRow(fact, tenant, interval, use.unit_seconds))
-            return True
+            self._hold(use, held_hour(case, use=use))
         return False
 
     def _hold(self, use: NodeUse, finding: Finding) -> None:

@@ -34,9 +34,9 @@ from metering.selectors.locks import holds_claim
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.composed import ClaimedWindow
 from metering.services.collection.division.composing import figures_known
+from metering.services.collection.findings import write_findings
 from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.observing import HourObservation, basis_of
-from metering.services.collection.posting import write_findings
 from metering.services.collection.reconciliation import (
     TARGETS_NAMED_MAX,
     coverage_details,

@@ -1,12 +1,19 @@
-"""Findings about single pods: what a person reads about them, in sentences."""
+"""Findings: what a person reads about single pods, in sentences, and how a window keeps them."""
 
+import json
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
+
+from django.db import connection
 
 from metering.domain.allocations.timeline import Interval
 from metering.domain.catalogue.sizing import UnsizedCause
 from metering.domain.catalogue.units import resource_of, sanitise
 from metering.domain.collection.reconciliation import SourceAccount, SourceVerdict, WindowShare
 from metering.domain.corrections.exceptions import (
+    AUTO_RESOLUTION,
+    WAITING_KINDS,
     ExceptionKind,
     Finding,
     pod_subject,
@@ -14,8 +21,9 @@ from metering.domain.corrections.exceptions import (
     unsized_sentence,
 )
 from metering.protocols import NodeObservation
-from metering.selectors.allocations.ledger import AllocationFact, RefusedPod
-from metering.services.collection.composed import NodeUse
+from metering.selectors.allocations.ledger import RefusedPod
+from metering.selectors.allocations.rows import AllocationFact
+from metering.services.collection.composed import FindingKey, LeasedHour, NodeUse
 from metering.services.collection.pairing import Case
 
 QUERY_DIGEST = "query_digest"
@@ -284,3 +292,98 @@ def _evidence(side: str, account: SourceAccount | None) -> dict[str, str | int]:
 
 def _text(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# An exception a person resolved stays resolved while the facts are the same; others open again, and
+# so does a cause that blocks the window: otherwise it would be blocked without an open exception.
+# The digest of the responses is not compared, because it changes with every query.
+_UPSERT = """
+INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
+  namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
+SELECT %(cluster_id)s, %(window_id)s, %(start_at)s, f.kind, f.subject, f.namespace, f.summary,
+       f.remedy, f.held_unit_seconds, f.details, 'open', %(at)s, ''
+  FROM jsonb_to_recordset(%(findings)s) AS f(kind text, subject text, namespace text,
+    summary text, remedy text, held_unit_seconds bigint, details jsonb)
+ON CONFLICT (window_id, kind, subject) DO UPDATE
+   SET namespace = EXCLUDED.namespace, summary = EXCLUDED.summary, remedy = EXCLUDED.remedy,
+       held_unit_seconds = EXCLUDED.held_unit_seconds, details = EXCLUDED.details,
+       state = 'open', resolved_at = NULL, resolved_by_id = NULL, resolution = ''
+ WHERE EXCLUDED.kind = ANY(%(waiting)s)
+    OR NOT (e.state = 'resolved' AND e.resolution <> %(auto)s
+            AND e.details - 'query_digest' = EXCLUDED.details - 'query_digest'
+            AND e.held_unit_seconds = EXCLUDED.held_unit_seconds)
+"""
+
+
+_RESOLVE_GONE = """
+UPDATE metering_meteringexception
+   SET state = 'resolved', resolved_at = %(at)s, resolution = %(auto)s
+ WHERE window_id = %(window_id)s AND state = 'open'
+   AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+   AND NOT (kind, subject) IN (SELECT * FROM jsonb_to_recordset(%(findings)s)
+                                 AS f(kind text, subject text))
+"""
+
+
+def write_findings(
+    claimed: LeasedHour,
+    *,
+    findings: Sequence[Finding],
+    at: datetime,
+    resolve_kinds: Collection[ExceptionKind] | None = None,
+    besides: Sequence[FindingKey] = (),
+) -> None:
+    """Keep what a collection found about a window, and resolve what it no longer finds.
+
+    Args:
+        claimed: The window.
+        findings: What is true of it now; one per kind and subject.
+        at: When.
+        resolve_kinds: Which kinds this collection could have found again; None for all.
+        besides: What was found by parts of the window, and is kept already.
+    """
+    keep_findings(claimed, findings=findings, at=at)
+    found = [*besides, *((finding.kind, finding.subject) for finding in findings)]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _RESOLVE_GONE,
+            {
+                "window_id": claimed.id,
+                "at": at,
+                "auto": AUTO_RESOLUTION,
+                "kinds": None if resolve_kinds is None else [kind.value for kind in resolve_kinds],
+                "findings": json.dumps(
+                    [{"kind": kind, "subject": subject} for kind, subject in found]
+                ),
+            },
+        )
+
+
+def keep_findings(claimed: LeasedHour, *, findings: Sequence[Finding], at: datetime) -> None:
+    """Keep what was found about a window, and resolve nothing."""
+    if not findings:
+        return
+    parameters: dict[str, Any] = {
+        "cluster_id": claimed.cluster_id,
+        "window_id": claimed.id,
+        "start_at": claimed.start_at,
+        "at": at,
+        "auto": AUTO_RESOLUTION,
+        "waiting": sorted(kind.value for kind in WAITING_KINDS),
+        "findings": json.dumps([finding_values(finding) for finding in findings]),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_UPSERT, parameters)
+
+
+def finding_values(finding: Finding) -> dict[str, object]:
+    """Return a finding as the JSON an exception is written from."""
+    return {
+        "kind": finding.kind.value,
+        "subject": finding.subject,
+        "namespace": finding.namespace,
+        "summary": finding.summary,
+        "remedy": finding.remedy,
+        "held_unit_seconds": finding.held_unit_seconds,
+        "details": dict(finding.details),
+    }

@@ -294,6 +294,7 @@ def given_of(
         pod_uids=[pod.uid for pod in seen.pods] if seen else [],
         is_watched=hour.is_watched,
         part=part,
+        settled=hour.settled,
     )
     return WindowInput(
         hour=hour,

@@ -1,7 +1,7 @@
 """Pairing: each pod's resource in one window with what each source reports, reconciled."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -35,7 +35,7 @@ from metering.domain.collection.reconciliation import (
 )
 from metering.domain.collection.windows import GapPolicy
 from metering.protocols import ContainerRequest, PodObservation
-from metering.selectors.allocations.ledger import AllocationKey, LedgerRow
+from metering.selectors.allocations.rows import AllocationKey, LedgerRow
 from metering.services.collection.composed import WindowInput
 
 SHORT_SCRAPES = 2
@@ -120,8 +120,10 @@ class _Pairing:
         scrape = given.scrape_interval_seconds
         self.given = given
         scrapes = given.scrapes
-        begins = {uid: row.life.begin_at for (uid, _), row in given.ledger.rows.items()}
-        self.pods = {pod.uid: _as_bound(pod, begins) for pod in seen.pods} if seen else {}
+        self.start_at, self.end_at = given.hour.start_at, given.hour.end_at
+        self.is_watched = given.hour.is_watched
+        pods = _as_bound(seen.pods, given.ledger.rows) if seen else ()
+        self.pods = {pod.uid: pod for pod in pods}
         self.asked: dict[AllocationKey, Sequence[ContainerRequest]] = {
             (pod.uid, resource): asks
             for pod in self.pods.values()
@@ -141,10 +143,11 @@ class _Pairing:
             prometheus=intervals_of_ticks(scrapes.joint, scrape_interval_seconds=scrape),
         )
         self.tolerance = tolerance_seconds(
-            window_seconds=seconds_between(given.hour.start_at, given.hour.end_at),
+            window_seconds=seconds_between(self.start_at, self.end_at),
             scrape_interval_seconds=scrape,
         )
         self.is_estimating = given.gap_policy in _ESTIMATES
+        self.whole_shares: dict[tuple[SourceVerdict, int, bool], WindowShare] = {}
 
     def remembered(self) -> Iterator[AllocationKey]:
         """Yield rows found only in the ledger: the API's, or all where ends are estimated.
@@ -153,7 +156,7 @@ class _Pairing:
         person decided about, although no source reports them any more.
         """
         for key, row in self.given.ledger.rows.items():
-            is_api = self.given.hour.is_watched and row.is_from_api
+            is_api = self.is_watched and row.is_from_api
             is_decided = key in self.given.ledger.decisions
             if is_api or is_decided or self.is_estimating or self._outlasted(row):
                 yield key
@@ -196,10 +199,10 @@ class _Pairing:
 
     def _outlasted(self, row: LedgerRow) -> bool:
         """Whether scrapes after the hour showed it, so that it did not end in a hole before."""
-        return not self.given.hour.is_watched and row.last_seen_at >= self.given.hour.end_at
+        return not self.is_watched and row.last_seen_at >= self.end_at
 
     def _from_api(self, row: LedgerRow) -> SourceAccount | None:
-        if not (self.given.hour.is_watched and row.is_from_api):
+        if not (self.is_watched and row.is_from_api):
             return None
         beat_at = self.given.ledger.watch.until_at
         known_until = max(row.last_seen_at, beat_at) if beat_at else row.last_seen_at
@@ -264,7 +267,7 @@ class _Pairing:
     ) -> Reconciled | None:
         if kubernetes is None and prometheus is None and accepted is None:
             return None
-        if not self.given.hour.is_watched:
+        if not self.is_watched:
             assert prometheus is not None  # noqa: S101 - Without a watch the API reports nothing.
             return Reconciled(SourceVerdict.AGREED, prometheus.units, billed=prometheus.life)
         return reconcile(
@@ -287,17 +290,46 @@ class _Pairing:
     def _share(self, found: Reconciled | None) -> WindowShare | None:
         if found is None:
             return None
-        hour = self.given.hour
-        return share_of(found, start_at=hour.start_at, end_at=hour.end_at)
+        if not self._is_billed_whole(found):
+            return share_of(found, start_at=self.start_at, end_at=self.end_at)
+        # Most pods hold something all the hour, and have one share in common.
+        key = found.verdict, found.units, found.is_request_different
+        share = self.whole_shares.get(key)
+        if share is None:
+            share = share_of(found, start_at=self.start_at, end_at=self.end_at)
+            self.whole_shares[key] = share
+        return share
+
+    def _is_billed_whole(self, found: Reconciled) -> bool:
+        """Whether the hour is billed as a whole, and nothing but verdict and units matters."""
+        life = found.billed
+        return (
+            life is not None
+            and life.end_at is None
+            and life.begin_at <= self.start_at
+            and not found.disputed
+            and found.fallback is None
+        )
 
 
-def _as_bound(pod: PodObservation, begins: Mapping[str, datetime]) -> PodObservation:
-    """Return a pod; one that contradicts itself begins as it was snapshotted at its bind."""
-    begin_at = begins.get(pod.uid) if pod.defects else None
-    return pod if begin_at is None else structs.replace(pod, scheduled_at=begin_at)
+def _as_bound(
+    pods: Iterable[PodObservation], rows: Mapping[AllocationKey, LedgerRow]
+) -> Iterator[PodObservation]:
+    """Yield pods; one that contradicts itself begins as it was snapshotted at its bind."""
+    begins: dict[str, datetime] | None = None
+    for pod in pods:
+        if not pod.defects:
+            yield pod
+            continue
+        if begins is None:
+            begins = {uid: row.life.begin_at for (uid, _), row in rows.items()}
+        begin_at = begins.get(pod.uid)
+        yield pod if begin_at is None else structs.replace(pod, scheduled_at=begin_at)
 
 
 def _by_resource(pod: PodObservation) -> Mapping[str, Sequence[ContainerRequest]]:
+    if len(pod.requests) == 1:
+        return {sanitise(pod.requests[0].resource): pod.requests}
     grouped: dict[str, list[ContainerRequest]] = defaultdict(list)
     for request in pod.requests:
         grouped[sanitise(request.resource)].append(request)

@@ -4,43 +4,37 @@ An unsealed window's records are replaced whole. The statements are the same few
 for ten thousand.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
+from uuid import UUID
 
 import msgspec
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from metering.domain.allocations.timeline import seconds_between
+from metering.domain.allocations.timeline import Interval, seconds_between
 from metering.domain.collection.parts import WHOLE, Part
-from metering.domain.corrections.exceptions import (
-    AUTO_RESOLUTION,
-    WAITING_KINDS,
-    ExceptionKind,
-    Finding,
-)
-from metering.selectors.allocations.ledger import FACT_COLUMNS
 from metering.selectors.allocations.parts import in_part, part_values
+from metering.selectors.allocations.rows import FACT_COLUMNS, StoredFact
 from metering.selectors.collection.usage_facts import (
     FACT_TYPES,
     FactId,
+    fact_digest,
     known_facts,
     new_facts,
 )
+from metering.selectors.text_arrays import text_array
 from metering.services.collection.composed import (
     CapacityRow,
     ClaimedWindow,
-    FindingKey,
     LeasedHour,
     NewAllocation,
     SeenAgain,
     UsageRow,
-    fact_digests,
 )
 
 _USAGE_COLUMNS = (
@@ -81,23 +75,21 @@ ON CONFLICT (cluster_id, pod_uid, resource) DO NOTHING
 # before the end that is known, or before the last sample of what was running. Rows are named by
 # their id: of a cluster that is new to the statistics the planner expects a single row, so that by
 # uid it would compare each pod with all of them.
-_SEEN_AGAIN = """
+_KNOWN_END = "COALESCE(a.end_at, date_trunc('second', a.last_seen_at))"
+_IS_LOWER = f"(s.end_kind = 'vanished_in_gap' AND s.end_at < {_KNOWN_END})"
+_SEEN_AGAIN = f"""
 UPDATE metering_podallocation a
-   SET end_at = CASE WHEN s.is_lower THEN s.known_end_at ELSE s.end_at END,
-       end_kind = CASE WHEN s.is_lower AND a.end_kind <> 'open' THEN a.end_kind ELSE s.end_kind END,
-       end_slack_seconds = CASE WHEN NOT s.is_lower THEN s.end_slack_seconds
+   SET end_at = CASE WHEN {_IS_LOWER} THEN {_KNOWN_END} ELSE s.end_at END,
+       end_kind = CASE WHEN {_IS_LOWER} AND a.end_kind <> 'open' THEN a.end_kind
+         ELSE s.end_kind END,
+       end_slack_seconds = CASE WHEN NOT {_IS_LOWER} THEN s.end_slack_seconds
          WHEN a.end_kind = 'vanished' THEN a.end_slack_seconds
-         ELSE GREATEST(0, s.end_slack_seconds - extract(epoch FROM s.known_end_at - s.end_at)) END,
+         ELSE GREATEST(0, s.end_slack_seconds - extract(epoch FROM {_KNOWN_END} - s.end_at)) END,
        last_seen_at = s.last_seen_at
-  FROM (SELECT p.id, seen.end_at, seen.end_kind, seen.end_slack_seconds, seen.last_seen_at,
-               known.end_at AS known_end_at,
-               seen.end_kind = 'vanished_in_gap' AND seen.end_at < known.end_at AS is_lower
+  FROM (SELECT one.id, seen.end_at, seen.end_kind, seen.end_slack_seconds, seen.last_seen_at
           FROM jsonb_to_recordset(%s) AS seen(end_at timestamptz, end_kind text,
             end_slack_seconds integer, last_seen_at timestamptz, ids bigint[])
-         CROSS JOIN LATERAL unnest(seen.ids) AS one(id)
-          JOIN metering_podallocation p ON p.id = one.id
-         CROSS JOIN LATERAL (
-           SELECT COALESCE(p.end_at, date_trunc('second', p.last_seen_at)) AS end_at) known) s
+         CROSS JOIN LATERAL unnest(seen.ids) AS one(id)) s
  WHERE a.id = s.id
    AND (a.source = 'prometheus' OR NOT (
          SELECT c.is_watched FROM tenants_cluster c WHERE c.id = a.cluster_id))
@@ -105,7 +97,7 @@ UPDATE metering_podallocation a
    AND a.last_seen_at <= s.last_seen_at
    AND (a.end_at, a.end_kind, a.last_seen_at) IS DISTINCT FROM
        (s.end_at, s.end_kind, s.last_seen_at)
-"""
+"""  # noqa: S608 - Constants.
 # What was last observed before a fully observed hour, and not in it, is gone. What the watch
 # reported existed until its last heartbeat; once the watch is switched off, no other source reports
 # its end.
@@ -122,7 +114,7 @@ UPDATE metering_podallocation a
          WHERE p.cluster_id = %(cluster_id)s AND p.end_at IS NULL
            AND (p.source = 'prometheus' OR NOT (
              SELECT c.is_watched FROM tenants_cluster c WHERE c.id = p.cluster_id))
-           AND p.last_seen_at < %(start_at)s AND NOT p.pod_uid = ANY(%(pod_uids)s)
+           AND p.last_seen_at < %(start_at)s AND NOT p.pod_uid = ANY(%(pod_uids)s::text[])
            AND {in_part("p.pod_uid")}) g
  WHERE a.id = g.id AND g.end_at < %(start_at)s
 """  # noqa: S608 - Constants.
@@ -158,17 +150,75 @@ def write_usage(claimed: ClaimedWindow, *, rows: Sequence[UsageRow]) -> None:
 def _facts_of(
     cursor: CursorWrapper, claimed: ClaimedWindow, *, rows: Sequence[UsageRow]
 ) -> list[FactId]:
-    """Return the fact of each record; those that are new are stored."""
+    """Return the fact of each record; one that an hour before had is not looked up again."""
+    settled = claimed.hour.settled.facts
+    known = [_known_id(settled.get(row.key), row=row) for row in rows]
+    others = [row for row, fact_id in zip(rows, known, strict=True) if fact_id is None]
+    found = iter(_stored_facts(cursor, claimed, rows=others) if others else ())
+    return [next(found) if fact_id is None else fact_id for fact_id in known]
+
+
+def _known_id(stored: StoredFact | None, *, row: UsageRow) -> FactId | None:
+    """Return a stored fact's id where it is a record's too."""
+    if stored is None:
+        return None
+    tenant = row.tenant
+    is_same = (
+        (stored.fact is row.fact or stored.fact == row.fact)
+        and stored.owner == row.owner
+        and stored.project_id == tenant.project_id
+        and stored.organization_id == tenant.organization_id
+    )
+    return stored.id if is_same else None
+
+
+def _stored_facts(
+    cursor: CursorWrapper, claimed: ClaimedWindow, *, rows: Sequence[UsageRow]
+) -> list[FactId]:
+    """Look facts up; those that are new are stored."""
     digests = fact_digests(rows, cluster_id=claimed.cluster_id)
     pod_uids = [row.fact.pod_uid for row in rows]
     for _ in range(STORES_MAX):
         known = known_facts(cursor, cluster_id=claimed.cluster_id, pod_uids=pod_uids)
         new = [row for row, digest in zip(rows, digests, strict=True) if digest not in known]
         if not new:
-            return [known[digest] for digest in digests]
+            found = [known[digest] for digest in digests]
+            for row, fact_id in zip(rows, found, strict=True):
+                claimed.hour.settled.note_fact(_stored_fact(row, fact_id=fact_id))
+            return found
         values = [row.fact_values(claimed.cluster_id) for row in new]
         cursor.execute(_NEW_FACTS, [_json(values)])
     raise RuntimeError(f"facts of {len(new)} usage records are not found")
+
+
+def _stored_fact(row: UsageRow, *, fact_id: FactId) -> StoredFact:
+    tenant = row.tenant
+    return StoredFact(fact_id, row.fact, tenant.organization_id, tenant.project_id, row.owner)
+
+
+def fact_digests(rows: Sequence[UsageRow], *, cluster_id: UUID) -> list[str]:
+    """Return the digest of each record's `fact_values`, spelled out: a loop takes twice as long."""
+    tenants: dict[int, str] = {}  # By id: the rows keep tenants alive.
+    digests = []
+    for row in rows:
+        tenant, fact, owner = row.tenant, row.fact, row.owner
+        if id(tenant) not in tenants:
+            tenants[id(tenant)] = (
+                f"36:{tenant.organization_id}36:{tenant.project_id}36:{cluster_id}"
+            )
+        numerator, denominator = str(fact.share_numerator), str(fact.share_denominator)
+        units, catalogue = str(fact.units), str(fact.catalogue_version)
+        digests.append(
+            fact_digest(
+                f"{tenants[id(tenant)]}{len(owner)}:{owner}{len(fact.namespace)}:{fact.namespace}"
+                f"{len(fact.pod_name)}:{fact.pod_name}{len(fact.pod_uid)}:{fact.pod_uid}"
+                f"{len(fact.resource)}:{fact.resource}{len(fact.node)}:{fact.node}"
+                f"{len(fact.size)}:{fact.size}{len(fact.price_group)}:{fact.price_group}"
+                f"{len(fact.sharing_mode)}:{fact.sharing_mode}{len(numerator)}:{numerator}"
+                f"{len(denominator)}:{denominator}{len(units)}:{units}{len(catalogue)}:{catalogue}"
+            )
+        )
+    return digests
 
 
 def _lines(
@@ -179,14 +229,30 @@ def _lines(
     Source: PostgreSQL, "COPY", "Text Format". None of the columns is free text.
     """
     hour = f"{claimed.id}\t{claimed.start_at.isoformat()}"
+    # By id, since the rows keep them alive: most rows share their tenant and their time.
+    organizations: dict[int, str] = {}
+    times: dict[int, tuple[str, str]] = {}
     for (fact_id, version), row in sorted(zip(facts, rows, strict=True), key=itemgetter(0)):
-        interval = row.interval
-        begin = seconds_between(claimed.start_at, interval.begin_at)
+        tenant, interval = row.tenant, row.interval
+        organization = organizations.get(id(tenant))
+        if organization is None:
+            organization = organizations[id(tenant)] = str(tenant.organization_id)
+        found = times.get(id(interval))
+        if found is None:
+            found = times[id(interval)] = _times(interval, start_at=claimed.start_at)
         yield (
-            f"{hour}\t{row.tenant.organization_id}\t{fact_id}\t{version}\t{row.split_among}"
-            f"\t{begin}\t{begin + interval.seconds}\t{row.unit_seconds}"
-            f"\t{interval.end_kind.value}\t{interval.slack_seconds}\n"
+            f"{hour}\t{organization}\t{fact_id}\t{version}\t{row.split_among}\t{found[0]}"
+            f"\t{row.unit_seconds}\t{found[1]}\n"
         )
+
+
+def _times(interval: Interval, *, start_at: datetime) -> tuple[str, str]:
+    """Return an interval's columns: those before the unit-seconds, and those after."""
+    begin = seconds_between(start_at, interval.begin_at)
+    return (
+        f"{begin}\t{begin + interval.seconds}",
+        f"{interval.end_kind.value}\t{interval.slack_seconds}",
+    )
 
 
 def replace_capacity(claimed: ClaimedWindow, *, rows: Sequence[CapacityRow]) -> None:
@@ -233,7 +299,7 @@ def close_unseen(claimed: ClaimedWindow, *, pod_uids: Sequence[str], part: Part 
             {
                 "cluster_id": claimed.cluster_id,
                 "start_at": claimed.start_at,
-                "pod_uids": list(pod_uids),
+                "pod_uids": text_array(pod_uids),
                 **part_values(part),
             },
         )
@@ -304,96 +370,3 @@ def _observation_values(items: Sequence[SeenAgain]) -> list[dict[str, object]]:
 def _json(rows: Sequence[dict[str, object]]) -> str:
     """Return rows as JSON, times in ISO 8601."""
     return msgspec.json.encode(rows).decode()
-
-
-# An exception a person resolved stays resolved while the facts are the same; others open again, and
-# so does a cause that blocks the window: otherwise it would be blocked without an open exception.
-# The digest of the responses is not compared, because it changes with every query.
-_UPSERT = """
-INSERT INTO metering_meteringexception AS e (cluster_id, window_id, window_start, kind, subject,
-  namespace, summary, remedy, held_unit_seconds, details, state, created_at, resolution)
-SELECT %(cluster_id)s, %(window_id)s, %(start_at)s, f.kind, f.subject, f.namespace, f.summary,
-       f.remedy, f.held_unit_seconds, f.details, 'open', %(at)s, ''
-  FROM jsonb_to_recordset(%(findings)s) AS f(kind text, subject text, namespace text,
-    summary text, remedy text, held_unit_seconds bigint, details jsonb)
-ON CONFLICT (window_id, kind, subject) DO UPDATE
-   SET namespace = EXCLUDED.namespace, summary = EXCLUDED.summary, remedy = EXCLUDED.remedy,
-       held_unit_seconds = EXCLUDED.held_unit_seconds, details = EXCLUDED.details,
-       state = 'open', resolved_at = NULL, resolved_by_id = NULL, resolution = ''
- WHERE EXCLUDED.kind = ANY(%(waiting)s)
-    OR NOT (e.state = 'resolved' AND e.resolution <> %(auto)s
-            AND e.details - 'query_digest' = EXCLUDED.details - 'query_digest'
-            AND e.held_unit_seconds = EXCLUDED.held_unit_seconds)
-"""
-
-
-_RESOLVE_GONE = """
-UPDATE metering_meteringexception
-   SET state = 'resolved', resolved_at = %(at)s, resolution = %(auto)s
- WHERE window_id = %(window_id)s AND state = 'open'
-   AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
-   AND NOT (kind, subject) IN (SELECT * FROM jsonb_to_recordset(%(findings)s)
-                                 AS f(kind text, subject text))
-"""
-
-
-def write_findings(
-    claimed: LeasedHour,
-    *,
-    findings: Sequence[Finding],
-    at: datetime,
-    resolve_kinds: Collection[ExceptionKind] | None = None,
-    besides: Sequence[FindingKey] = (),
-) -> None:
-    """Keep what a collection found about a window, and resolve what it no longer finds.
-
-    Args:
-        claimed: The window.
-        findings: What is true of it now; one per kind and subject.
-        at: When.
-        resolve_kinds: Which kinds this collection could have found again; None for all.
-        besides: What was found by parts of the window, and is kept already.
-    """
-    keep_findings(claimed, findings=findings, at=at)
-    found = [*besides, *((finding.kind, finding.subject) for finding in findings)]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _RESOLVE_GONE,
-            {
-                "window_id": claimed.id,
-                "at": at,
-                "auto": AUTO_RESOLUTION,
-                "kinds": None if resolve_kinds is None else [kind.value for kind in resolve_kinds],
-                "findings": _json([{"kind": kind, "subject": subject} for kind, subject in found]),
-            },
-        )
-
-
-def keep_findings(claimed: LeasedHour, *, findings: Sequence[Finding], at: datetime) -> None:
-    """Keep what was found about a window, and resolve nothing."""
-    if not findings:
-        return
-    parameters: dict[str, Any] = {
-        "cluster_id": claimed.cluster_id,
-        "window_id": claimed.id,
-        "start_at": claimed.start_at,
-        "at": at,
-        "auto": AUTO_RESOLUTION,
-        "waiting": sorted(kind.value for kind in WAITING_KINDS),
-        "findings": json.dumps([finding_values(finding) for finding in findings]),
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_UPSERT, parameters)
-
-
-def finding_values(finding: Finding) -> dict[str, object]:
-    """Return a finding as the JSON an exception is written from."""
-    return {
-        "kind": finding.kind.value,
-        "subject": finding.subject,
-        "namespace": finding.namespace,
-        "summary": finding.summary,
-        "remedy": finding.remedy,
-        "held_unit_seconds": finding.held_unit_seconds,
-        "details": dict(finding.details),
-    }

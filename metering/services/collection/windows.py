@@ -5,6 +5,7 @@ invoice, but no window is missed.
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -25,6 +26,7 @@ from metering.domain.collection.windows import (
 )
 from metering.domain.corrections.exceptions import QUARANTINED_SENTENCE, REMEDIES, ExceptionKind
 from metering.domain.errors import PartitionRangeError
+from metering.selectors.allocations.rows import SettledFacts
 from metering.selectors.locks import try_tick_lock
 from metering.services.collection.composed import ClaimedWindow, Hour, target_of
 from tenants.domain.archives import ArchivedTable
@@ -94,12 +96,8 @@ def try_partitions(*, from_month: datetime, months: int) -> bool:
 
     A query or a backup that reads usage for long only puts it off.
 
-    Args:
-        from_month: Any moment of the first month.
-        months: How many months, the first included.
-
     Raises:
-        PartitionRangeError: Fewer than 1 month or more than 24.
+        PartitionRangeError: As `ensure_partitions` does, which has the same arguments.
     """
     try:
         ensure_partitions(from_month=from_month, months=months)
@@ -374,15 +372,17 @@ def claim_windows(  # noqa: PLR0913 - Values of one statement; all are keyword o
     )
     claimed = sorted(rows, key=lambda row: (row[3], row[2]))
     clusters = Cluster.objects.in_bulk({row[2] for row in claimed})
-    return [_claimed(row, cluster=clusters[row[2]]) for row in claimed]
+    hours = Counter(row[2] for row in claimed)
+    settled = {key: SettledFacts(is_shared=count > 1) for key, count in hours.items()}
+    return [_claimed(row, cluster=clusters[row[2]], settled=settled[row[2]]) for row in claimed]
 
 
-def _claimed(row: tuple[Any, ...], *, cluster: Cluster) -> ClaimedWindow:
+def _claimed(row: tuple[Any, ...], *, cluster: Cluster, settled: SettledFacts) -> ClaimedWindow:
     _, window_id, _, start_at, fence, attempt, failures, accepts, gap_policy, *rest = row
     decided_on, claimed_at, is_divided, former_records = rest
     return ClaimedWindow(
         id=window_id,
-        hour=hour_of(cluster, start_at=start_at, is_watched=cluster.is_watched),
+        hour=Hour(cluster.pk, start_at, target_of(cluster), cluster.is_watched, settled),
         fence=fence,
         attempt=attempt,
         failures=failures,

@@ -16,7 +16,7 @@ from metering.domain.corrections.correction import (
 )
 from metering.domain.corrections.exceptions import Finding, pod_subject
 from metering.models import MeteringWindow
-from metering.selectors.allocations.ledger import AllocationKey
+from metering.selectors.allocations.rows import AllocationKey
 from metering.selectors.corrections.ledger import LedgerFact, ledger_of_window
 from metering.services.collection.composed import NewAllocation, UsageRow, WindowFigures
 from metering.services.collection.division.composing import compose_nodes_of, compose_part

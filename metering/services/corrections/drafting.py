@@ -22,7 +22,7 @@ from metering.domain.corrections.correction import (
 )
 from metering.domain.corrections.exceptions import ExceptionKind, Finding, pod_subject
 from metering.models import MeteringWindow
-from metering.selectors.allocations.ledger import AllocationKey
+from metering.selectors.allocations.rows import AllocationKey
 from metering.selectors.corrections.exceptions import holdings_of
 from metering.selectors.corrections.ledger import LedgerFact, Line, undone_deltas
 from metering.services.collection.composed import UsageRow

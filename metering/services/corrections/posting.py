@@ -34,7 +34,7 @@ from metering.domain.errors import CorrectionBelowZeroError, CorrectionStaleErro
 from metering.models import MeteringWindow, UsageCorrection
 from metering.selectors.collection.usage_facts import usage_statements
 from metering.selectors.corrections.ledger import LINE_TYPES, LedgerFact, Line
-from metering.services.collection.posting import finding_values
+from metering.services.collection.findings import finding_values
 from tenants.domain.actors import Actor
 from tenants.domain.archives import ArchivedTable
 from tenants.selectors.archives import require_rows

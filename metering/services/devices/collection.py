@@ -22,8 +22,8 @@ from metering.selectors.collection.usage import metered_records
 from metering.selectors.devices.usage import device_kinds, nodes_with_held_usage
 from metering.selectors.locks import lock_device_events
 from metering.services.collection.composed import Hour
+from metering.services.collection.findings import write_findings
 from metering.services.collection.observing import repeatable_read
-from metering.services.collection.posting import write_findings
 from metering.services.collection.sweeping import Counts, Worker, sweep_all
 from metering.services.devices.composition import measure_devices
 from metering.services.devices.events import write_device_events

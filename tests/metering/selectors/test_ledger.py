@@ -9,7 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from metering.domain.allocations.timeline import EndKind, Life, OpenInterval
 from metering.domain.collection.reconciliation import Accepted, Side
 from metering.models import ReconciliationDecision
-from metering.selectors.allocations.ledger import WindowLedger, ledger_rows, window_ledger
+from metering.selectors.allocations.ledger import WindowLedger, window_ledger
+from metering.selectors.allocations.rows import ledger_rows
 from metering.selectors.allocations.watch import WatchCoverage, watch_coverage
 from tenants.models import Cluster
 from tests.support.builders import make_cluster

@@ -63,8 +63,8 @@ from metering.services.collection.division.settling import (
 )
 from metering.services.collection.division.writing import write_pods
 from metering.services.collection.failures import AWAY_REASONS
+from metering.services.collection.findings import keep_findings
 from metering.services.collection.observing import basis_of, given_of, repeatable_read
-from metering.services.collection.posting import keep_findings
 from metering.services.collection.reconciliation import figures_of
 from tenants.domain.actors import Actor
 from tenants.domain.errors import SourceUnavailableError

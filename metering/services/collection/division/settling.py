@@ -40,12 +40,9 @@ from metering.services.collection.failures import (
     record_failure,
     record_incomplete,
 )
+from metering.services.collection.findings import write_findings
 from metering.services.collection.observing import HourObservation, basis_of, continuous
-from metering.services.collection.posting import (
-    delete_usage,
-    replace_capacity,
-    write_findings,
-)
+from metering.services.collection.posting import delete_usage, replace_capacity
 from metering.services.collection.reconciliation import single_source
 from tenants.domain.errors import SourceUnavailableError
 from tenants.services.audit import audited_use

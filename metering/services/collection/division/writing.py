@@ -14,13 +14,9 @@ from metering.services.collection.composed import (
     WindowFigures,
 )
 from metering.services.collection.division.composing import compose_part
+from metering.services.collection.findings import keep_findings
 from metering.services.collection.observing import Basis, HourObservation, HourPart, given_of
-from metering.services.collection.posting import (
-    close_unseen,
-    keep_findings,
-    write_allocations,
-    write_usage,
-)
+from metering.services.collection.posting import close_unseen, write_allocations, write_usage
 from metering.services.collection.reconciliation import figures_of
 
 

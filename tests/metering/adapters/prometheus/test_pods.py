@@ -8,14 +8,14 @@ import pytest
 from metering.adapters.prometheus.completeness import refuse_incomplete
 from metering.adapters.prometheus.names import names_of
 from metering.adapters.prometheus.nodes import NodeLabels, label_sets
-from metering.adapters.prometheus.pods import (
+from metering.adapters.prometheus.pods.composing import compose_pods
+from metering.adapters.prometheus.pods.facts import (
     PodHistory,
-    compose_pods,
     questions,
     read_facts,
     read_history,
-    read_observations,
 )
+from metering.adapters.prometheus.pods.requests import RequestReader, read_observations
 from metering.adapters.prometheus.samples import Fact, Range, Series
 from metering.protocols import ClusterTarget, ContainerKind, ContainerRequest, PodObservation
 from tenants.domain.errors import SourceUnavailableError
@@ -68,7 +68,7 @@ def read(
     details: Sequence[Series] = (),
     user_label: str = "user",
 ) -> tuple[PodObservation, ...]:
-    seen = read_observations(observations, NAMES)
+    seen = read_observations(observations, RequestReader(NAMES))
     known = read_facts(facts, NAMES, user_label=user_label, within=WITHIN)
     refuse_incomplete(seen, known)
     return compose_pods(seen, known, read_history(details, user_label=user_label), NO_LABELS)

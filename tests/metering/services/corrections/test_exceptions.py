@@ -10,7 +10,7 @@ from metering.domain.errors import (
 )
 from metering.models import ExceptionState, MeteringException
 from metering.services.collection.composed import ClaimedWindow
-from metering.services.collection.posting import write_findings
+from metering.services.collection.findings import write_findings
 from metering.services.collection.windows import claim_windows, open_due_windows
 from metering.services.corrections.exceptions import resolve_exception
 from tenants.models import AuditEntry

@@ -7,22 +7,24 @@ from functools import partial
 from metering.adapters.prometheus import names as known
 from metering.adapters.prometheus.asking import Asking
 from metering.adapters.prometheus.completeness import check_counts
-from metering.adapters.prometheus.names import Names
 from metering.adapters.prometheus.nodes import (
     NodeLabels,
     label_sets,
     plain_labels,
     timed_label_sets,
 )
-from metering.adapters.prometheus.pods import (
-    REQUEST_METRICS,
+from metering.adapters.prometheus.pods.composing import compose_pods
+from metering.adapters.prometheus.pods.facts import (
     PodFacts,
     PodHistory,
-    SeenPod,
-    compose_pods,
     questions,
     read_facts,
     read_history,
+)
+from metering.adapters.prometheus.pods.requests import (
+    REQUEST_METRICS,
+    RequestReader,
+    SeenPod,
     read_observations,
 )
 from metering.adapters.prometheus.queries import DETAILS, FACTS, OBSERVATIONS, QueryPlan
@@ -72,7 +74,8 @@ class PodQueries:
             SourceUnavailableError: No response, or an invalid one; so for all queries.
         """
         series = self.asking.matrix(self.plan.observations, self.around, name=OBSERVATIONS)
-        return split_observations(series, self.plan.names, is_part=self.plan.is_part)
+        names = RequestReader(self.plan.names)
+        return split_observations(series, names, is_part=self.plan.is_part)
 
     def facts(self, *, user_label: str) -> Facts:
         """Return what does not change while a pod lives."""
@@ -108,7 +111,7 @@ class PodQueries:
 
 
 def split_observations(
-    series: Iterable[Series], names: Names, *, is_part: bool = False
+    series: Iterable[Series], names: RequestReader, *, is_part: bool = False
 ) -> Observations:
     """Read the samples once: of pods only what is needed, and one series per instance.
 
@@ -121,7 +124,7 @@ def split_observations(
     def requests() -> Iterator[Series]:
         for one in series:
             if one.metric in REQUEST_METRICS:
-                serving.setdefault(names.label(one.labels, "instance"), one)
+                serving.setdefault(names.read(one.labels).target, one)
                 yield one
             else:
                 others.append(one)

@@ -1,0 +1,1 @@
+"""Pods that requested a GPU: queries about them, and what the responses show."""
