@@ -136,8 +136,9 @@ def end_leases() -> None:
     A worker that is at it yet has its writes refused, and the hour is metered again.
     """
     MeteringWindow.objects.filter(state="collecting").update(lease_until=database_now())
-    with current_app.producer_or_acquire() as publisher:
-        client = publisher.channel.client
+    # One of the process's pool may be of a broker that was lost.
+    with current_app.connection_for_write() as broker:
+        client = broker.default_channel.client
         for key in client.scan_iter("busy:*"):
             client.delete(key)
     wake(tick_windows.name)
