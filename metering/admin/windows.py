@@ -183,6 +183,7 @@ class MeteringWindowAdmin(LedgerAdmin):
                     "cluster",
                     "start_at",
                     "state",
+                    "parts",
                     "gap_policy",
                     "last_error",
                     "coverage",
@@ -217,7 +218,6 @@ class MeteringWindowAdmin(LedgerAdmin):
             {
                 "classes": ("collapse",),
                 "fields": (
-                    "parts",
                     "attempt",
                     "failures",
                     "not_before",

@@ -13,6 +13,7 @@ from metering.models import (
     MeteringWindow,
     ReconciliationDecision,
     UsageRecord,
+    WindowDivision,
 )
 from metering.services.collection.sweeping import meter_due
 from metering.services.devices.collection import collect_due_devices
@@ -322,3 +323,21 @@ def test_a_decision_on_a_page_that_is_no_longer_true_is_refused(cast: Cast) -> N
     assert "Something else is known of the hours now than was shown." in reported
     window.refresh_from_db()
     assert window.state == "gap"
+
+
+def test_the_page_of_an_hour_says_before_its_details_how_far_its_parts_are(cast: Cast) -> None:
+    frank = enter(cast.frank)
+    window = MeteringWindow.objects.get(state="open")
+    division = WindowDivision.objects.create(
+        window=window, as_of=HOUR, not_before=HOUR, created_at=HOUR
+    )
+    for pods, state in (("[0-7]", "done"), ("[8-9a-f]", "due"), ("![0-9a-f]", "done")):
+        division.parts.create(pods=pods, state=state)
+
+    page = frank.get(f"/admin/metering/meteringwindow/{window.pk}/change/").content.decode()
+    details = page.index("Work and stored figures")
+
+    assert 0 < page.index("2 of 3 observed") < details
+    WindowDivision.objects.update(catalogue_version=1)
+    page = frank.get(f"/admin/metering/meteringwindow/{window.pk}/change/").content.decode()
+    assert "2 of 3 posted" in page
