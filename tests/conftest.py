@@ -28,6 +28,8 @@ from django.test.client import Client, ClientMixin
 from django.utils.crypto import get_random_string
 from hypothesis import HealthCheck, Phase
 from hypothesis import settings as hypothesis_settings
+from pytest_django import DjangoDbBlocker
+from pytest_django.plugin import blocking_manager_key
 
 from embedded.migrated import TEMPLATE, start_migrated
 from embedded.migrated import superuser_url as superuser_url_of
@@ -35,6 +37,7 @@ from embedded.postgres import APP, OWNER, EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
 from tests.support.partitions import PARTITIONS
 from tests.support.sampling import spread
+from tests.support.shared_rows import COPIES, SHARED
 
 EXAMPLES = 50
 """Of a property by default: after some 20 they differ little, and there are 175 properties."""
@@ -223,6 +226,28 @@ def _force_login(self: ClientMixin, user: "User", backend: str | None = None) ->
     store._session_key = get_random_string(32)  # noqa: SLF001 - Django would ask whether it is taken.
     store.create_model_instance(data).save(force_insert=True)
     self.cookies[settings.SESSION_COOKIE_NAME] = store.session_key  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Roll back the rows of tests before, if this one does not share them."""
+    SHARED.close_unwanted(item, blocker=item.config.stash[blocking_manager_key])
+
+
+@pytest.fixture
+def shared_copies(
+    request: pytest.FixtureRequest,
+    django_db_setup: None,  # noqa: ARG001 - The database comes first.
+    django_db_blocker: DjangoDbBlocker,
+) -> None:
+    """Make what `shared_rows` fixtures of the test make, before the transaction of the test."""
+    with django_db_blocker.unblock():
+        request.node.stash[COPIES] = SHARED.copies_for(request.node)
+
+
+@pytest.fixture
+def _django_db_helper(shared_copies: None, _django_db_helper: None) -> None:
+    """Begin the transaction of a test within that of the rows it shares."""
 
 
 @pytest.fixture(autouse=True)
