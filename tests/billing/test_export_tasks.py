@@ -14,6 +14,7 @@ from simulator.adapters.export_destination import SimulatedDestination
 from tenants.selectors.clock import database_now
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import TICK, month_of_use
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 DUE_AT = datetime(2026, 11, 2, 6, tzinfo=UTC)
@@ -26,7 +27,7 @@ def nothing_delivered() -> Iterator[None]:
     SimulatedDestination.purge()
 
 
-@pytest.fixture
+@shared_rows
 def schedules() -> list[ExportSchedule]:
     """Two schedules over a closed October."""
     finalize(draft(month_of_use([("llm", 3600)]).organization, "2026-10"))

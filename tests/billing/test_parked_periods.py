@@ -27,6 +27,7 @@ from tests.support.billing.ledger import (
 )
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 PARKED = 150
@@ -48,7 +49,7 @@ def drafted() -> list[str]:
     return sorted(Invoice.objects.values_list("organization__slug", flat=True))
 
 
-@pytest.fixture
+@shared_rows
 def dear_and_sound() -> tuple[Ledger, Ledger]:
     """An organization whose use costs more than a total can hold, and one after it."""
     dear = make_ledger("a-dear", bound_hours=BOUND_HOURS)

@@ -21,6 +21,7 @@ from tenants.services.identity.tokens import issue_token
 from tests.support.cast import Cast, make_cast
 from tests.support.flows.ledger_estate import make_final
 from tests.support.quotas.builders import make_limit
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,8 +58,8 @@ def generated() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
+@shared_rows
+def cast() -> Cast:
     return make_cast()
 
 

@@ -21,6 +21,7 @@ from tenants.services.changing import noun_of
 from tests.support.billing.ledger import make_book
 from tests.support.cast import Cast, make_cast
 from tests.support.german import GERMAN
+from tests.support.shared_rows import shared_rows
 
 NAMES = {
     Invoice: ("Rechnung", "Rechnungen", "invoice", "invoices"),
@@ -42,8 +43,8 @@ COLUMNS = {
 }
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def cast() -> Cast:
     people = make_cast()
     User.objects.update(is_staff=True)
     return people

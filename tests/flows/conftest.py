@@ -1,7 +1,5 @@
 """Fixtures of the flows: a site without prices, and one with."""
 
-import pytest
-
 from tests.support.billing.ledger import assign, make_book, make_price
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import make_cast
@@ -11,10 +9,11 @@ from tests.support.flows.site import (
 from tests.support.metering.seen import (
     HOUR,
 )
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
-def site(db: None) -> Site:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def site() -> Site:
     cast = make_cast()
     hopper = make_cluster(metered_from=HOUR)
     bind(hopper, "team-nlp", cast.llm)
@@ -24,7 +23,7 @@ def site(db: None) -> Site:  # noqa: ARG001 - It is the transaction.
     return Site(cast, hopper, book)
 
 
-@pytest.fixture
+@shared_rows
 def priced(site: Site) -> Site:
     for size in ("medium", "large"):
         make_price(site.book, size=size)

@@ -18,6 +18,7 @@ from tests.support.billing.payments import pay
 from tests.support.builders import AT, grant, make_user
 from tests.support.flows.estate import Estate, make_estate
 from tests.support.flows.operations import handler_view, operations
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client
 
 LATER: Final = AT + timedelta(days=300)
@@ -28,8 +29,8 @@ RANGE: Final = {
 }
 
 
-@pytest.fixture
-def estate(db: None) -> Estate:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def estate() -> Estate:
     return make_estate()
 
 

@@ -22,14 +22,15 @@ from tests.support.metering.alike import excepted, hour_of, stray
 from tests.support.metering.seen import HOUR
 from tests.support.quotas.asking import FixedEstimator, ask
 from tests.support.quotas.builders import make_limit
+from tests.support.shared_rows import shared_rows
 
 REQUESTS = "/admin/quotas/quotarequest/"
 LIMITS = "/admin/quotas/quotalimit/"
 EXCEPTIONS = "/admin/metering/meteringexception/"
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def cast() -> Cast:
     people = make_cast()
     User.objects.update(is_staff=True)
     return people

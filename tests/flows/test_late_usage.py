@@ -23,6 +23,7 @@ from tests.support.billing.ledger import DORA, ERIC, TICK, assign, make_book, ma
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import ReplayedSource, ended_pod, observation, pod, ticks, worker
+from tests.support.shared_rows import shared_rows
 
 LAST_HOUR = datetime(2026, 10, 31, 23, tzinfo=UTC)
 MONTH_OVER = LAST_HOUR + timedelta(hours=1)
@@ -34,7 +35,7 @@ LARGE = "Large unit, H100 whole device"
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def project() -> Project:
     """A project whose namespaces were bound for October's last hour and November's first."""
     project = make_project(make_organization())

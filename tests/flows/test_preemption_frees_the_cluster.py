@@ -24,6 +24,7 @@ from tests.support.cast import Cast, make_cast
 from tests.support.quotas.builders import make_limit
 from tests.support.quotas.preempting import admit, let_go
 from tests.support.references import reference_to
+from tests.support.shared_rows import shared_rows
 
 _KEYS = count()
 PLANS = "/api/v1/preemption-plans/"
@@ -65,8 +66,8 @@ def core(kubeconfig: str) -> Iterator[Any]:
     made.close()
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
+@shared_rows
+def cast() -> Cast:
     return make_cast()
 
 

@@ -14,6 +14,7 @@ from simulator.kubernetes_api import KubernetesAPI
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.references import reference_to
+from tests.support.shared_rows import shared_rows
 
 REQUESTS = "/api/v1/quota-requests/"
 GPU, MIG = "requests.nvidia.com/gpu", "requests.nvidia.com/mig-1g.10gb"
@@ -34,8 +35,8 @@ def cluster_api(kubeconfig: str) -> Iterator[Any]:
     api.api_client.close()
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
+@shared_rows
+def cast() -> Cast:
     return make_cast()
 
 

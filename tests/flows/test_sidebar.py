@@ -11,6 +11,7 @@ from django.test import Client, RequestFactory
 
 from tests.support.cast import Cast, make_cast
 from tests.support.quotas.builders import make_limit
+from tests.support.shared_rows import shared_rows
 
 ENTRY = re.compile(
     r'<a href="(?P<link>[^"]+)" class="(?P<classes>flex h-\[38px\][^"]*)">', re.DOTALL
@@ -18,8 +19,8 @@ ENTRY = re.compile(
 BOARD = "/admin/quotas/quotalimit/board/"
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def cast() -> Cast:
     made = make_cast()
     User.objects.update(is_staff=True)
     return made

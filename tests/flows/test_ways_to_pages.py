@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 HOME = ("Home", "/admin/")
 BILLING = ("Billing", "/admin/billing/")
@@ -34,8 +35,8 @@ PAGES = {
 }
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def cast() -> Cast:
     made = make_cast()
     User.objects.update(is_staff=True)
     return made

@@ -7,10 +7,11 @@ import pytest
 from simulator.adapters.quota_enforcer import SimulatedQuotaEnforcer
 from simulator.adapters.workload_evictor import SimulatedWorkloadEvictor
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
+@shared_rows
+def cast() -> Cast:
     return make_cast()
 
 

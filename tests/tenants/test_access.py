@@ -25,12 +25,13 @@ from tenants.models import Organization, Project
 from tenants.selectors.actors import actor_of_user
 from tests.support.builders import make_cluster
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 NOBODY = UUID(int=0)
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

@@ -24,6 +24,7 @@ from tests.support.billing.ledger import DORA, ERIC
 from tests.support.billing.office import Office, make_office
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 
 ROOT = Path(__file__).resolve().parents[3]
 PAYLOADS = (
@@ -74,13 +75,13 @@ def text_of(content: bytes) -> str:
     return " ".join(" ".join(pages).split())
 
 
-@pytest.fixture
-def office(db: None) -> Office:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def office() -> Office:
     """Acme and Umbrella with an accrued month."""
     return make_office()
 
 
-@pytest.fixture
+@shared_rows
 def final(office: Office) -> Invoice:
     """Acme's October, issued."""
     draft = draft_invoice(period_id=office.period.pk, actor=DORA, at=AT, terms=SITE_TERMS)

@@ -21,6 +21,7 @@ from tenants.models import AuditEntry, Cluster, Organization, Project
 from tests.support.billing.ledger import HOUR, Use, accrue_everything, sealed_window
 from tests.support.billing.office import Office
 from tests.support.builders import AT, MONTH_START, new_organization, new_project
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client
 from tests.support.workbooks import cells
 
@@ -34,7 +35,7 @@ STATEMENTS_MAX = 20
 BYTES_MAX = 300 * 1024
 
 
-@pytest.fixture
+@shared_rows
 def costs(office: Office) -> Office:
     User.objects.exclude(username="carol").update(is_staff=True)
     add_up_changed_days()

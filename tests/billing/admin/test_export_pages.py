@@ -6,13 +6,14 @@ from django.test import Client
 from billing.models import ExportChunk, ExportFile, ExportRun, ExportSchedule
 from tests.support.builders import AT
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 SCHEDULES = "/admin/billing/exportschedule/"
 RUNS = "/admin/billing/exportrun/"
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

@@ -19,6 +19,7 @@ from tests.support.billing.payments import csv_text, settled
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, grant, make_user
 from tests.support.german import GERMAN, english_in, text_of
+from tests.support.shared_rows import shared_rows
 
 CLOSE = "/admin/billing/billingperiod/close/?month=2026-10"
 MONTHS = "/admin/billing/journalentry/months/"
@@ -43,7 +44,7 @@ def eric(office: Office) -> Client:  # noqa: ARG001 - The people must be there.
     return german(user)
 
 
-@pytest.fixture
+@shared_rows
 def final(draft: Invoice) -> Invoice:
     return finalize(draft)
 

@@ -25,6 +25,7 @@ from tests.support.billing.ledger import (
 from tests.support.billing.office import Office
 from tests.support.builders import MONTH_END, MONTH_START, grant
 from tests.support.cast import make_cast
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client
 
 PAGE = "/admin/billing/invoice/"
@@ -33,7 +34,7 @@ BYTES_MAX = 300 * 1024
 NOVEMBER_OVER = MONTH_END + 31 * 24 * HOUR
 
 
-@pytest.fixture
+@shared_rows
 def final(office: Office) -> Invoice:
     User.objects.exclude(username="carol").update(is_staff=True)
     return finalize(draft(office.cast.acme, "2026-10"))

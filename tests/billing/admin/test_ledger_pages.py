@@ -13,6 +13,7 @@ from tests.support.billing.ledger import ERIC
 from tests.support.billing.office import Office
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 
 MONTHS = "/admin/billing/journalentry/months/"
 
@@ -25,7 +26,7 @@ def client(office: Office) -> Client:
     return made
 
 
-@pytest.fixture
+@shared_rows
 def final(draft: Invoice) -> Invoice:
     return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 

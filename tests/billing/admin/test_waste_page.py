@@ -13,11 +13,12 @@ from tests.support.billing.wasteful import make_wasteful_cast
 from tests.support.builders import AT
 from tests.support.cast import Cast
 from tests.support.quotas.builders import make_limit
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     """Acme wastes one H100 and eight, Umbrella one; a whole one costs 3.60."""
     return make_wasteful_cast()

@@ -10,6 +10,7 @@ from tests.support.billing.late import finalize
 from tests.support.billing.office import Office
 from tests.support.billing.payments import settled
 from tests.support.builders import grant, make_user
+from tests.support.shared_rows import shared_rows
 
 LIST = "/admin/billing/writeoff/"
 
@@ -19,7 +20,7 @@ def staff(office: Office) -> None:  # noqa: ARG001 - The people must be there.
     User.objects.update(is_staff=True)
 
 
-@pytest.fixture
+@shared_rows
 def final(draft: Invoice) -> Invoice:
     return finalize(draft)
 

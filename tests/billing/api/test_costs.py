@@ -19,6 +19,7 @@ from tests.support.billing.ledger import (
 )
 from tests.support.billing.office import Office
 from tests.support.builders import MONTH_START, bind, make_cluster
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client, problem
 
 THIRD = MONTH_START + 50 * HOUR
@@ -27,7 +28,7 @@ COLUMNS = """organization project project_name owner currency unit_seconds unit_
 THE_THIRD = {"from": "2026-10-03", "to": "2026-10-04"}
 
 
-@pytest.fixture
+@shared_rows
 def costs(office: Office) -> Office:
     """The office, and a third of October with use of two sizes and a formula for a name."""
     make_price(office.book, "8.00", size="large", price_group="H100/whole")

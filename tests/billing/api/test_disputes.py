@@ -2,18 +2,18 @@
 
 from typing import Any
 
-import pytest
 from rest_framework.test import APIClient
 
 from billing.models import Dispute, Invoice
 from tests.support.billing.late import finalize
 from tests.support.billing.office import Office
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client, problem
 
 URL = "/api/v1/disputes/"
 
 
-@pytest.fixture
+@shared_rows
 def final(draft: Invoice) -> Invoice:
     return finalize(draft)
 

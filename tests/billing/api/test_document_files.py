@@ -23,13 +23,14 @@ from tests.support.billing.ledger import DORA, ERIC
 from tests.support.billing.office import Office
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client, problem
 
 TERMS = replace(SITE_TERMS, with_e_invoices=True)
 PATH = "/api/v1/invoices/"
 
 
-@pytest.fixture
+@shared_rows
 def final(office: Office) -> Invoice:
     """Acme's October with an e-invoice."""
     Organization.objects.filter(pk=office.cast.acme.pk).update(country="DE", language="de")

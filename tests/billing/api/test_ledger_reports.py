@@ -17,10 +17,11 @@ from tests.support.billing.office import Office
 from tests.support.billing.payments import bank_row
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client, problem
 
 
-@pytest.fixture
+@shared_rows
 def final(draft: Invoice) -> Invoice:
     return finalize_invoice(invoice_id=draft.pk, actor=ERIC, at=AT, terms=SITE_TERMS)
 

@@ -14,6 +14,7 @@ from billing.services.repricing import reprice_period
 from tests.support.billing.ledger import DORA, ERIC
 from tests.support.billing.office import Office
 from tests.support.builders import AT, MONTH_START
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client, problem
 
 REPRICINGS = "/api/v1/repricings/"
@@ -23,7 +24,7 @@ def post(client: APIClient, path: str, body: dict[str, Any], key: str = "k1") ->
     return client.post(path, body, headers={"Idempotency-Key": key})
 
 
-@pytest.fixture
+@shared_rows
 def wrong(office: Office) -> Price:
     """The office's price of small units, replaced by twice as much."""
     price = Price.objects.get()

@@ -8,6 +8,7 @@ from billing.models import ExportChunk, ExportFile, ExportRun, ExportSchedule
 from tenants.models import AuditEntry
 from tests.support.builders import AT
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client, problem
 
 pytestmark = pytest.mark.django_db
@@ -18,7 +19,7 @@ TOKEN = "T0123456789abcdefghijklmnop"
 KEY = {"Idempotency-Key": "once"}
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

@@ -7,11 +7,12 @@ from rest_framework.test import APIClient
 from metering.models import WasteFinding
 from tests.support.billing.wasteful import make_wasteful_cast
 from tests.support.cast import Cast
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     """Acme wastes one H100 and eight, Umbrella one; a whole one costs 3.60."""
     return make_wasteful_cast()

@@ -10,12 +10,13 @@ from tenants.domain.identity.roles import Role
 from tests.support.billing.late import finalize
 from tests.support.billing.office import Office
 from tests.support.builders import grant, make_user
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client, problem
 
 URL = "/api/v1/write-offs/"
 
 
-@pytest.fixture
+@shared_rows
 def final(draft: Invoice) -> Invoice:
     return finalize(draft)
 

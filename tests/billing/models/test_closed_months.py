@@ -11,6 +11,7 @@ from embedded.postgres import APP
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, Ledger, month_of_use
 from tests.support.builders import AT, make_organization
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 CLOSE_ACCOUNTING = (
@@ -29,7 +30,7 @@ def as_runtime_role(statement: str, value: str) -> None:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return month_of_use([("llm", 3600)])
 

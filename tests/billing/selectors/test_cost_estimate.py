@@ -23,12 +23,13 @@ from tests.support.billing.ledger import (
     sealed_window,
 )
 from tests.support.builders import AT, MONTH_START, make_organization
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 TODAY = MONTH_START + timedelta(days=10)
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return make_ledger()
 

@@ -28,12 +28,13 @@ from tests.support.billing.ledger import (
 )
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, MONTH_START
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 OCTOBER: dict[str, Any] = {"first": date(2026, 10, 1), "end": date(2026, 11, 1)}
 
 
-@pytest.fixture
+@shared_rows
 def two() -> tuple[Ledger, Ledger]:
     """Acme in euros over two days, Umbrella in yen, and something without a price."""
     acme = make_ledger("acme")

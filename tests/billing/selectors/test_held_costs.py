@@ -16,11 +16,12 @@ from metering.adapters.held_costs_unknown import NoHeldCosts
 from metering.protocols.held_costs import HeldCost, HeldUse, cost_text, total_of
 from tests.support.billing.ledger import TICK, Ledger, make_book, make_ledger, make_price
 from tests.support.builders import AT, MONTH_START
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return make_ledger()
 

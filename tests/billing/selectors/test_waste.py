@@ -16,6 +16,7 @@ from tests.support.billing.ledger import assign, make_book, make_discount_book, 
 from tests.support.billing.wasteful import find
 from tests.support.builders import AT, MONTH_START
 from tests.support.metering.waste_world import WasteWorld, make_waste_world
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +25,7 @@ def eur(amount: str) -> Money:
     return Money(Decimal(amount), "EUR")
 
 
-@pytest.fixture
+@shared_rows
 def world() -> WasteWorld:
     """A project billed 4.00 for a large unit, 3.60 for a whole H100 and 0.50 for a small one."""
     made = make_waste_world()

@@ -30,16 +30,17 @@ from tests.support.billing.ledger import (
     sealed_window,
 )
 from tests.support.builders import AT, MONTH_START
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def acme() -> Ledger:
     return make_ledger("acme")
 
 
-@pytest.fixture
+@shared_rows
 def umbrella() -> Ledger:
     return make_ledger("umbrella")
 

@@ -34,12 +34,13 @@ from tests.support.billing.ledger import (
     sealed_window,
 )
 from tests.support.builders import AT, MONTH_START, bind, make_cluster
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 LATER = AT.replace(minute=0, second=0, microsecond=0) + 48 * HOUR
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """Acme, billed 2.00 for any small unit, on a cluster of its own and on Oslo."""
     made = make_ledger()

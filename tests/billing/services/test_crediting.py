@@ -24,12 +24,13 @@ from tests.support.billing.late import accrue_late, correct, draft, finalize
 from tests.support.billing.ledger import DORA, ERIC, HOUR, Ledger, month_of_use
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 NOVEMBER_OVER = MONTH_END + 31 * 24 * HOUR
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return month_of_use([("llm", 3600), ("vision", 1800)])
 

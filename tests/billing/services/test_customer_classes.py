@@ -60,6 +60,7 @@ from tests.support.builders import (
     make_organization,
     make_project,
 )
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 LATER = AT.replace(minute=0, second=0, microsecond=0) + 10 * HOUR
@@ -86,7 +87,7 @@ def of_slug(slug: str) -> CustomerClass:
     return CustomerClass.objects.get(slug=slug)
 
 
-@pytest.fixture
+@shared_rows
 def acme() -> Ledger:
     """Acme without a book; the default one has 4.00, that of academic 3.00."""
     organization = make_organization()

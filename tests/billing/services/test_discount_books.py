@@ -45,6 +45,7 @@ from tests.support.billing.ledger import (
     sealed_window,
 )
 from tests.support.builders import AT, MONTH_START, make_organization, make_project
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -56,7 +57,7 @@ def discount(base: PriceBook, percent: str = "20", **fields: Any) -> PriceBook: 
     )
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """Acme, billed by 20 % less than a base book with 2.00 for any small unit."""
     base = make_book("base")

@@ -37,6 +37,7 @@ from tests.support.billing.ledger import DORA, Ledger, month_of_use
 from tests.support.billing.payments import pay
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END
+from tests.support.shared_rows import shared_rows
 
 LATER = MONTH_END + timedelta(days=31)
 """November is over."""
@@ -44,7 +45,7 @@ LATER = MONTH_END + timedelta(days=31)
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return month_of_use([("llm", 3600), ("vision", 1800)])
 

@@ -26,6 +26,7 @@ from tests.support.billing.ledger import (
 from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT, MONTH_END, MONTH_START, bind
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 SHARED = 3
@@ -33,7 +34,7 @@ SHARED = 3
 NOVEMBER_OVER = MONTH_END + 31 * 24 * HOUR
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """October with 2 h at 2.00."""
     return month_of_use([("llm", 3600), ("llm", 3600)])

@@ -34,11 +34,12 @@ from tests.support.billing.ledger import DORA, ERIC, Ledger, month_of_use
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
 from tests.support.digest import ledger_digest
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return month_of_use([("llm", 3600)])
 

@@ -36,13 +36,14 @@ from tests.support.billing.ledger import (
     sealed_window,
 )
 from tests.support.builders import AT, MONTH_START, make_organization, make_project
+from tests.support.shared_rows import shared_rows
 
 NOTHING = AccrualResult(windows=0, complete=0, charges=0, unit_seconds=0, exceptions=0)
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """An organization whose small units cost 2.00."""
     return make_ledger()

@@ -39,6 +39,7 @@ from tests.support.builders import (
     make_organization,
     make_project,
 )
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 UNIT = 1800
@@ -47,7 +48,7 @@ NOVEMBER_OVER = MONTH_END + 31 * 24 * HOUR
 DECEMBER_OVER = NOVEMBER_OVER + 31 * 24 * HOUR
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """October with ten pods of 1.00 each."""
     return month_of_use([("llm", UNIT)] * 10)

@@ -29,6 +29,7 @@ from tests.support.billing.ledger import (
 )
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, MONTH_START
+from tests.support.shared_rows import shared_rows
 
 DECEMBER = AT.replace(month=12)
 LINE = "Small unit, H100 1g.10gb"
@@ -45,7 +46,7 @@ def close_november(ledger: Ledger) -> Invoice:
     return finalize(Invoice.objects.get(period=period), at=DECEMBER)
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """An organization whose namespaces are bound for three hours of October."""
     return make_ledger(bound_hours=BOUND_HOURS)

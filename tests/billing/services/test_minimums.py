@@ -46,6 +46,7 @@ from tests.support.billing.ledger import (
 from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT, MONTH_END, make_organization
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 NOVEMBER_OVER = MONTH_END + 31 * 24 * HOUR
@@ -61,7 +62,7 @@ def verified(db: None) -> Iterator[None]:  # noqa: ARG001 - It is the transactio
         assert check({}).differences == ()
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """October with 2 h in one project and 1 h in another, at 2.00: 4.00 and 2.00."""
     return month_of_use([("llm", 3600), ("llm", 3600), ("vision", 3600)])

@@ -29,6 +29,7 @@ from tests.support.billing.ledger import (
 )
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END, grant, make_user
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 ADMIN = "alice@example.test"
@@ -41,7 +42,7 @@ def no_mails() -> Iterator[None]:
     SimulatedSender.purge()
 
 
-@pytest.fixture
+@shared_rows
 def organization() -> Organization:
     """Acme with use in October and an administrator."""
     made = month_of_use([("llm", 3600)]).organization

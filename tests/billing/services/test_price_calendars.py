@@ -20,6 +20,7 @@ from billing.services.pricing.prices import set_price
 from tests.support.billing.ledger import DORA, HOUR, Ledger, make_ledger, make_price
 from tests.support.billing.terms import make_calendar_rule
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 LATER = AT.replace(minute=0, second=0, microsecond=0) + 48 * HOUR
@@ -27,7 +28,7 @@ NIGHT = "night mon,tue,wed,thu,fri,sat,sun,holiday 00:00 06:00"
 BEFORE = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return make_ledger(bound_hours=1)
 

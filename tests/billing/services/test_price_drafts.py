@@ -36,6 +36,7 @@ from tests.support.billing.ledger import (
     sealed_window,
 )
 from tests.support.builders import AT, MONTH_START, make_organization, make_project
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 LATER = AT.replace(minute=0, second=0, microsecond=0) + 48 * HOUR
@@ -52,7 +53,7 @@ def publish(made: PriceDraft, **fields: Any) -> PriceDraft:  # noqa: ANN401 - As
     return publish_draft(draft_id=made.pk, **given)
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """Acme's October at 2.00 for small units, and Umbrella's by the same book."""
     made = make_ledger()

@@ -48,6 +48,7 @@ from tests.support.billing.ledger import (
 )
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -95,7 +96,7 @@ def due(ledger: Ledger, label: str) -> str:
     return str(total_of(lines, currency="EUR").amount)
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """An organization with an hour of a small unit at 2.00 and an hour without use."""
     made = make_ledger(bound_hours=BOUND_HOURS)

@@ -42,28 +42,28 @@ from tests.support.billing.ledger import DORA, ERIC, TICK, Ledger, month_of_use
 from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT, make_organization
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 CHECKS = (check_invoices, check_lines, check_numbers)
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """October with 2.00 of llm and 1.00 of vision."""
     return month_of_use([("llm", 3600), ("vision", 1800)])
 
 
 def make_issuer(slug: str = "labs", **fields: object) -> Issuer:
-    given = {
+    usual: dict[str, object] = {
         "name": "Labs Ltd",
         "series": "LB",
         "credit_series": "LB-CN",
         "bank_account": "DE89",
         "address": "Lab 1",
     }
-    return create_issuer(
-        fields={"slug": slug, **given, **fields}, actor=DORA, at=AT, terms=SITE_TERMS
-    )
+    given = {"slug": slug, **usual, **fields}
+    return create_issuer(fields=given, actor=DORA, at=AT, terms=SITE_TERMS)
 
 
 def make_recipient(ledger: Ledger, slug: str = "physics", **fields: object) -> Recipient:

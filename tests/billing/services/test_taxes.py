@@ -32,6 +32,7 @@ from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, TICK, Ledger, month_of_use
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 JANUARY = date(2026, 1, 1)
@@ -45,7 +46,7 @@ PRINTED = {
 }
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """October with 2.00 and 1.00."""
     return month_of_use([("llm", 3600), ("vision", 1800)])

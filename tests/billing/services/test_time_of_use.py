@@ -48,6 +48,7 @@ from tests.support.billing.ledger import (
 )
 from tests.support.billing.terms import make_calendar_rule
 from tests.support.builders import AT, MONTH_START
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 LATER = AT.replace(minute=0, second=0, microsecond=0) + 48 * HOUR
@@ -55,7 +56,7 @@ NIGHT = "night mon,tue,wed,thu,fri,sat,sun,holiday 00:00 06:00"
 BEFORE = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     """Acme, billed 2.00 for any small unit at any time; its namespace is bound for a day."""
     return make_ledger(bound_hours=24)

@@ -13,12 +13,13 @@ from metering.models import MeteringWindow
 from tests.browser.world import add_capacity, add_exception, make_world
 from tests.support.billing.office import Office
 from tests.support.builders import AT, MONTH_END, MONTH_START
+from tests.support.shared_rows import shared_rows
 
 EMPTY = datetime(2025, 5, 1, tzinfo=UTC)
 
 
-@pytest.fixture
-def world(db: None) -> Office:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def world() -> Office:
     return make_world()
 
 

@@ -18,13 +18,14 @@ from config.doctor.invoicing import (
 )
 from tenants.models import Organization
 from tests.support.builders import AT, MONTH_START, make_organization
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
 NEXT_MONTH = datetime(2026, 12, 1, tzinfo=UTC)
 
 
-@pytest.fixture
+@shared_rows
 def acme() -> Organization:
     return make_organization("acme")
 

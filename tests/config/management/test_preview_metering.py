@@ -23,6 +23,7 @@ from tests.metering.test_tasks import EmptySource
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.seen import ReplayedSource
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -62,7 +63,7 @@ def use(source: type[ReplayedSource]) -> override_settings:
     return override_settings(USAGE_SOURCE={"BACKEND": backend, "OPTIONS": {}})
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

@@ -16,6 +16,7 @@ from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.alike import excepted, hour_of
 from tests.support.metering.seen import HOUR, LATER, moment, observation, pod, ticks, worker
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 PAGE = "/admin/metering/meteringwindow/calendar/"
@@ -23,7 +24,7 @@ Page = Callable[..., str]
 MARKED = re.compile(r'<td class="[^"]* tone-new"')
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     """Everybody, after a whole hour with a stray pod and one that waits for better answers."""
     people = make_cast()

@@ -13,6 +13,7 @@ from metering.services.collection.sweeping import meter_due
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.seen import HOUR, LATER, moment, observation, pod, worker
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 PAGE = "/admin/metering/catalogueversion/edit/"
@@ -23,7 +24,7 @@ MEDIUM_WHOLE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     """Everybody, after one metered hour of one pod on an H100."""
     people = make_cast()

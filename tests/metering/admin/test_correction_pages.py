@@ -20,6 +20,7 @@ from tests.support.builders import (
 )
 from tests.support.metering.rechecking import FIRST, recheck, seal_hour
 from tests.support.metering.seen import HOUR, pod
+from tests.support.shared_rows import shared_rows
 
 CORRECTIONS = "/admin/metering/usagecorrection/"
 WINDOWS = "/admin/metering/meteringwindow/"
@@ -27,7 +28,7 @@ WINDOWS = "/admin/metering/meteringwindow/"
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def frank() -> User:
     """A platform admin, who is staff."""
     user = make_user("frank", is_staff=True)
@@ -150,7 +151,7 @@ def test_an_auditor_looks_and_decides_nothing(correction: UsageCorrection) -> No
 RECORDS = "/admin/metering/usagerecord/"
 
 
-@pytest.fixture
+@shared_rows
 def record() -> UsageRecord:
     """An hour of a pod, sealed."""
     bind(make_cluster(metered_from=HOUR), "team-nlp", make_project(make_organization()))

@@ -14,13 +14,14 @@ from tests.support.builders import make_cluster
 from tests.support.cast import make_cast
 from tests.support.metering.alike import allocated, excepted, hour_of, percented, stray
 from tests.support.metering.seen import HOUR
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 LIST = "/admin/metering/meteringexception/"
 
 
-@pytest.fixture
+@shared_rows
 def cluster() -> Cluster:
     return make_cluster(name="Hopper (H100)", metered_from=HOUR)
 

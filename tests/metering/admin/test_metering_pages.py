@@ -31,6 +31,7 @@ from tests.support.metering.seen import (
     ticks,
     worker,
 )
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -61,7 +62,7 @@ SHOWN_TEXTS = (
 )
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     """Everybody, let into the admin site, after an hour and one that was hardly seen."""
     people = make_cast()

@@ -17,11 +17,12 @@ from tenants.models import Cluster, NamespaceBinding
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.seen import HOUR, LATER, WHOLE_H100, moment, observation, pod, worker
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     """Everybody, after an hour with a stray pod and one on hardware that no rule knows."""
     people = make_cast()

@@ -19,18 +19,19 @@ from tests.support.builders import make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.alike import allocated, excepted, hour_of, stray
 from tests.support.metering.seen import HOUR
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 BOOK_FROM = HOUR - timedelta(days=1)
 
 
-@pytest.fixture
+@shared_rows
 def cluster() -> Cluster:
     return make_cluster(name="Hopper (H100)", metered_from=HOUR)
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     people = make_cast()
     User.objects.update(is_staff=True)

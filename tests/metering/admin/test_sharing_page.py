@@ -14,13 +14,14 @@ from tenants.models import Cluster
 from tests.support.builders import AT, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.shared_devices import HOUR, instance, moment, offer, share
+from tests.support.shared_rows import shared_rows
 
 URL = "/admin/metering/deviceusage/sharing/"
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     people = make_cast()
     User.objects.update(is_staff=True)

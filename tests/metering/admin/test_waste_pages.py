@@ -11,12 +11,13 @@ from tenants.models import AuditEntry
 from tests.support.builders import make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.waste_world import DAY, IDLE, WasteWorld, derive, make_catalogue, seal
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 TABLES = ("wastefinding", "deviceevent", "creditproposal", "clusterhealth")
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     """Everybody, let into the admin site, after an idle hour on a GPU that failed."""
     people = make_cast()

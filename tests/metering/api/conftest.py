@@ -21,10 +21,11 @@ from tests.support.metering.seen import (
     ticks,
     worker,
 )
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def cast() -> Cast:
     """Everybody, after one metered hour and one that was hardly seen."""
     people = make_cast()
     cluster = make_cluster(metered_from=HOUR)

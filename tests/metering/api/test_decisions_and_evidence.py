@@ -34,11 +34,12 @@ from tests.support.metering.seen import (
     ticks,
     worker,
 )
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 
@@ -48,7 +49,7 @@ def frank(cast: Cast, client_for: ClientFor) -> APIClient:
     return client_for(cast.frank)
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     made = make_cluster(metered_from=HOUR)
     bind(made, "team-nlp", cast.llm)

@@ -14,13 +14,14 @@ from tests.support.metering.clients import ClientFor
 from tests.support.metering.collecting import seal_empty_hours
 from tests.support.metering.deciding import LATE, gap, meter, post, source
 from tests.support.metering.seen import HOUR, node, observation, pod, worker
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 SIXES = observation(pod("a", units=6), pod("b", units=6), nodes=(node(),))
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

@@ -10,9 +10,10 @@ from tests.support.cast import Cast
 from tests.support.metering.clients import API, RANGE, ClientFor, results
 from tests.support.metering.device_rows import make_device_usage
 from tests.support.metering.seen import HOUR, moment
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def rows(cast: Cast) -> None:
     """One row of every kind in the hour that is not sealed."""
     window = MeteringWindow.objects.exclude(state="sealed").get()

@@ -16,6 +16,7 @@ from tenants.models import Cluster, NamespaceBinding
 from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.shared_devices import HOUR, moment, offer, share
+from tests.support.shared_rows import shared_rows
 
 URL = "/api/v1/reports/device-sharing/"
 DAY = {"from": HOUR.isoformat(), "to": moment(60).isoformat()}
@@ -23,7 +24,7 @@ DAY = {"from": HOUR.isoformat(), "to": moment(60).isoformat()}
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     """LLM and Vision of Acme and Virus of Umbrella, on the one shared device of a node."""
     people, hopper = make_cast(), make_cluster()
@@ -110,7 +111,7 @@ def test_one_side_can_be_asked_for(cast: Cast) -> None:
     assert sides(cast.alice, organization=str(cast.umbrella.pk)) == set()
 
 
-@pytest.fixture
+@shared_rows
 def ampere(cast: Cast) -> Cluster:
     """Return another cluster, on which LLM met Virus a minute long and Vision never was."""
     made = make_cluster("ampere")

@@ -17,16 +17,17 @@ from tests.support.cast import Cast, make_cast
 from tests.support.metering.alike import allocated, excepted, hour_of, stray
 from tests.support.metering.clients import API, ClientFor, results
 from tests.support.metering.seen import HOUR
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 
 
-@pytest.fixture
+@shared_rows
 def cluster() -> Cluster:
     return make_cluster(metered_from=HOUR)
 

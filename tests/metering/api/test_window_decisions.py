@@ -17,13 +17,14 @@ from tests.support.cast import Cast, make_cast
 from tests.support.metering.clients import ClientFor, results
 from tests.support.metering.deciding import LATE, post, source
 from tests.support.metering.seen import HOUR, worker
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 METERED: dict[str, object] = {"state": "collected"}
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 
@@ -33,7 +34,7 @@ def frank(cast: Cast, client_for: ClientFor) -> APIClient:
     return client_for(cast.frank)
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     made = make_cluster(metered_from=HOUR)
     bind(made, "team-nlp", cast.llm)

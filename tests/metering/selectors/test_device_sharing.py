@@ -19,17 +19,18 @@ from tenants.models import Cluster, Project
 from tests.support.builders import make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.metering.shared_devices import instance, moment, offer, share
+from tests.support.shared_rows import shared_rows
 
 EVERYBODY = ReadableIntervals(None)
 Found = tuple[CoTenancyInterval, ...]
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
+@shared_rows
+def cast() -> Cast:
     return make_cast()
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:  # noqa: ARG001 - As above.
     return make_cluster()
 

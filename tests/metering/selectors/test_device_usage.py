@@ -3,7 +3,6 @@
 from datetime import timedelta
 from decimal import Decimal
 
-import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -14,13 +13,14 @@ from tenants.models import Project
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.collecting import DUE, measure
 from tests.support.metering.seen import HOUR, SLICED_A100, device, moment, node, observation, pod
+from tests.support.shared_rows import shared_rows
 
 END = HOUR + timedelta(hours=1)
 UNKNOWN = KnownMean(None, 0)
 
 
-@pytest.fixture
-def project(db: None) -> Project:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def project() -> Project:
     """The project of namespace `team-nlp`, whose first window is due."""
     project = make_project(make_organization())
     bind(make_cluster(metered_from=HOUR), "team-nlp", project)

@@ -21,6 +21,7 @@ from tests.support.builders import bind, make_cluster
 from tests.support.cast import make_cast
 from tests.support.metering.alike import PERCENTAGE, allocated, excepted, hour_of, percented, stray
 from tests.support.metering.seen import HOUR
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +42,7 @@ def held_by(cluster: Cluster, size: str, hours: int, seconds: int) -> HeldUse:
     )
 
 
-@pytest.fixture
+@shared_rows
 def cluster() -> Cluster:
     return make_cluster(name="Hopper", metered_from=HOUR)
 

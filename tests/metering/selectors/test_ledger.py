@@ -23,13 +23,14 @@ from tests.support.metering.allocations.watched import (
     watched,
 )
 from tests.support.metering.seen import HOUR, moment
+from tests.support.shared_rows import shared_rows
 
 END = moment(3600)
 LOOKED = moment(4500)
 
 
-@pytest.fixture
-def cluster(db: None) -> Cluster:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def cluster() -> Cluster:
     return make_cluster()
 
 

@@ -36,6 +36,7 @@ from tests.support.metering.seen import (
     ticks,
     worker,
 )
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -48,7 +49,7 @@ ENDED_WITH_THE_HOUR: dict[str, Any] = {
 }
 
 
-@pytest.fixture
+@shared_rows
 def cluster() -> Cluster:
     return make_cluster(metered_from=HOUR)
 

@@ -28,6 +28,7 @@ from tests.support.cast import Cast, make_cast
 from tests.support.metering.collecting import DUE, collect, measure
 from tests.support.metering.device_rows import make_device_usage
 from tests.support.metering.seen import ACTOR, HOUR, device, moment, node, observation, pod
+from tests.support.shared_rows import shared_rows
 
 END = HOUR + timedelta(hours=1)
 URL = "/api/v1/reports/unbilled-devices/"
@@ -36,7 +37,7 @@ RANGE = {"from": HOUR.isoformat(), "to": END.isoformat()}
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

@@ -21,12 +21,13 @@ from tests.support.metering.allocations.states import (
     reported_slice,
 )
 from tests.support.metering.seen import HOUR, moment
+from tests.support.shared_rows import shared_rows
 
 HOUR_END = moment(3600)
 
 
-@pytest.fixture
-def cluster(db: None) -> Cluster:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def cluster() -> Cluster:
     cluster = make_cluster(metered_from=HOUR, is_watched=True)
     bind(cluster, "team-nlp", make_project(make_organization()))
     return cluster

@@ -13,6 +13,7 @@ from tenants.models import Cluster
 from tests.support.builders import AT, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.fair_use import HOUR, reserve
+from tests.support.shared_rows import shared_rows
 
 PAGE = "/admin/quotas/reservation/"
 
@@ -31,7 +32,7 @@ def client(cast: Cast) -> Client:
     return made
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     """Three pods that count, and one that does not any more though it came last."""
     cluster = make_cluster("hopper")

@@ -22,6 +22,7 @@ from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit, see_size
 from tests.support.quotas.fair_use import give, refuse, reserve, suspend
 from tests.support.quotas.fair_use_caps import make_wall
+from tests.support.shared_rows import shared_rows
 
 BOARD = "/admin/quotas/quotalimit/board/"
 
@@ -33,7 +34,7 @@ def without_menu() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper", admission_mode="enforce", is_watched=True)
     bind(cluster, "llm", cast.llm)

@@ -10,6 +10,7 @@ from quotas.models import LoanPolicy
 from tests.support.cast import Cast
 from tests.support.quotas.builders import audit_actions
 from tests.support.quotas.lending_world import LendingWorld, loan, loan_grants, make_lending_world
+from tests.support.shared_rows import shared_rows
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +20,7 @@ def without_menu() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
+@shared_rows
 def world(cast: Cast) -> LendingWorld:
     User.objects.update(is_staff=True)
     made = make_lending_world(cast)

@@ -10,11 +10,12 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import audit_actions, make_limit
 from tests.support.quotas.enforcing import GPU, MIG, refresh
+from tests.support.shared_rows import shared_rows
 
 URL = "/api/v1/enforcement-targets/"
 
 
-@pytest.fixture
+@shared_rows
 def target(cast: Cast) -> EnforcementTarget:
     bind(make_cluster(), "llm", cast.llm)
     make_limit(cast.acme, cast.llm, units=8, burst_units=2)

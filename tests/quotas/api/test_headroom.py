@@ -14,12 +14,13 @@ from tests.support.cast import Cast
 from tests.support.quotas.builders import make_limit, see_size
 from tests.support.quotas.fair_use import give, reserve, run
 from tests.support.quotas.fair_use_caps import GPU, make_wall
+from tests.support.shared_rows import shared_rows
 
 URL = "/api/v1/headroom/"
 FORECASTS = "/api/v1/quota-forecasts/"
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper", admission_mode="enforce", is_watched=True)
     bind(cluster, "llm", cast.llm)

@@ -14,13 +14,14 @@ from tests.quotas.api.conftest import Caller
 from tests.support.builders import grant
 from tests.support.cast import Cast
 from tests.support.quotas.lending_world import LendingWorld, loan, loan_grants, make_lending_world
+from tests.support.shared_rows import shared_rows
 
 LOANS = "/api/v1/quota-loans/"
 POLICIES = "/api/v1/loan-policies/"
 _KEYS = count()
 
 
-@pytest.fixture
+@shared_rows
 def world(cast: Cast) -> LendingWorld:
     """The world, with one loan proposed now."""
     made = make_lending_world(cast)

@@ -8,11 +8,12 @@ from tenants.models import Cluster
 from tests.support.builders import make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import make_refusal, make_reservation
+from tests.support.shared_rows import shared_rows
 
 URLS = ("/api/v1/reservations/", "/api/v1/admission-refusals/")
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper")
     for project in (cast.llm, cast.virus):

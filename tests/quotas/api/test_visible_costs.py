@@ -14,6 +14,7 @@ from tenants.models import NotificationDelivery
 from tests.quotas.api.conftest import Answer, Caller
 from tests.support.cast import Cast
 from tests.support.quotas.asking import FixedEstimator, ask
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client
 
 URL = "/api/v1/quota-requests/"
@@ -27,7 +28,7 @@ COST = {
 READ_PRICE = "billing:price:read"
 
 
-@pytest.fixture
+@shared_rows
 def request_of_bob(cast: Cast) -> QuotaRequest:
     return ask(cast, estimator=FixedEstimator())
 

@@ -9,16 +9,17 @@ from django.db import DatabaseError, IntegrityError, models, transaction
 from quotas.models import QuotaLoan, QuotaRequest, RequestStep
 from tests.support.builders import AT, make_cluster
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 
 
-@pytest.fixture
+@shared_rows
 def request_of_bob(cast: Cast) -> QuotaRequest:
     """Return an open request."""
     return QuotaRequest.objects.create(
@@ -33,7 +34,7 @@ def request_of_bob(cast: Cast) -> QuotaRequest:
     )
 
 
-@pytest.fixture
+@shared_rows
 def loan(cast: Cast) -> QuotaLoan:
     """Return a proposed loan."""
     return QuotaLoan.objects.create(

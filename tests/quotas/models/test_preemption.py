@@ -14,6 +14,7 @@ from quotas.models import PreemptionAction, PreemptionPlan, ProtectedWindow
 from tests.support.builders import AT, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.preempting import admit, make_plan, make_step, protect
+from tests.support.shared_rows import shared_rows
 
 
 def update(row: Model, **fields: Any) -> int:  # noqa: ANN401 - Any column.
@@ -21,12 +22,12 @@ def update(row: Model, **fields: Any) -> int:  # noqa: ANN401 - Any column.
         return type(row)._default_manager.filter(pk=row.pk).update(**fields)  # noqa: SLF001
 
 
-@pytest.fixture
+@shared_rows
 def plan(cast: Cast) -> PreemptionPlan:
     return make_plan(cast.acme)
 
 
-@pytest.fixture
+@shared_rows
 def step(cast: Cast, plan: PreemptionPlan) -> PreemptionAction:
     return make_step(plan, admit(make_cluster("hopper"), cast.llm, "a"))
 

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
-
 from metering.domain.catalogue.units import GPUSize
 from quotas.domain.admission.values import Demand, PodQuestion
 from quotas.models import EnforcementTarget, Reservation
@@ -11,12 +9,13 @@ from quotas.selectors.admission.caps import CapShortage, cap_shortages
 from tenants.models import Cluster
 from tests.support.builders import AT, make_cluster
 from tests.support.cast import Cast
+from tests.support.shared_rows import shared_rows
 
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 HARD = {f"requests.{GPU}": 4, f"requests.{MIG}": 2}
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     cluster = make_cluster()
     EnforcementTarget.objects.create(

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
-
 from metering.domain.catalogue.sizing import Rule, rule_to_json
 from metering.domain.catalogue.units import GPUSize
 from metering.models import CatalogueVersion
@@ -14,11 +12,12 @@ from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import make_limit, see_size
+from tests.support.shared_rows import shared_rows
 
 GPU = "nvidia.com/gpu"
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper")
     bind(cluster, "llm", cast.llm)

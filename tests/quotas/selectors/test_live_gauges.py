@@ -15,9 +15,10 @@ from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.admitting import ask, end, start, sweep
 from tests.support.quotas.builders import hold, make_limit
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     make_cluster("ampere", admission_mode="off")
     cluster = make_cluster("hopper", admission_mode="enforce")

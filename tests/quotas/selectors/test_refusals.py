@@ -10,9 +10,10 @@ from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.fair_use import HOUR, refuse, reserve
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper", admission_mode="enforce", is_watched=True)
     bind(cluster, "llm", cast.llm)

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from metering.domain.catalogue.units import GPUSize
@@ -13,11 +12,12 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import hold
 from tests.support.quotas.fair_use import HOUR, reserve, run
+from tests.support.shared_rows import shared_rows
 
 BURST = ["gpu-ledger-burst"]
 
 
-@pytest.fixture
+@shared_rows
 def admitting(cast: Cast) -> Cluster:
     """A cluster that admits, with an open allocation its reservations know about."""
     cluster = make_cluster("admitting", admission_mode="warn", is_watched=True)
@@ -26,7 +26,7 @@ def admitting(cast: Cast) -> Cluster:
     return cluster
 
 
-@pytest.fixture
+@shared_rows
 def plain(cast: Cast) -> Cluster:
     cluster = make_cluster("plain")
     bind(cluster, "llm", cast.llm, default_owner=cast.bob)

@@ -13,9 +13,10 @@ from tests.support.builders import bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import make_limit
 from tests.support.quotas.preemption_steps import EVICTOR, Died
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper")
     bind(cluster, "llm", cast.llm)
@@ -28,7 +29,7 @@ def live() -> ReceivingCluster:
     return SimulatedQuotaEnforcer.cluster("hopper")
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     """Return a cluster that is watched and asks before it lets pods in."""
     cluster = make_cluster("hopper", is_watched=True, admission_mode="enforce")
@@ -36,7 +37,7 @@ def cluster(cast: Cast) -> Cluster:
     return cluster
 
 
-@pytest.fixture
+@shared_rows
 def limit(cast: Cast) -> QuotaLimit:
     return make_limit(cast.acme, units=8)
 

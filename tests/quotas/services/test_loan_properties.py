@@ -3,7 +3,6 @@
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from tests.support.builders import AT
 from tests.support.cast import Cast
 from tests.support.quotas.fair_use import HOUR, refuse, reserve
 from tests.support.quotas.lending_world import TERMS, TICK, LendingWorld, agree, make_lending_world
+from tests.support.shared_rows import shared_rows
 
 moves = st.lists(
     st.tuples(
@@ -31,7 +31,7 @@ moves = st.lists(
 )
 
 
-@pytest.fixture
+@shared_rows
 def world(cast: Cast) -> LendingWorld:
     made = make_lending_world(cast)
     agree(made, LoanMode.PROPOSE, max_units=5, max_days=2, keep_free_percent=10)

@@ -28,9 +28,10 @@ from tests.support.quotas.lending_world import (
     loan_grants,
     make_lending_world,
 )
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def world(cast: Cast) -> LendingWorld:
     return make_lending_world(cast)
 

@@ -12,16 +12,17 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.admitting import ask, counted
 from tests.support.quotas.builders import hold, make_limit
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper")
     bind(cluster, "llm", cast.llm)
     return cluster
 
 
-@pytest.fixture
+@shared_rows
 def limit(cast: Cast) -> QuotaLimit:
     limit = make_limit(cast.acme)
     open_counter(limit=limit, at=AT)

@@ -26,11 +26,12 @@ from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.admitting import ask, beat, see, sweep
+from tests.support.shared_rows import shared_rows
 
 HOPPER, AMPERE = (EnforcementEndpoint(slug, "", "") for slug in ("hopper", "ampere"))
 
 
-@pytest.fixture
+@shared_rows
 def clusters(cast: Cast) -> list[Cluster]:
     """Return two clusters that count the same project."""
     made = [

@@ -16,6 +16,7 @@ from tests.quotas.webhook.conftest import WHOLE, make_node
 from tests.support.builders import AT, bind, make_cluster, make_organization, make_project
 from tests.support.quotas.builders import make_policy
 from tests.support.quotas.reviews import body, pod
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 SHARED = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED", "nvidia.com/gpu.replicas": "4"}
@@ -41,7 +42,7 @@ ASKS = [
 ]
 
 
-@pytest.fixture
+@shared_rows
 def hopper() -> Cluster:
     """Return a cluster of whole and of shared devices, with namespaces of two organizations."""
     cluster = make_cluster(is_watched=True, admission_mode="enforce", offered_resources=[])

@@ -15,6 +15,7 @@ from quotas.webhook.selectors import CHECK_EVERY, SelectorCheck
 from tenants.models import Cluster
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
+from tests.support.shared_rows import shared_rows
 
 HOPPER = EnforcementEndpoint("hopper", "", "")
 
@@ -39,7 +40,7 @@ class AppliedCalls(ClusterCalls):
         self.applied = [configurations(Registration("hopper", "x", service="a/b", bound=bound))[1]]
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     made = make_cluster("hopper", admission_mode="enforce")
     bind(made, "llm", cast.llm)

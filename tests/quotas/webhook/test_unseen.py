@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from datetime import timedelta
 
-import pytest
 from structlog.testing import capture_logs
 
 from quotas.adapters.cluster_calls import ClusterCalls
@@ -19,6 +18,7 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.admitting import ask, counted, demand, drifted, state
 from tests.support.quotas.builders import make_limit
+from tests.support.shared_rows import shared_rows
 
 HOPPER = EnforcementEndpoint("hopper", "", "")
 SECOND = timedelta(seconds=1)
@@ -60,14 +60,14 @@ class RecordedProofs(PodProofs):
         return self.webhook_seconds
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     made = make_cluster("hopper", is_watched=True, admission_mode="enforce")
     bind(made, "llm", cast.llm)
     return made
 
 
-@pytest.fixture
+@shared_rows
 def limit(cast: Cast) -> QuotaLimit:
     return make_limit(cast.acme, units=8)
 

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.test import override_settings
 
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 
 @pytest.fixture(autouse=True)
@@ -16,8 +17,8 @@ def without_menu() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def cast() -> Cast:
     """Everybody, let into the admin site; what opens there is reported by roles."""
     made = make_cast()
     User.objects.update(is_staff=True)

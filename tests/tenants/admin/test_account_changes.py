@@ -15,6 +15,7 @@ from tenants.services.identity.people import deactivate_user
 from tenants.services.identity.tokens import issue_token
 from tests.support.builders import audited, grant, make_user
 from tests.support.cast import Cast
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.desk import committed, enter, links_sent
 
 PAGE = "/admin/tenants/accountchange/"
@@ -22,7 +23,7 @@ PEOPLE = "/admin/auth/user/"
 NEW = "a much longer phrase"
 
 
-@pytest.fixture
+@shared_rows
 def fiona(cast: Cast) -> User:  # noqa: ARG001 - She is Frank's colleague.
     """Return a second platform admin."""
     made = make_user("fiona", is_staff=True)

@@ -1,6 +1,5 @@
 """Tests of what mails about accounts say: what, by whom, until when, and what to do otherwise."""
 
-import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 
@@ -8,13 +7,14 @@ from tenants.domain.identity.roles import Role
 from tenants.models import AccountChange, Invitation, Notification, Project
 from tests.support.builders import grant, make_user
 from tests.support.cast import Cast
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client
 from tests.support.tenants.desk import committed, enter, links_sent
 
 SHOWN = "%-d %B %Y, %H:%M UTC"
 
 
-@pytest.fixture
+@shared_rows
 def fiona(cast: Cast) -> User:  # noqa: ARG001 - She is Frank's colleague.
     """Return a second platform admin."""
     made = make_user("fiona", is_staff=True)

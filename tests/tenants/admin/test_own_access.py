@@ -14,6 +14,7 @@ from tenants.selectors.actors import actor_of_user
 from tenants.services.identity.account_changes import approve_change
 from tests.support.builders import audited, grant, make_user
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client
 from tests.support.tenants.desk import committed, enter, links_sent
 
@@ -27,7 +28,7 @@ TOKEN = re.compile(r"gl_[0-9a-f]{12}_[0-9a-f]{64}")
 KEY = re.compile(r'name="key" value="([^"]+)"')
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     """Return the cast; none of them has staff status."""
     return make_cast()

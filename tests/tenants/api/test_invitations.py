@@ -18,6 +18,7 @@ from tenants.services.identity.invitations import NAMES_MAX, TAKEN_MAX
 from tenants.services.identity.sign_in import INVITED_MAX
 from tests.support.builders import make_user
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client, problem
 from tests.support.tenants.desk import committed, links_sent
 
@@ -26,7 +27,7 @@ HERE = "/api/v1/invitations/"
 ROLES = "/api/v1/memberships/"
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

@@ -10,6 +10,7 @@ from tenants.models import NotificationDelivery, NotificationEndpoint, Notificat
 from tenants.services.notifications.outbox import notify
 from tests.support.builders import AT, make_user
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client, problem
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +25,7 @@ PLATFORM_ONLY = {
 }
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

@@ -9,6 +9,7 @@ from tenants.models import AuditEntry, NotificationDelivery, NotificationEndpoin
 from tenants.services.notifications.outbox import notify
 from tests.support.builders import AT
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client, problem
 
 PATH = "/api/v1/notification-endpoints/"
@@ -18,8 +19,8 @@ WHOLE = f"https://hooks.example.com/services/T0/{TOKEN}?key=hunter3"
 SHOWN = "https://hooks.example.com/services/T0/\N{HORIZONTAL ELLIPSIS}?\N{HORIZONTAL ELLIPSIS}"
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
+@shared_rows
+def cast() -> Cast:
     return make_cast()
 
 

@@ -10,12 +10,13 @@ from django.core.management import CommandError, call_command
 from tenants.models import AuditEntry
 from tenants.selectors.actors import actor_of_user
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 NEW = "a much longer phrase"
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

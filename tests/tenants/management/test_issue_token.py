@@ -10,11 +10,12 @@ from rest_framework.test import APIClient
 
 from tenants.models import ApiToken, AuditEntry
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

@@ -9,11 +9,12 @@ from django.db import DatabaseError, IntegrityError, models, transaction
 from tenants.models import AccountChange, Invitation
 from tests.support.builders import AT, make_invitation
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

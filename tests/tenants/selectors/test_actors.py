@@ -10,11 +10,12 @@ from tenants.models import ServiceAccount
 from tenants.selectors.actors import actor_of_service_account, actor_of_user
 from tests.support.builders import AT, grant, make_user
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

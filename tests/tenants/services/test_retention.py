@@ -26,6 +26,7 @@ from tenants.services.retention import (
 )
 from tests.support.builders import AT
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 KEPT = timedelta(days=90)
 SECOND = timedelta(seconds=1)
@@ -33,8 +34,8 @@ ACTOR = system_actor("tests")
 FORGOTTEN = "tenants:notification:purged"
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
+@shared_rows
+def cast() -> Cast:
     return make_cast()
 
 

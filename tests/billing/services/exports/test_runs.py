@@ -31,6 +31,7 @@ from tenants.models import AuditEntry, NotificationDelivery, Organization
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import TICK, month_of_use
 from tests.support.builders import grant, make_user
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 MADE_AT = datetime(2026, 10, 20, tzinfo=UTC)
@@ -46,7 +47,7 @@ def nothing_delivered() -> Iterator[None]:
     SimulatedDestination.purge()
 
 
-@pytest.fixture
+@shared_rows
 def acme() -> Organization:
     """October of Acme, closed with an invoice."""
     organization = month_of_use([("llm", 3600)]).organization

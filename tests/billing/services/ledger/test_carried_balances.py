@@ -46,6 +46,7 @@ from tests.support.billing.ledger import (
 from tests.support.billing.payments import pay, settled
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 TERMS = replace(SITE_TERMS, carry=CarryTerms(months=2, below={"EUR": Decimal("1.50")}))
@@ -62,7 +63,7 @@ def verified(db: None) -> Iterator[None]:  # noqa: ARG001 - It is the transactio
         assert check({}).differences == ()
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return make_ledger(bound_hours=3)
 

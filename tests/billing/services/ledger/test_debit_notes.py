@@ -30,6 +30,7 @@ from tests.support.billing.ledger import DORA, HOUR, Ledger, month_of_use
 from tests.support.billing.payments import pay, settled
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_END
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 NOVEMBER_OVER = MONTH_END + 31 * 24 * HOUR
@@ -44,7 +45,7 @@ def verified(db: None) -> Iterator[None]:  # noqa: ARG001 - It is the transactio
         assert check({}).differences == ()
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return month_of_use([("llm", 3600), ("vision", 1800)])
 

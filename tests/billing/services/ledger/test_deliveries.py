@@ -15,13 +15,14 @@ from tests.billing.services.ledger.test_reminders import overdue, remind
 from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, TICK, month_of_use
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture
+@shared_rows
 def invoice() -> Invoice:
     """October, a draft."""
     return draft(month_of_use([("llm", 3600)]).organization, "2026-10")

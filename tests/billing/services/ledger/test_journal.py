@@ -23,6 +23,7 @@ from tests.support.billing.payments import pay
 from tests.support.billing.site import SITE_TERMS
 from tests.support.billing.terms import make_rule
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 FIRST = Decimal("2.00")
@@ -44,7 +45,7 @@ def issued_on(document: Invoice) -> date:
     return document.finalized_at.date()
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return month_of_use([("llm", 3600), ("vision", 1800)])
 

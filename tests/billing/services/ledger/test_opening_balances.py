@@ -27,6 +27,7 @@ from tests.billing.services.ledger.test_journal import balances
 from tests.support.billing.ledger import DORA, month_of_use
 from tests.support.billing.payments import pay
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +35,7 @@ TODAY = AT.date()
 DAY = timedelta(days=1)
 
 
-@pytest.fixture
+@shared_rows
 def organization() -> Organization:
     return month_of_use([("llm", 3600)]).organization
 

@@ -24,6 +24,7 @@ from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, month_of_use
 from tests.support.billing.payments import pay, settled
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +36,7 @@ def make_final(slug: str) -> Invoice:
     return finalize(draft(month_of_use([("llm", 3600)], slug=slug).organization, "2026-10"))
 
 
-@pytest.fixture
+@shared_rows
 def wrong() -> Invoice:
     """October of Umbrella, 2.00, to which the payment is assigned."""
     return make_final("umbrella")

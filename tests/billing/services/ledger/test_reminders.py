@@ -23,13 +23,14 @@ from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, TICK, Ledger, month_of_use
 from tests.support.billing.payments import pay
 from tests.support.builders import AT
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 DAYS = (7, 21, 35)
 
 
-@pytest.fixture
+@shared_rows
 def ledger() -> Ledger:
     return month_of_use([("llm", 3600)])
 

@@ -6,15 +6,16 @@ from tenants.models import Cluster, Project
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.allocations.states import Watching, lead, reported_node
 from tests.support.metering.seen import HOUR
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
-def cluster(db: None) -> Cluster:  # noqa: ARG001 - It is the transaction.
+@shared_rows
+def cluster() -> Cluster:
     """A watched cluster that is metered from `HOUR`."""
     return make_cluster(metered_from=HOUR, is_watched=True)
 
 
-@pytest.fixture
+@shared_rows
 def project(cluster: Cluster) -> Project:
     """The project that namespace `team-nlp` belongs to."""
     project = make_project(make_organization())

@@ -11,12 +11,13 @@ from tenants.models import Cluster, Notification, NotificationDelivery
 from tests.support.builders import grant, make_cluster, make_user
 from tests.support.metering.alike import hour_of, stray
 from tests.support.metering.seen import HOUR
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 AT = HOUR + timedelta(hours=3)
 
 
-@pytest.fixture
+@shared_rows
 def cluster() -> Cluster:
     grant(make_user("frank"), Role.PLATFORM_ADMIN)
     return make_cluster(name="Hopper", metered_from=HOUR)

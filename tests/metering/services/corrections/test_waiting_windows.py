@@ -21,13 +21,14 @@ from metering.services.corrections.exceptions import resolve_exception
 from tenants.models import Cluster
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.seen import ACTOR, HOUR, moment, observation, pod, ticks, worker
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 OLD = HOUR + timedelta(days=3)
 STEPS = 8
 
 
-@pytest.fixture
+@shared_rows
 def cluster() -> Cluster:
     found = make_cluster(metered_from=HOUR, closed_at=moment(3600))
     bind(found, "team-nlp", make_project(make_organization()))

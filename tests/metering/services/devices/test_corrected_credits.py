@@ -32,11 +32,12 @@ from tests.support.metering.waste_world import (
     person,
     seal,
 )
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def world() -> WasteWorld:
     """A project that holds one whole H100, which fails after ten minutes of an hour."""
     made = make_waste_world()

@@ -13,11 +13,12 @@ from metering.models import (
 )
 from metering.services.efficiency.deriving import write_cluster_health
 from tests.support.metering.waste_world import DAY, HOUR, WasteWorld, derive, make_waste_world, seal
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def world() -> WasteWorld:
     """A cluster without hours."""
     return make_waste_world()

@@ -21,6 +21,7 @@ from tests.support.metering.waste_world import (
     make_waste_world,
     seal,
 )
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +33,7 @@ THRESHOLDS = thresholds_of({"oversized_hours": 24})
 """The week's rule over a day, so that a day of hours shows it."""
 
 
-@pytest.fixture
+@shared_rows
 def world() -> WasteWorld:
     """A project that holds one whole H100 for two days."""
     made = make_waste_world()

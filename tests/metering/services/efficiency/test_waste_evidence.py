@@ -19,13 +19,14 @@ from tests.support.metering.waste_world import (
     make_waste_world,
     seal,
 )
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 ALL = Decimal(1)
 
 
-@pytest.fixture
+@shared_rows
 def world() -> WasteWorld:
     """A project that holds one whole H100 for a day."""
     made = make_waste_world()

@@ -15,11 +15,12 @@ from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit, see_size
 from tests.support.quotas.fair_use import give, suspend
 from tests.support.quotas.fair_use_caps import make_wall
+from tests.support.shared_rows import shared_rows
 
 URL = "/api/v1/quota-usage/"
 
 
-@pytest.fixture
+@shared_rows
 def used(cast: Cast) -> None:
     cluster = make_cluster()
     bind(cluster, "llm", cast.llm)

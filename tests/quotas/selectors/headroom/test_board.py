@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from metering.domain.catalogue.units import GPUSize
@@ -17,11 +16,12 @@ from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit
 from tests.support.quotas.fair_use import DAY, HOUR, give, refuse, reserve, suspend, use_daily
 from tests.support.quotas.fair_use_caps import make_wall
+from tests.support.shared_rows import shared_rows
 
 BURST = ["gpu-ledger-burst"]
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper", admission_mode="enforce", is_watched=True)
     bind(cluster, "llm", cast.llm)

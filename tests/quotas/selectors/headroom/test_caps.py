@@ -24,12 +24,13 @@ from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit, see_size
 from tests.support.quotas.fair_use import give, suspend
 from tests.support.quotas.fair_use_caps import GPU, make_wall
+from tests.support.shared_rows import shared_rows
 
 BURST = ["gpu-ledger-burst"]
 HOUR_SECONDS = 3600
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     """Return a cluster that asks nobody, in which ten of sixteen Large units run."""
     cluster = make_cluster("hopper")

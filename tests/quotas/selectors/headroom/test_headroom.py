@@ -21,11 +21,12 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import make_limit, see_size
 from tests.support.quotas.fair_use import DAY, HOUR, give, has_run, reserve, run, suspend
+from tests.support.shared_rows import shared_rows
 
 BURST = ["gpu-ledger-burst"]
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper", admission_mode="enforce", is_watched=True)
     bind(cluster, "llm", cast.llm)

@@ -16,13 +16,14 @@ from tenants.models import Project
 from tests.support.metering.waste_world import DAY, HOUR, WasteWorld, make_waste_world, seal
 from tests.support.quotas.builders import make_limit
 from tests.support.quotas.fair_use import give
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 HOURS = 20
 END = DAY + HOURS * HOUR
 
 
-@pytest.fixture
+@shared_rows
 def world() -> WasteWorld:
     """A project that may hold ten large units, and used four in two of twenty hours."""
     made = make_waste_world()

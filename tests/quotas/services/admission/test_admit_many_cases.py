@@ -30,11 +30,12 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast, make_cast
 from tests.support.quotas.admitting import counted, demand, drifted, question
 from tests.support.quotas.builders import make_grant, make_limit
+from tests.support.shared_rows import shared_rows
 
 OTHER = "example.com/gpu"
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     return placed(cast)
 

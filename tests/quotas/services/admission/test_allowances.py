@@ -17,12 +17,13 @@ from tests.support.cast import Cast
 from tests.support.metering.usage_rows import write_record
 from tests.support.quotas.admitting import ask
 from tests.support.quotas.builders import hold, make_limit
+from tests.support.shared_rows import shared_rows
 
 HOUR = timedelta(hours=1)
 ACTOR = system_actor("tests")
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper")
     bind(cluster, "llm", cast.llm, default_owner=cast.carol)

@@ -20,9 +20,10 @@ from tests.support.quotas.admitting import (
     sweep,
 )
 from tests.support.quotas.builders import make_limit
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper")
     bind(cluster, "llm", cast.llm)

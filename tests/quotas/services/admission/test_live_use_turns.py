@@ -31,11 +31,12 @@ from tests.support.quotas.admitting import (
     turns,
 )
 from tests.support.quotas.builders import make_limit
+from tests.support.shared_rows import shared_rows
 
 CLAIM = "claim/gpu.nvidia.com"
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper", is_watched=True, admission_mode="enforce")
     bind(cluster, "llm", cast.llm)

@@ -11,13 +11,14 @@ from quotas.services.admission.secrets import add_webhook_secret, end_webhook_se
 from tenants.domain.actors import system_actor
 from tenants.models import AuditEntry, Cluster
 from tests.support.builders import AT, audited, make_cluster
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 ACTOR = system_actor("tests")
 SECRETS = ("a" * 43, "b" * 43, "c" * 43)
 
 
-@pytest.fixture
+@shared_rows
 def hopper() -> Cluster:
     return make_cluster("hopper")
 

@@ -11,11 +11,12 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.admitting import LATER, ask, beat, counted, drifted, sweep
 from tests.support.quotas.builders import make_limit
+from tests.support.shared_rows import shared_rows
 
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     cluster = make_cluster("hopper")
     bind(cluster, "llm", cast.llm, default_owner=cast.carol)

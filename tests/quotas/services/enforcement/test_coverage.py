@@ -14,12 +14,13 @@ from tests.support.builders import AT, bind, make_cluster, make_project
 from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit
 from tests.support.quotas.enforcing import GPU, SYSTEM, apply, refresh
+from tests.support.shared_rows import shared_rows
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 SETTLED = AT + 2 * MINUTE
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     """Return a watched cluster that enforces; a project with nine units has two namespaces."""
     cluster = make_cluster(

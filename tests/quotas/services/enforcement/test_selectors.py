@@ -17,11 +17,12 @@ from tenants.models import AuditEntry, Cluster
 from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.enforcing import SYSTEM
+from tests.support.shared_rows import shared_rows
 
 DAY = timedelta(days=1)
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     """Return a cluster that enforces, with one namespace of a project."""
     made = make_cluster("hopper", is_watched=True, admission_mode="enforce")

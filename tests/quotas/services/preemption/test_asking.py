@@ -33,9 +33,10 @@ from tests.support.quotas.preemption_steps import (
     states,
     step,
 )
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     make_limit(cast.acme, units=0)
     return make_cluster("hopper")

@@ -1,7 +1,5 @@
 """Pods that use device claims go with their Job and with anyone who shares their claim."""
 
-import pytest
-
 from metering.models import ClaimConsumer, QueuedPod
 from quotas.models import PreemptionAction, Reservation
 from quotas.services.preemption.planning import plan_preemption
@@ -11,9 +9,10 @@ from tests.support.cast import Cast
 from tests.support.quotas.builders import make_limit
 from tests.support.quotas.preempting import admit
 from tests.support.quotas.preemption_steps import TICK
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def hopper(cast: Cast) -> Cluster:
     make_limit(cast.acme, units=0)
     return make_cluster("hopper")

@@ -24,6 +24,7 @@ from tests.support.quotas.preemption_steps import (
     states,
     step,
 )
+from tests.support.shared_rows import shared_rows
 
 JITTERS = (-14_000, -250, -2, 0, 2, 250, 14_000)
 """By how many milliseconds a tick may be off its minute."""
@@ -35,13 +36,13 @@ def nobody_else_plans(settings: LazySettings) -> None:
     settings.PREEMPTION_AFTER_SECONDS = 3_600
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     make_limit(cast.acme, units=0)
     return make_cluster("hopper")
 
 
-@pytest.fixture
+@shared_rows
 def pods(cast: Cast, cluster: Cluster) -> list[Reservation]:
     """Four pods, newest first, of which none may stay."""
     return crowd("abcd", project=cast.llm, cluster=cluster)

@@ -30,9 +30,10 @@ from tests.support.cast import Cast
 from tests.support.quotas.builders import actor_of, make_limit
 from tests.support.quotas.preempting import admit, let_go, protect
 from tests.support.quotas.preemption_steps import TICK, execute, order
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     """Three pods of LLM and one of Vision, where Acme may hold three large units."""
     hopper = make_cluster("hopper")

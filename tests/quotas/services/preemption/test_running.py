@@ -29,9 +29,10 @@ from tests.support.quotas.preemption_steps import (
     minutes,
     step,
 )
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
+@shared_rows
 def cluster(cast: Cast) -> Cluster:
     hopper = make_cluster("hopper")
     make_limit(cast.acme, units=0)
@@ -39,7 +40,7 @@ def cluster(cast: Cast) -> Cluster:
     return hopper
 
 
-@pytest.fixture
+@shared_rows
 def plan(cast: Cast, cluster: Cluster) -> PreemptionPlan:  # noqa: ARG001 - It holds the pod.
     return plan_preemption(organization=cast.acme, actor=TICK, at=AT)
 

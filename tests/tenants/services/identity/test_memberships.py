@@ -20,12 +20,13 @@ from tenants.services.identity.memberships import grant_role, revoke_role
 from tenants.services.identity.people import activate_user, deactivate_user
 from tests.support.builders import AT, grant, make_organization, make_project, make_user
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 SEED = system_actor("seed")
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

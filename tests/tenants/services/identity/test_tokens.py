@@ -27,13 +27,14 @@ from tenants.services.identity.tokens import (
 )
 from tests.support.builders import AT
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 SEED = system_actor("seed")
 LATER = AT + timedelta(days=30)
 
 
-@pytest.fixture
+@shared_rows
 def cast() -> Cast:
     return make_cast()
 

@@ -21,6 +21,7 @@ from tenants.services.notifications.endpoints import (
 from tenants.services.notifications.outbox import notify
 from tests.support.builders import AT
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 HOOK = {
     "kind": "webhook",
@@ -29,8 +30,8 @@ HOOK = {
 }
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
+@shared_rows
+def cast() -> Cast:
     return make_cast()
 
 

@@ -11,10 +11,11 @@ from tenants.models import Notification, NotificationDelivery, NotificationEndpo
 from tenants.services.notifications.outbox import PersonalNews, notify, notify_each
 from tests.support.builders import AT, grant, make_user
 from tests.support.cast import Cast, make_cast
+from tests.support.shared_rows import shared_rows
 
 
-@pytest.fixture
-def cast(db: None) -> Cast:  # noqa: ARG001 - The database comes first.
+@shared_rows
+def cast() -> Cast:
     return make_cast()
 
 

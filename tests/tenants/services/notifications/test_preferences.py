@@ -12,13 +12,14 @@ from tenants.selectors.actors import actor_of_user
 from tenants.services.notifications.outbox import OrganizationNews, notify, notify_organizations
 from tenants.services.notifications.preferences import choose_notifications
 from tests.support.builders import AT, grant, make_organization, make_user
+from tests.support.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 APPROVED = "quotas:request:approved"
 INVOICED = "billing:invoice:finalized"
 
 
-@pytest.fixture
+@shared_rows
 def alice() -> User:
     person = make_user("alice")
     grant(person, Role.ORGANIZATION_ADMIN, organization=make_organization())
