@@ -137,6 +137,9 @@ def postgres() -> Iterator[EmbeddedPostgres]:
                 for statement in PARTITIONS:
                     connection.execute(statement)
             with psycopg.connect(superuser_url_of(server), autocommit=True) as connection:
+                # What tests roll back is pruned as it is read; a vacuum would only take their time.
+                connection.execute("ALTER SYSTEM SET autovacuum = off")
+                connection.execute("SELECT pg_reload_conf()")
                 server.create_database(connection, TEST_DATABASE, template=TEMPLATE)
             yield server
         finally:
