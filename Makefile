@@ -11,6 +11,7 @@ BENCH ?=
 CONTRACT ?= tests/contract/kubernetes tests/contract/quota_enforcer tests/contract/workload_evictor
 TEST ?= tests
 TEST_FLAGS ?=
+TEST_MARKS ?= not soak
 TEST_PROCESSES ?= 3
 REQUIREMENTS := build base embedded development peers
 
@@ -32,7 +33,7 @@ test soak: export PYTHONDONTWRITEBYTECODE :=
 test: ## The tests, with samples of what is large (TEST=tests/quotas, TEST_FLAGS="--durations=20").
 	@bin/prepare development
 	@$(PYTHON_VENV) bin/left_out.py
-	@$(PYTHON_VENV) -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not soak" $(TEST_FLAGS) $(TEST)
+	@$(PYTHON_VENV) -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "$(TEST_MARKS)" $(TEST_FLAGS) $(TEST)
 
 .PHONY: soak
 soak: ## The rest of the tests: everything large, whole.

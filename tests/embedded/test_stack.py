@@ -133,6 +133,7 @@ def second(second_state: Path, bare_environment: dict[str, str]) -> Iterator[Run
 
 
 @pytest.mark.soak
+@pytest.mark.seconds(120)
 def test_the_whole_stack_outlives_every_kill_beside_another(
     state: Path, second: Running, bare_environment: dict[str, str]
 ) -> None:
