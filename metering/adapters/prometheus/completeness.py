@@ -265,8 +265,9 @@ def _node_of_two_clusters(
             target = names.label(one.labels, "instance")
             begin, end = found.get(target, (one.times[0], one.times[-1]))
             found[target] = min(begin, one.times[0]), max(end, one.times[-1])
-    pods = _pods_by_target(seen)
-    for node, targets in spans.items():
+    shown_twice = {node: targets for node, targets in spans.items() if len(targets) > 1}
+    pods = _pods_by_target(seen) if shown_twice else {}
+    for node, targets in shown_twice.items():
         for first, second in combinations(sorted(targets), 2):
             last_begin = max(targets[first][0], targets[second][0])
             together = min(targets[first][1], targets[second][1]) - last_begin

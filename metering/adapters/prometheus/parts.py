@@ -88,9 +88,16 @@ class FrameTrace(msgspec.Struct):
     beside: int = 0
 
 
+class _OffersAlone(msgspec.Struct):
+    """A `FrameTrace` without its labels."""
+
+    offers: msgspec.Raw
+
+
 _POD_TRACES: Final = msgspec.msgpack.Decoder(list[PodTrace])
 _OFFER_TRACES: Final = msgspec.msgpack.Decoder(list[OfferTrace])
 _FRAME_TRACES: Final = msgspec.msgpack.Decoder(FrameTrace)
+_OFFERS_ALONE: Final = msgspec.msgpack.Decoder(_OffersAlone)
 _LABEL_SETS: Final = msgspec.msgpack.Decoder(tuple[LabelSet, ...])
 
 
@@ -244,10 +251,7 @@ def settle_parts(target: ClusterTarget, *, frame: Frame, traces: Iterable[bytes]
     facts = _TracedFacts(seen)
     _refuse_unserved(seen, frame.observation.targets)
     refuse_incomplete(seen, facts)
-    offers = [
-        _offer(one, names)
-        for one in _OFFER_TRACES.decode(_FRAME_TRACES.decode(frame.traces).offers)
-    ]
+    offers = _offers(frame, names)
     twins = check_one_cluster(seen, offers, names, scrape_seconds=scrape)
     skew, contradicting = measure_skew(
         seen, facts, frame.observation.targets, scrape_seconds=scrape
@@ -334,6 +338,13 @@ def _facts(trace: PodTrace) -> PodFacts:
         created=created,
         scheduled=_ANY if trace.is_scheduled else _NONE,
     )
+
+
+def _offers(frame: Frame, names: Names) -> Iterator[Series]:
+    """Yield the offers of nodes of a window, decoded when they are asked for."""
+    kept = _OFFERS_ALONE.decode(frame.traces)
+    for trace in _OFFER_TRACES.decode(kept.offers):
+        yield _offer(trace, names)
 
 
 def _offer(trace: OfferTrace, names: Names) -> Series:

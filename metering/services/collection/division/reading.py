@@ -100,8 +100,7 @@ def _observed(
     hour: Hour, *, parts: Sequence[Part], by: PodReader, as_of: datetime
 ) -> HourObservation:
     frame = pack_frame(read_frame(hour, by=by, as_of=as_of))
-    bare = unpack_frame(frame)
-    read = [read_part(hour, frame=bare, part=part, by=by, as_of=as_of) for part in parts]
+    read = _read_parts(hour, frame=unpack_frame(frame), parts=parts, by=by, as_of=as_of)
     found = [seen for seen, _ in read]
     settlement = settlement_of(hour, frame=frame, parts=found, by=by, as_of=as_of)
     settled = settlement.settled
@@ -116,6 +115,12 @@ def _observed(
             for part, (seen, packed) in zip(parts, read, strict=True)
         ),
     )
+
+
+def _read_parts(
+    hour: Hour, *, frame: Frame, parts: Sequence[Part], by: PodReader, as_of: datetime
+) -> list[tuple[bytes, bytes]]:
+    return [read_part(hour, frame=frame, part=part, by=by, as_of=as_of) for part in parts]
 
 
 def _settled(packed: bytes, *, settled: Settled) -> tuple[PodObservation, ...]:
