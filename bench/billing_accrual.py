@@ -36,11 +36,23 @@ LARGE_WINDOW = scaled(150_000)
 AT = MONTH_START + timedelta(hours=WEEKS * HOURS + 2)
 SPEED_MIN = "0.5"
 WAIT_MAX_SECONDS = Decimal("0.2")
+FACTS = scaled(1_000_000)
+"""Pods of former months: what their records repeat is kept."""
+HOUR_BESIDE_FACTS_MAX = "1.5"
 
 _COPY = "CREATE TABLE bench_charge (LIKE billing_charge INCLUDING ALL)"
 _PLAIN = """
 INSERT INTO bench_charge SELECT * FROM billing_charge
  WHERE window_start >= %(begin)s AND window_start < %(end)s
+"""
+_FACTS = """
+INSERT INTO metering_usagefact (id, version, cluster_id, organization_id, project_id, owner,
+  namespace, pod_name, pod_uid, resource, node, size, price_group, sharing_mode, share_numerator,
+  share_denominator, units, catalogue_version)
+SELECT nextval('metering_usagefact_id_seq'), 1, cluster_id, organization_id, project_id, owner,
+       namespace, pod_name, gen_random_uuid()::text, resource, node, size, price_group,
+       sharing_mode, share_numerator, share_denominator, units, catalogue_version
+  FROM (SELECT * FROM metering_usagefact LIMIT 1) former, generate_series(1, %(facts)s)
 """
 
 
@@ -83,6 +95,7 @@ def _measure() -> Iterator[Figure]:
     yield from row_sizes("billing_charge", "billing_accruedusage")
     yield from _unpriced(stage, begin=begin + timedelta(hours=1))
     yield from _closing(stage, begin=begin + timedelta(hours=12))
+    yield _beside_many_facts(stage, begin=begin + timedelta(hours=24))
 
 
 def _unpriced(stage: dict[str, Any], *, begin: datetime) -> Iterator[Figure]:
@@ -128,6 +141,37 @@ def _closing(stage: dict[str, Any], *, begin: datetime) -> Iterator[Figure]:
             Bound.AT_MOST,
             WAIT_MAX_SECONDS,
         )
+
+
+def _beside_many_facts(stage: dict[str, Any], *, begin: datetime) -> Figure:
+    """Return how much longer an hour takes once the facts of a million more pods are there."""
+    owner = {"connection_name": "owner"}
+    alone = _shortest_hour(stage, begin=begin)
+    # Their numbers and digests are not what is measured.
+    execute("ALTER TABLE metering_usagefact DISABLE TRIGGER USER", **owner)
+    execute(_FACTS, {"facts": FACTS}, **owner)
+    execute("ALTER TABLE metering_usagefact ENABLE TRIGGER USER", **owner)
+    execute("VACUUM ANALYZE metering_usagefact", **owner)
+    beside = _shortest_hour(stage, begin=begin + timedelta(hours=12))
+    return ratio(
+        "billing_accrual.hour_beside_many_facts",
+        beside / alone,
+        Bound.AT_MOST,
+        HOUR_BESIDE_FACTS_MAX,
+    )
+
+
+def _shortest_hour(stage: dict[str, Any], *, begin: datetime) -> Decimal:
+    """Return the seconds that the accrual of one of five hours takes, the least of them."""
+    from billing.tasks import ACTOR, accrue_pending  # noqa: PLC0415 - Django is set up by now.
+
+    seconds = []
+    for number in range(5):
+        meter(stage, begin=begin + timedelta(hours=number), hours=1, pods=PODS)
+        with measured() as watch:
+            accrue_pending(at=AT + timedelta(days=2), actor=ACTOR)
+        seconds.append(watch.seconds)
+    return min(seconds)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ class Accrued:
     """What is accrued at once, as SQL of constants.
 
     Attributes:
-        usage: Which rows of `metering_sealed_usage u` it is.
+        usage: The usage it is, as `u`, with its condition.
         rows: Which rows of charges and exceptions, as `r`, are about it.
         done: Stores what is charged by now, from `unpriced`.
         on_conflict: What happens to a charge that is there already; two workers that meet there
@@ -68,8 +68,8 @@ _IS_DUE: Final = """IN (
        SELECT window_id, organization_id FROM billing_accruedusage
         WHERE window_id = ANY(%(windows)s) AND unpriced_unit_seconds <> 0)"""
 WINDOWS: Final = Accrued(
-    usage=f"""u.window_id = ANY(%(windows)s) AND u.correction_id IS NULL
-     AND (u.window_id, u.organization_id) {_IS_DUE}""",
+    usage=f"""metering_sealed_usage_of(%(windows)s, %(hours)s) u
+           WHERE (u.window_id, u.organization_id) {_IS_DUE}""",
     rows=f"""r.window_id = ANY(%(windows)s) AND r.correction_id IS NULL
      AND (r.window_id, r.organization_id) {_IS_DUE}""",
     done=_DONE_WINDOWS,
@@ -81,7 +81,7 @@ Their rows are locked, so that no other worker charges them: a charge that is th
 fault, which stops the organization. Looking for one first takes a fifth of the time of accrual.
 """
 CORRECTIONS: Final = Accrued(
-    usage="u.correction_id = ANY(%(corrections)s)",
+    usage="metering_corrected_usage_of(%(corrections)s, %(hours)s) u WHERE true",
     rows="r.correction_id = ANY(%(corrections)s)",
     done=_DONE_CORRECTIONS,
     on_conflict="""
@@ -97,8 +97,7 @@ def rate(accrued: Accrued) -> str:
 WITH lacking AS MATERIALIZED (
   SELECT window_id, window_start, cluster_id, organization_id, project_id, owner, size, price_group,
          correction_id, sum(unit_seconds)::bigint AS unit_seconds
-    FROM (SELECT {_columns("u")}, u.unit_seconds FROM metering_sealed_usage u
-           WHERE {accrued.usage} AND u.window_start = ANY(%(hours)s)
+    FROM (SELECT {_columns("u")}, u.unit_seconds FROM {accrued.usage}
              AND u.organization_id = ANY(%(organization_ids)s)
            UNION ALL
           SELECT {_columns("r")}, -r.unit_seconds FROM billing_charge r
