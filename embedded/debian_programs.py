@@ -146,7 +146,8 @@ def _options_of(suite: str, partial: Path) -> tuple[str, ...]:
 
 def _unpack_one(name: str, partial: Path, *, options: tuple[str, ...] = ()) -> Path:
     """Fetch one package, unpack it below `root`, and return the archive."""
-    download = ("apt-get", *options, "download", name)
+    # A name server that is away for seconds would leave the program out of a whole run.
+    download = ("apt-get", *options, "download", name, "--option", "Acquire::Retries=6")
     _run(*download, cwd=partial, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
     archives = sorted(partial.glob(f"{name}_*.deb"))
     if not archives:

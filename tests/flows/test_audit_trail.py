@@ -130,6 +130,7 @@ SWEEPS = {
     "metering.catalogue.ensure_catalogue",
     "metering.collection.collecting.collect_window",
     "metering.collection.division.collecting.collect_claimed",
+    "metering.collection.division.reading.observe_pods",
     "metering.devices.collection.collect_devices",
     "metering.efficiency.deriving.derive_corrections",
     "metering.efficiency.deriving.derive_each",

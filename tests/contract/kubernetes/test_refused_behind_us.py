@@ -216,16 +216,27 @@ def test_a_pod_that_was_taken_from_its_controller_keeps_its_units(
     hooks: Hooks, unseen: UnseenPods
 ) -> None:
     job = make_job(hooks)
-    made = hooks.wire.post(hooks.pods, owned_body(job))
-    assert made.code == 201
-    orphaned = {"metadata": {"labels": None, "ownerReferences": None}}
-    name = made.body["metadata"]["name"]
-    assert hooks.wire.patch(f"{hooks.pods}/{name}", orphaned).code == 200
+    take_a_pod(hooks, job, unseen)
 
     assert hooks.wire.post(hooks.pods, owned_body(job)).code == 403
 
     assert unseen.look(datetime.now(UTC)) == 0
-    assert states() == [("reserved", "")]
+    assert [state for state in states() if state[0] != "released"] == [("reserved", "")]
+
+
+def take_a_pod(hooks: Hooks, job: dict[str, Any], unseen: UnseenPods) -> None:
+    """Take a pod from its Job, which is suspended: its controller deletes the pod if it is faster.
+
+    Then another pod is tried, once the units of the former one are released.
+    """
+    orphaned = {"metadata": {"labels": None, "ownerReferences": None}}
+    for _ in range(5):
+        made = hooks.wire.post(hooks.pods, owned_body(job))
+        assert made.code == 201
+        if hooks.wire.patch(f"{hooks.pods}/{made.body['metadata']['name']}", orphaned).code == 200:
+            return
+        wait_for(lambda: unseen.look(datetime.now(UTC) + BOUND) == 1)
+    pytest.fail("The Job's controller was faster five times.")
 
 
 def test_a_pod_that_a_slow_webhook_allows_keeps_its_units(
