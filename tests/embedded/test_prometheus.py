@@ -140,7 +140,7 @@ LATER = """echo "$@" >> "{calls}"
 case "$*" in
   indextargets*) echo "Debian http://mirror.test/debian/" ;;
   *update*) /bin/cat apt/sources.list >> "{calls}" ;;
-  *) for name in "$@"; do :; done; /usr/bin/touch "${{name}}_3_amd64.deb" ;;
+  *) name=${{*#*download }}; /usr/bin/touch "${{name%% *}}_3_amd64.deb" ;;
 esac"""
 UNPACK_NAMED = """name=$(/usr/bin/basename "$2" _3_amd64.deb)
 /bin/mkdir -p root/usr/bin; echo x > root/usr/bin/$name; /bin/chmod 755 root/usr/bin/$name"""
@@ -162,7 +162,7 @@ def test_a_later_version_is_fetched_from_another_suite_of_the_same_mirror(
     assert sorted(path.name for path in found.folder.iterdir()) == [PROGRAM, TOOL]
     lines = calls.read_text("utf-8").splitlines()
     assert lines[2] == "deb http://mirror.test/debian/ forky main"
-    assert [line.rpartition("download ")[2] for line in lines[3:]] == [PROGRAM, TOOL]
+    assert [line.partition("download ")[2].split()[0] for line in lines[3:]] == [PROGRAM, TOOL]
     assert "Dir::Etc::sourceparts=/dev/null" in lines[3]
 
 
