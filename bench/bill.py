@@ -2,7 +2,8 @@
 
 A pod-hour is opened, collected, sealed and charged; device figures are work of its own and are left
 out. The same pods are metered twice, for 50 organizations and for 1,000, each with a project. The
-CPU is of this process, of PostgreSQL's processes and of Prometheus, as the kernel counts it.
+CPU is of this process, of PostgreSQL's processes and of Prometheus, as the kernel counts it. An
+autovacuum would be counted with whichever run it meets: it is off, and a vacuum measured apart.
 """
 
 import os
@@ -15,6 +16,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, Self
 
+import psycopg
+
 from bench.bill_stage import (
     HOURS,
     PODS,
@@ -24,6 +27,7 @@ from bench.bill_stage import (
     register,
     start_prometheus,
 )
+from bench.billing_stage import execute
 from bench.harness import (
     Bound,
     Figure,
@@ -35,6 +39,8 @@ from bench.harness import (
     scaled,
 )
 from bench.plain import BILL, ask_plainly, fixed_queries
+from embedded.migrated import superuser_url
+from embedded.postgres import EmbeddedPostgres
 
 AT: Final = START + timedelta(hours=HOURS, minutes=20)
 NAMESPACES: Final = scaled(1_000)
@@ -78,7 +84,11 @@ class Cpu:
 
 def run() -> Iterator[Figure]:
     """Yield the figures of the bill."""
-    with ledger_database(), tempfile.TemporaryDirectory(prefix="gpu-ledger-bench-") as folder:
+    with (
+        ledger_database() as database,
+        tempfile.TemporaryDirectory(prefix="gpu-ledger-bench-") as folder,
+    ):
+        _without_autovacuum(database)
         Path(folder).chmod(0o755)
         server = start_prometheus(Path(folder), namespaces=NAMESPACES)
         try:
@@ -93,6 +103,7 @@ def _measure(url: str, *, prometheus: int) -> Iterator[Figure]:
     from metering.models import MeteringWindow, UsageRecord  # noqa: PLC0415
 
     _prepare(url)
+    _vacuum_cpu(prometheus)
     fixed = _fixed_cpu(url, prometheus)
     yield measurement("bill.fixed_queries_cpu", fixed, "ms/pod-hour")
     seconds: dict[int, Decimal] = {}
@@ -107,6 +118,8 @@ def _measure(url: str, *, prometheus: int) -> Iterator[Figure]:
             yield ratio(
                 f"bill.{name}_to_fixed_queries_{tenants}_tenants", share, Bound.AT_MOST, limit
             )
+        vacuum = _vacuum_cpu(prometheus)
+        yield measurement(f"bill.vacuum_cpu_{tenants}_tenants", vacuum, "ms/pod-hour")
         for name, milliseconds in used.items():
             yield measurement(f"bill.{name}_cpu_{tenants}_tenants", milliseconds, "ms/pod-hour")
         rate = f"bill.pod_hours_per_second_{tenants}_tenants"
@@ -136,6 +149,19 @@ def _prepare(url: str) -> None:
     calm_collector()
     open_current_periods(actor=ACTOR, at=START)
     _bill(WARM, at=START + timedelta(hours=1, minutes=20))
+
+
+def _without_autovacuum(server: EmbeddedPostgres) -> None:
+    with psycopg.connect(superuser_url(server), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET autovacuum = off")
+        connection.execute("SELECT pg_reload_conf()")
+
+
+def _vacuum_cpu(prometheus: int) -> Decimal:
+    """Vacuum and analyze every table; return its milliseconds a pod-hour."""
+    begin = _cpu(prometheus)
+    execute("VACUUM ANALYZE", connection_name="owner")
+    return (_cpu(prometheus) - begin).milliseconds()["postgres"]
 
 
 def _fixed_cpu(url: str, prometheus: int) -> Decimal:

@@ -1,31 +1,15 @@
-"""FOCUS files: Parquet from CSV as the database streams it, and rows of either read back.
-
-Memory holds some MiB of CSV and one row group. Source: Apache Parquet, Apache Arrow.
-"""
+"""FOCUS files as CSV or Parquet, made of CSV as the database streams it, and rows of either."""
 
 import csv
 import io
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
-
 from billing.domain.exports.blocks import join_blocks
 from billing.domain.exports.errors import FocusFileError
-from billing.domain.exports.focus import DECIMAL_DIGITS, ColumnType, FocusColumn, FocusFormat
+from billing.domain.exports.focus import FocusColumn, FocusFormat
 
-BLOCK_BYTES: Final = 1024 * 1024
-"""Of CSV that Arrow parses at once; a quarter of it took 40% longer."""
-BLOCKS_AHEAD: Final = 8
-"""Read while Arrow works, so that the database does not wait: 24 were not faster."""
-GROUP_ROWS: Final = 16 * 1024
-"""Of a row group, some 12 MiB in memory: with twice as many a million rows took 301 MiB."""
-READ_ROWS: Final = 8192
 FIELD_CHARACTERS_MAX: Final = 1_000_000
 _MAGIC: Final = b"PAR1"
 
@@ -37,74 +21,13 @@ def to_csv(blocks: Iterator[bytes], columns: Sequence[FocusColumn]) -> Iterator[
 
 
 def to_parquet(blocks: Iterator[bytes], columns: Sequence[FocusColumn]) -> Iterator[bytes]:
-    """Yield a Parquet file of CSV: decimals as decimal128, times in UTC.
+    """Yield a Parquet file of CSV; see `billing.adapters.focus_parquet`."""
+    from billing.adapters.focus_parquet import encode_parquet  # noqa: PLC0415 - Loads Arrow.
 
-    Args:
-        blocks: The header, and then whole rows.
-        columns: Of the header, in its order.
-    """
-    schema = pa.schema([pa.field(column.name, _type(column)) for column in columns])
-    next(blocks)
-    sink = Sink()
-    with pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for group in csv_tables(blocks, schema):
-            writer.write_table(group)
-            yield from sink.take()
-    yield from sink.take()
-
-
-def csv_tables(
-    blocks: Iterator[bytes], schema: pa.Schema, *, group_rows: int = GROUP_ROWS
-) -> Iterator[pa.Table]:
-    """Yield rows of CSV, without its header, as tables of a row group each."""
-    tables: list[pa.Table] = []
-    for chunk in _read_ahead(join_blocks(blocks, BLOCK_BYTES)):
-        tables.append(_table(chunk, schema))
-        if sum(table.num_rows for table in tables) >= group_rows:
-            yield pa.concat_tables(tables)
-            tables.clear()
-    if tables:
-        yield pa.concat_tables(tables)
-
-
-def _read_ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield blocks, of which a thread reads the next ones; it has ended when the caller has."""
-    with ThreadPoolExecutor(1, "read-ahead") as pool:
-        ahead = deque(pool.submit(next, blocks, None) for _ in range(BLOCKS_AHEAD))
-        while (block := ahead.popleft().result()) is not None:
-            ahead.append(pool.submit(next, blocks, None))
-            yield block
-
-
-def _table(chunk: bytes, schema: pa.Schema) -> pa.Table:
-    """Return whole rows of CSV as a table, parsed as one block: then values may have newlines."""
-    return pyarrow.csv.read_csv(
-        pa.BufferReader(chunk),
-        read_options=pyarrow.csv.ReadOptions(
-            use_threads=False, block_size=len(chunk) + 1, column_names=schema.names
-        ),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=schema,
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
+    return encode_parquet(blocks, columns)
 
 
 ENCODERS: Final = {FocusFormat.CSV: to_csv, FocusFormat.PARQUET: to_parquet}
-
-
-def _type(column: FocusColumn) -> pa.DataType:
-    match column.type:
-        case ColumnType.DECIMAL:
-            return pa.decimal128(DECIMAL_DIGITS, column.decimals)
-        case ColumnType.INTEGER:
-            return pa.int64()
-        case ColumnType.DATE_TIME:
-            return pa.timestamp("s", tz="UTC")
-        case _:
-            return pa.string()
 
 
 def read_focus(path: Path) -> tuple[tuple[str, ...], Iterator[Mapping[str, str | None]]]:
@@ -116,9 +39,15 @@ def read_focus(path: Path) -> tuple[tuple[str, ...], Iterator[Mapping[str, str |
     try:
         with path.open("rb") as file:
             is_parquet = file.read(len(_MAGIC)) == _MAGIC
-        return _read_parquet(path) if is_parquet else _read_csv(path)
-    except (OSError, pa.ArrowInvalid, UnicodeDecodeError, StopIteration) as error:
-        raise FocusFileError(f"{path} cannot be read: {error or 'it is empty'}.") from error
+        if not is_parquet:
+            return _read_csv(path)
+    except StopIteration as error:
+        raise FocusFileError(f"{path} cannot be read: it is empty.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise FocusFileError(f"{path} cannot be read: {error}.") from error
+    from billing.adapters.focus_parquet import read_parquet  # noqa: PLC0415 - Loads Arrow.
+
+    return read_parquet(path)
 
 
 def _read_csv(path: Path) -> tuple[tuple[str, ...], Iterator[Mapping[str, str | None]]]:
@@ -142,32 +71,6 @@ def _csv_rows(
                 yield {name: value or None for name, value in zip(header, values, strict=True)}
         except (csv.Error, UnicodeDecodeError) as error:
             raise FocusFileError(f"The CSV breaks off: {error}.") from error
-
-
-def _read_parquet(path: Path) -> tuple[tuple[str, ...], Iterator[Mapping[str, str | None]]]:
-    file = pyarrow.parquet.ParquetFile(path)
-    return tuple(file.schema_arrow.names), _parquet_rows(file)
-
-
-def _parquet_rows(file: pyarrow.parquet.ParquetFile) -> Iterator[Mapping[str, str | None]]:
-    names = file.schema_arrow.names
-    for batch in file.iter_batches(batch_size=READ_ROWS):
-        columns = [_texts(column) for column in batch.columns]
-        for values in zip(*columns, strict=True):
-            yield dict(zip(names, values, strict=True))
-
-
-def _texts(column: pa.Array) -> list[str | None]:
-    """Return the values of a column as CSV has them; a time without a zone has no Z."""
-    if pa.types.is_timestamp(column.type):
-        ending = "Z" if column.type.tz == "UTC" else ""
-        return [
-            None if value is None else f"{value:%Y-%m-%dT%H:%M:%S}{ending}"
-            for value in column.to_pylist()
-        ]
-    if pa.types.is_decimal(column.type):
-        return [None if value is None else f"{value:f}" for value in column.to_pylist()]
-    return [None if value is None else str(value) for value in column.to_pylist()]
 
 
 class Sink(io.RawIOBase):

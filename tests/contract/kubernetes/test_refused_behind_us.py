@@ -41,6 +41,7 @@ from tests.support.kubernetes.workloads import (
     make_job,
     owned_body,
     request_for,
+    take_a_pod,
     wake,
 )
 from tests.support.quotas.admitting import drifted
@@ -216,27 +217,12 @@ def test_a_pod_that_was_taken_from_its_controller_keeps_its_units(
     hooks: Hooks, unseen: UnseenPods
 ) -> None:
     job = make_job(hooks)
-    take_a_pod(hooks, job, unseen)
+    take_a_pod(hooks, job, lambda: unseen.look(datetime.now(UTC) + BOUND) == 1)
 
     assert hooks.wire.post(hooks.pods, owned_body(job)).code == 403
 
     assert unseen.look(datetime.now(UTC)) == 0
     assert [state for state in states() if state[0] != "released"] == [("reserved", "")]
-
-
-def take_a_pod(hooks: Hooks, job: dict[str, Any], unseen: UnseenPods) -> None:
-    """Take a pod from its Job, which is suspended: its controller deletes the pod if it is faster.
-
-    Then another pod is tried, once the units of the former one are released.
-    """
-    orphaned = {"metadata": {"labels": None, "ownerReferences": None}}
-    for _ in range(5):
-        made = hooks.wire.post(hooks.pods, owned_body(job))
-        assert made.code == 201
-        if hooks.wire.patch(f"{hooks.pods}/{made.body['metadata']['name']}", orphaned).code == 200:
-            return
-        wait_for(lambda: unseen.look(datetime.now(UTC) + BOUND) == 1)
-    pytest.fail("The Job's controller was faster five times.")
 
 
 def test_a_pod_that_a_slow_webhook_allows_keeps_its_units(

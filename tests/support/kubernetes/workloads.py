@@ -3,13 +3,15 @@
 import json
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from quotas.webhook.following import LOOK_SECONDS, Follower
-from tests.contract.kubernetes.conftest import Client, pod_body
+from tests.contract.kubernetes.conftest import Client, pod_body, wait_for
 from tests.support.kubernetes.registering import Hooks
 
 
@@ -71,3 +73,23 @@ def wake(follower: Follower) -> None:
     """Wake it as often as the thread that finds unseen pods does."""
     while not follower.stop.wait(LOOK_SECONDS):
         follower.wake.set()
+
+
+def take_a_pod(hooks: Hooks, job: dict[str, Any], release: Callable[[], bool]) -> None:
+    """Take a pod from its Job, which is suspended: its controller deletes the pod if it is faster.
+
+    Then another pod is tried, once the units of the former one are released.
+
+    Args:
+        hooks: Its webhook is asked for each pod.
+        job: The pod's.
+        release: Whether the units of a pod that is gone are released by now.
+    """
+    orphaned = {"metadata": {"labels": None, "ownerReferences": None}}
+    for _ in range(5):
+        made = hooks.wire.post(hooks.pods, owned_body(job))
+        assert made.code == 201
+        if hooks.wire.patch(f"{hooks.pods}/{made.body['metadata']['name']}", orphaned).code == 200:
+            return
+        wait_for(release)
+    pytest.fail("The Job's controller was faster five times.")
