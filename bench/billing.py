@@ -20,7 +20,7 @@ HOURS = 744
 PODS = scaled(200)
 AT = MONTH_START + timedelta(hours=HOURS + 1)
 BATCH = 50
-ACCRUAL_TO_SUM_MAX = 11
+ACCRUAL_TO_SUM_MAX = 14
 INVOICE_TO_SUM_MAX = "1.7"
 
 # Sealed hours are immutable, so insert the records before the seal.
