@@ -145,13 +145,12 @@ def _closing(stage: dict[str, Any], *, begin: datetime) -> Iterator[Figure]:
 
 def _beside_many_facts(stage: dict[str, Any], *, begin: datetime) -> Figure:
     """Return how much longer an hour takes once the facts of a million more pods are there."""
-    owner = {"connection_name": "owner"}
     alone = _shortest_hour(stage, begin=begin)
     # Their numbers and digests are not what is measured.
-    execute("ALTER TABLE metering_usagefact DISABLE TRIGGER USER", **owner)
-    execute(_FACTS, {"facts": FACTS}, **owner)
-    execute("ALTER TABLE metering_usagefact ENABLE TRIGGER USER", **owner)
-    execute("VACUUM ANALYZE metering_usagefact", **owner)
+    execute("ALTER TABLE metering_usagefact DISABLE TRIGGER USER", connection_name="owner")
+    execute(_FACTS, {"facts": FACTS}, connection_name="owner")
+    execute("ALTER TABLE metering_usagefact ENABLE TRIGGER USER", connection_name="owner")
+    execute("VACUUM ANALYZE metering_usagefact", connection_name="owner")
     beside = _shortest_hour(stage, begin=begin + timedelta(hours=12))
     return ratio(
         "billing_accrual.hour_beside_many_facts",
