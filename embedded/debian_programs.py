@@ -3,6 +3,7 @@
 If neither works, the error gives the reason in one line.
 """
 
+import fcntl
 import os
 import re
 import shutil
@@ -71,7 +72,11 @@ def find_programs(package: Package, tools: Path, *, is_fetched: bool = True) -> 
             return Programs(folder)
     if not is_fetched:
         return Programs(None, f"{package.title} is not on PATH.")
-    return _fetch(package, kept)
+    tools.mkdir(parents=True, exist_ok=True)
+    # Processes of one run need the same program at once: the first fetches it, the others wait.
+    with (tools / ".fetching").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        return Programs(kept) if _is_complete(package, kept) else _fetch(package, kept)
 
 
 def _is_complete(package: Package, folder: Path) -> bool:
@@ -146,9 +151,9 @@ def _options_of(suite: str, partial: Path) -> tuple[str, ...]:
 
 def _unpack_one(name: str, partial: Path, *, options: tuple[str, ...] = ()) -> Path:
     """Fetch one package, unpack it below `root`, and return the archive."""
-    # A name server that is away for seconds would leave the program out of a whole run.
-    download = ("apt-get", *options, "download", name, "--option", "Acquire::Retries=6")
-    _run(*download, cwd=partial, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
+    _run(
+        "apt-get", *options, "download", name, cwd=partial, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS
+    )
     archives = sorted(partial.glob(f"{name}_*.deb"))
     if not archives:
         raise FileNotFoundError("apt-get download brought no package")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from embedded.debian_programs import find_programs
+from embedded.debian_programs import Programs, find_programs
 from embedded.migrated import start_with_tables
 from embedded.ports import free_port
 from embedded.postgres import EmbeddedPostgres
@@ -140,13 +140,13 @@ class Site:
             watchers={name: places[name] for name in WORKERS} if has_sentinels else {},
         )
         self._prometheus_port = free_port()
-        programs = find_prometheus(ROOT / ".tools")
-        if programs.folder is None:
-            raise EmbeddedServerError(programs.reason)
+        # Inside a namespace nothing could be fetched any more.
+        self._pooler_programs = _folder_of(find_programs(PGBOUNCER, ROOT / ".tools"))
+        programs = _folder_of(find_prometheus(ROOT / ".tools"))
         self.prometheus = {
             slug: EmbeddedPrometheus(
                 histories / slug,
-                programs=programs.folder,
+                programs=programs,
                 address=self.hosts[name].address,
                 port=self._prometheus_port,
             )
@@ -249,12 +249,9 @@ class Site:
                 server.start()
 
     def _start_pooler(self) -> Pooler:
-        programs = find_programs(PGBOUNCER, ROOT / ".tools")
-        if programs.folder is None:
-            raise EmbeddedServerError(programs.reason)
         pooler = Pooler(
             self.hosts[DATABASE].folder / "pgbouncer",
-            programs=programs.folder,
+            programs=self._pooler_programs,
             server=self.postgres,
             pool_size=POOL_SIZE,
         )
@@ -356,3 +353,9 @@ def _placed(url: str, address: str, port: int) -> str:
     """Return a URL with another address and port."""
     head, _, rest = url.rpartition("@")
     return f"{head}@{address}:{port}/{rest.partition('/')[2]}"
+
+
+def _folder_of(programs: Programs) -> Path:
+    if programs.folder is None:
+        raise EmbeddedServerError(programs.reason)
+    return programs.folder
