@@ -16,8 +16,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, Self
 
-import psycopg
-
 from bench.bill_stage import (
     HOURS,
     PODS,
@@ -37,10 +35,9 @@ from bench.harness import (
     measurement,
     ratio,
     scaled,
+    stop_autovacuum,
 )
 from bench.plain import BILL, ask_plainly, fixed_queries
-from embedded.migrated import superuser_url
-from embedded.postgres import EmbeddedPostgres
 
 AT: Final = START + timedelta(hours=HOURS, minutes=20)
 NAMESPACES: Final = scaled(1_000)
@@ -88,7 +85,7 @@ def run() -> Iterator[Figure]:
         ledger_database() as database,
         tempfile.TemporaryDirectory(prefix="gpu-ledger-bench-") as folder,
     ):
-        _without_autovacuum(database)
+        stop_autovacuum(database)
         Path(folder).chmod(0o755)
         server = start_prometheus(Path(folder), namespaces=NAMESPACES)
         try:
@@ -149,12 +146,6 @@ def _prepare(url: str) -> None:
     calm_collector()
     open_current_periods(actor=ACTOR, at=START)
     _bill(WARM, at=START + timedelta(hours=1, minutes=20))
-
-
-def _without_autovacuum(server: EmbeddedPostgres) -> None:
-    with psycopg.connect(superuser_url(server), autocommit=True) as connection:
-        connection.execute("ALTER SYSTEM SET autovacuum = off")
-        connection.execute("SELECT pg_reload_conf()")
 
 
 def _vacuum_cpu(prometheus: int) -> Decimal:

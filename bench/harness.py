@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,7 +19,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from embedded.migrated import start_with_tables
+import psycopg
+
+from embedded.migrated import start_with_tables, superuser_url
 from embedded.postgres import OWNER, EmbeddedPostgres
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -179,6 +181,25 @@ def process_seconds() -> Decimal:
 
 def cpu_seconds(pid: int) -> Decimal:
     """Return the CPU time of a process and of its children, those that have ended too."""
+    return _cpu_of(pid, own=slice(11, 15), childs=slice(11, 13))
+
+
+def others_cpu_seconds(pids: Iterable[int]) -> Decimal:
+    """Return the CPU time that programs but for this one and some others have used so far.
+
+    Only what they computed themselves: what the kernel did, for whomever, is not counted.
+
+    Args:
+        pids: Of those others; what they have started counts as theirs.
+    """
+    user, nice = Path("/proc/stat").read_text().split(maxsplit=3)[1:3]
+    used = Decimal(int(user) + int(nice)) / os.sysconf("SC_CLK_TCK")
+    ours = (_cpu_of(pid, own=slice(11, 15, 2), childs=slice(11, 12)) for pid in pids)
+    return used - sum(ours, Decimal(os.times().user))
+
+
+def _cpu_of(pid: int, *, own: slice, childs: slice) -> Decimal:
+    """Return the sum of some fields of a process's stat, and of its live children's."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -187,9 +208,9 @@ def cpu_seconds(pid: int) -> Decimal:
             continue
         fields = rest.rpartition(")")[2].split()
         if int(number) == pid:
-            ticks += sum(map(int, fields[11:15]))
+            ticks += sum(map(int, fields[own]))
         elif int(fields[1]) == pid:
-            ticks += sum(map(int, fields[11:13]))
+            ticks += sum(map(int, fields[childs]))
     return Decimal(ticks) / os.sysconf("SC_CLK_TCK")
 
 
@@ -223,3 +244,10 @@ def ledger_database() -> Iterator[EmbeddedPostgres]:
             connections.close_all()
         finally:
             server.stop()
+
+
+def stop_autovacuum(server: EmbeddedPostgres) -> None:
+    """Turn autovacuum off, which would be counted with whichever run it meets."""
+    with psycopg.connect(superuser_url(server), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET autovacuum = off")
+        connection.execute("SELECT pg_reload_conf()")

@@ -11,7 +11,7 @@ import pytest
 
 from bench import core_share
 from bench.core_share import SIGNALS, held_to, members
-from bench.harness import cpu_seconds
+from bench.harness import cpu_seconds, others_cpu_seconds
 
 SECONDS = 1.5
 
@@ -48,3 +48,17 @@ def test_a_group_is_held_to_its_share_and_released(
     assert used(busy) > 0
     assert how == SIGNALS or not by_signals
     assert not list(Path("/sys/fs/cgroup").glob(f"*/gpu-ledger-bench-{busy}"))
+
+
+def test_what_another_program_computes_is_others_time_unless_it_is_named(busy: int) -> None:
+    """Whatever else runs adds the same to both, read one after the other."""
+    own = float(cpu_seconds(busy))
+    named, unnamed = others_cpu_seconds([busy]), others_cpu_seconds([])
+    time.sleep(SECONDS)
+    took = float(cpu_seconds(busy)) - own
+
+    named_took = float(others_cpu_seconds([busy]) - named)
+    unnamed_took = float(others_cpu_seconds([]) - unnamed)
+
+    assert took > 0
+    assert unnamed_took - named_took == pytest.approx(took, rel=0.5)
