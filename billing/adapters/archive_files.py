@@ -4,9 +4,11 @@ An archive is written into a folder whose name ends in `.partial`, read back, an
 complete: a folder with the name of an archive has all of it.
 """
 
+import errno
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +22,8 @@ from tenants.domain.archives import (
 )
 
 READ_BYTES: Final = 1024 * 1024
+MANIFEST_BYTES_MAX: Final = 1024 * 1024
+"""A manifest has some 5 KiB, and is read at once."""
 Progress = Callable[[int], None]
 """Takes how many rows are done."""
 FilesCheck = Callable[[Path, ArchiveManifest], None]
@@ -98,6 +102,8 @@ def read_manifest(folder: Path) -> tuple[ArchiveManifest, str]:
     """
     path = folder / MANIFEST
     try:
+        if _size(path) > MANIFEST_BYTES_MAX:
+            raise ArchiveDiffersError(f"{path} is too long for a manifest.")
         content = path.read_bytes()
         return ArchiveManifest.parse(content.decode()), hashlib.sha256(content).hexdigest()
     except (OSError, UnicodeDecodeError) as error:
@@ -132,7 +138,7 @@ def require_sizes(folder: Path, manifest: ArchiveManifest) -> None:
     for file in manifest.files:
         path = folder / file.name
         try:
-            size = path.stat().st_size
+            size = _size(path)
         except OSError as error:
             raise ArchiveDiffersError(f"{path} is missing or cannot be read.") from error
         if size != file.bytes:
@@ -151,7 +157,20 @@ def _write(path: Path, blocks: Iterable[Any]) -> ArchivedFile:
     return ArchivedFile(path.name, size, digest.hexdigest())
 
 
+def _size(path: Path) -> int:
+    """Return how long a file is.
+
+    Raises:
+        OSError: There is none, or it is a pipe or a device, of which reading may never end.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "no regular file", str(path))
+    return found.st_size
+
+
 def _digest(path: Path) -> ArchivedFile:
+    _size(path)
     digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         while block := file.read(READ_BYTES):

@@ -237,12 +237,15 @@ def read_archive(
     """Return folder, manifest and digest of the manifest of an archive whose files are unaltered.
 
     Raises:
-        ArchiveDiffersError: A file is missing or altered, or it is the archive of another month.
+        ArchiveDiffersError: A file is missing, altered or not in the manifest, or it is the archive
+            of another month.
     """
     folder = root / table.folder(month)
     manifest, digest = read_manifest(folder)
     if (manifest.table, manifest.month) != (table.name, month.label):
         raise ArchiveDiffersError(f"{folder} is of {manifest.table} of {manifest.month}.")
+    for name in (rows_file(table), WINDOWS, *(facts.file for facts in table.facts)):
+        manifest.file(name)
     check(folder, manifest)
     return folder, manifest, digest
 
@@ -306,14 +309,20 @@ def detach_archived(
     """Drop the partition of a month whose archive is complete, and return its row.
 
     Raises:
+        MonthArchivedError: It is detached already.
+        MonthNotArchivedError: There is no such partition.
         MonthNotFinishedError: Something of the month can change again.
         ArchiveDiffersError: A file is missing or altered, or differs from the database.
     """
     table, month = TABLES[table_name], ArchiveMonth.parse(label)
+    require_partition(table, month)
     folder, manifest, digest = read_archive(table, month, root=root)
     windows = manifest.file(WINDOWS).sha256
     if windows_digest(month) != windows:
         raise ArchiveDiffersError(f"{folder / WINDOWS} differs from the windows of {label}.")
+    if manifest.columns != archived_columns(table):
+        # By them the rows are written back, once the archive is all that is left of them.
+        raise ArchiveDiffersError(f"{folder} has other columns than the database.")
     require_finished(table, month)
     _require_facts(table, table.rows(month), folder=folder, progress=progress)
     return detach_month(

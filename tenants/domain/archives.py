@@ -3,16 +3,20 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, Self
+
+import msgspec
 
 from tenants.domain.errors import ConflictError, ForbiddenError, InvalidInputError
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = 1
-_LABEL: Final = re.compile(r"(20\d\d|21\d\d)-(0[1-9]|1[0-2])")
+_LABEL: Final = re.compile(r"(20\d\d|21\d\d)-(0[1-9]|1[0-2])", re.ASCII)
+_FILE: Final = re.compile(r"[a-z_]+\.(?:parquet|csv)", re.ASCII)
+"""Names of the files of an archive; they lie beside the manifest."""
 MONTHS_PER_YEAR: Final = 12
 MONTHS_KEPT_MAX: Final = 1_200
 
@@ -215,10 +219,10 @@ class ArchiveManifest:
     rows: int
     sums: Mapping[str, str]
     schema_version: str
-    columns: Sequence[ArchivedColumn]
+    columns: tuple[ArchivedColumn, ...]
     windows: int
     audit: Mapping[str, Any]
-    files: Sequence[ArchivedFile]
+    files: tuple[ArchivedFile, ...]
     format: int = FORMAT
 
     def text(self) -> str:
@@ -236,11 +240,15 @@ class ArchiveManifest:
             values = json.loads(text)
             if values["format"] != FORMAT:
                 raise ArchiveDiffersError(f"{MANIFEST} has the format {values['format']}.")
-            values["columns"] = tuple(ArchivedColumn(**one) for one in values["columns"])
-            values["files"] = tuple(ArchivedFile(**one) for one in values["files"])
-            return cls(**values)
-        except (ValueError, KeyError, TypeError) as error:
+            if unknown := sorted(values.keys() - {field.name for field in fields(cls)}):
+                raise ArchiveDiffersError(f"{MANIFEST} cannot be read: {unknown[0]} is not known.")
+            manifest = msgspec.convert(values, cls)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ArchiveDiffersError(f"{MANIFEST} cannot be read.") from error
+        for file in manifest.files:
+            if _FILE.fullmatch(file.name) is None:
+                raise ArchiveDiffersError(f"{MANIFEST} names {file.name!r}, no file of an archive.")
+        return manifest
 
     def file(self, name: str) -> ArchivedFile:
         """Return the entry of a file.

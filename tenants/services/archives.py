@@ -176,6 +176,9 @@ def _begin(table: MonthTable, reason: str) -> str:
         cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
         for name in ("statement_timeout", "idle_in_transaction_session_timeout"):
             cursor.execute(f"SET LOCAL {name} = '{SECONDS_MAX}s'")
+    # One month is moved at a time. Two that compare the same month would wait for each other when
+    # both drop it, and two that restore it would meet at the name of its partition.
+    _lock("LOCK TABLE tenants_archivedmonth IN SHARE ROW EXCLUSIVE MODE")
     return note
 
 

@@ -113,6 +113,7 @@ def test_a_month_of_devices_is_archived_detached_verified_and_restored(
     refuses(ensuring, "the device figures of 2026-10 are archived")
 
     with signed_in(owner_url):
+        assert "The devices of 2026-10 are archived" in refusal("detach_month", tmp_path, "devices")
         assert "2 rows are in the database again" in move("restore_month", tmp_path, "devices")
 
     assert device_rows() == before

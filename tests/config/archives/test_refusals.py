@@ -1,8 +1,12 @@
 """What stops detaching and restoring a month, with nothing changed."""
 
 import json
+import os
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -39,6 +43,13 @@ def assert_unchanged() -> None:
     assert UsageRecord.objects.count() == 3
     assert not ArchivedMonth.objects.exists()
     assert not AuditEntry.objects.filter(object_kind="archived_month").exists()
+
+
+def change_manifest(root: Path, **changes: Callable[[Any], Any]) -> None:
+    """Change values of the manifest, each by a function of what it was."""
+    path = root / f"usage-{LABEL}" / "manifest.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps(values | {key: of(values[key]) for key, of in changes.items()}))
 
 
 def test_a_report_that_reads_usage_is_not_waited_for_longer_than_a_moment(
@@ -150,3 +161,70 @@ def test_charges_are_archived_with_their_money_and_not_detached(
     assert (tmp_path / f"charges-{LABEL}" / "charges.parquet").exists()
     with signed_in(owner_url):
         assert "invalid choice: 'charges'" in refusal("detach_month", tmp_path, "charges")
+
+
+@pytest.mark.parametrize("missing", ["usage.parquet", "windows.csv"])
+def test_a_manifest_without_a_file_is_refused(owner_url: str, tmp_path: Path, missing: str) -> None:
+    change_manifest(tmp_path, files=lambda files: [one for one in files if one["name"] != missing])
+
+    with signed_in(owner_url):
+        assert f"has no file {missing}" in refusal("detach_month", tmp_path)
+
+    assert_unchanged()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda columns: columns[1:],
+        lambda columns: [{**columns[0], "type": "text"}, *columns[1:]],
+        lambda columns: [*columns, columns[0]],
+    ],
+    ids=["left out", "of another type", "twice"],
+)
+def test_a_manifest_that_could_not_be_restored_is_refused(
+    owner_url: str, tmp_path: Path, change: Callable[[list[Any]], list[Any]]
+) -> None:
+    change_manifest(tmp_path, columns=change)
+
+    with signed_in(owner_url):
+        assert "has other columns than the database" in refusal("detach_month", tmp_path)
+
+    assert_unchanged()
+
+
+@pytest.mark.parametrize("name", ["usage.parquet", "windows.csv", "manifest.json"])
+def test_a_pipe_or_a_device_in_the_place_of_a_file_is_not_read(
+    owner_url: str, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / f"usage-{LABEL}" / name
+    for make in (os.mkfifo, partial(Path.symlink_to, target="/dev/zero"), Path.mkdir):
+        path.unlink()
+        make(path)
+        with signed_in(owner_url):
+            assert f"{name} is missing or cannot be read" in refusal("detach_month", tmp_path)
+        if path.is_dir():
+            path.rmdir()
+            path.touch()
+
+    assert_unchanged()
+
+
+def test_a_manifest_of_any_length_is_not_read(owner_url: str, tmp_path: Path) -> None:
+    os.truncate(tmp_path / f"usage-{LABEL}" / "manifest.json", 2**40)
+
+    with signed_in(owner_url):
+        assert "too long for a manifest" in refusal("detach_month", tmp_path)
+
+    assert_unchanged()
+
+
+def test_a_month_is_detached_and_restored_once(owner_url: str, tmp_path: Path) -> None:
+    with signed_in(owner_url):
+        move("detach_month", tmp_path)
+        assert f"The usage of {LABEL} is archived" in refusal("detach_month", tmp_path)
+        move("restore_month", tmp_path)
+        assert "were not detached" in refusal("restore_month", tmp_path)
+
+    assert ArchivedMonth.objects.exclude(restored_at=None).count() == 1
+    assert verify() == ""

@@ -56,7 +56,19 @@ def test_a_month_begins_and_ends_in_utc(label: str, begin_at: datetime, end_at: 
 
 
 @pytest.mark.parametrize(
-    "label", ["", "2025", "2025-13", "2025-00", "2025-9", "1999-12", "2025-09-01", "2025-09\n", "x"]
+    "label",
+    [
+        "",
+        "2025",
+        "2025-13",
+        "2025-00",
+        "2025-9",
+        "1999-12",
+        "2025-09-01",
+        "2025-09\n",
+        "x",
+        "20\u0662\u0665-09",
+    ],
 )
 def test_what_names_no_month_is_refused(label: str) -> None:
     with pytest.raises(ArchiveMonthInvalidError) as refused:
@@ -107,11 +119,31 @@ def test_a_manifest_names_its_files() -> None:
         json.dumps({**json.loads(MANIFEST.text()), "extra": 1}),
         json.dumps({**json.loads(MANIFEST.text()), "files": [{"name": "x"}]}),
         json.dumps({**json.loads(MANIFEST.text()), "columns": None}),
+        json.dumps({**json.loads(MANIFEST.text()), "columns": [{"name": 1, "type": 2}]}),
+        json.dumps({**json.loads(MANIFEST.text()), "rows": "2"}),
+        json.dumps({**json.loads(MANIFEST.text()), "rows": True}),
+        json.dumps({**json.loads(MANIFEST.text()), "sums": 5}),
+        json.dumps({**json.loads(MANIFEST.text()), "sums": {"unit_seconds": 7200}}),
+        json.dumps({**json.loads(MANIFEST.text()), "month": None}),
+        "[" * 100_000,
+        "9" * 5_000,
     ],
 )
 def test_a_text_that_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(ArchiveDiffersError, match=r"manifest\.json cannot be read"):
         ArchiveManifest.parse(text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../usage.parquet", "/etc/passwd", "usage\0.parquet", "usage.parquet\n", "", ".", "x" * 300],
+)
+def test_a_manifest_names_files_of_its_own_folder_only(name: str) -> None:
+    values = json.loads(MANIFEST.text())
+    values["files"][0]["name"] = name
+
+    with pytest.raises(ArchiveDiffersError, match="no file of an archive"):
+        ArchiveManifest.parse(json.dumps(values))
 
 
 def test_a_manifest_of_a_later_format_is_refused_with_its_number() -> None:
