@@ -45,7 +45,7 @@ from billing.services.finalizing import file_of, finalize_invoice
 from billing.services.invoicing import discard_draft, draft_invoice
 from billing.services.ledger.carried import release_balance
 from tenants.api.conditional import expected_version, if_match, may_conflict
-from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
+from tenants.api.filters import IntegerFilter, StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import EmptySerializer, StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -196,7 +196,7 @@ class InvoiceFilter(StrictFilterSet):
     organization = filters.UUIDFilter(field_name="organization_id")
     period = filters.UUIDFilter(field_name="period_id")
     period_label = filters.CharFilter(field_name="period__label")
-    run = filters.NumberFilter()
+    run = IntegerFilter()
     purchase_order = filters.CharFilter()
     state = filters.ChoiceFilter(choices=[(state.value, state.value) for state in InvoiceState])
     payment_status = filters.ChoiceFilter(choices=[(one.value, one.value) for one in PaymentStatus])

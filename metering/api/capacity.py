@@ -8,7 +8,7 @@ from rest_framework.mixins import ListModelMixin
 from metering.access import capacity_visible_to
 from metering.api.usage_records import SIZE_CHOICES
 from metering.models import CapacityRecord
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import IntegerFilter, StrictFilterSet
 from tenants.api.views import LedgerViewSet
 
 
@@ -44,7 +44,7 @@ class CapacityRecordFilter(StrictFilterSet):
     """Which records are listed."""
 
     cluster = filters.UUIDFilter(field_name="cluster_id")
-    window = filters.NumberFilter(field_name="window_id")
+    window = IntegerFilter(field_name="window_id")
     node = filters.CharFilter()
     size = filters.ChoiceFilter(choices=SIZE_CHOICES)
     window_start_from = filters.IsoDateTimeFilter(field_name="window_start", lookup_expr="gte")

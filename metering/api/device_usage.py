@@ -30,7 +30,7 @@ from metering.selectors.devices.unbilled import (
     unbilled_devices,
 )
 from tenants.access import require_capability
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import IntegerFilter, StrictFilterSet
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import LedgerViewSet
 from tenants.domain.archives import ArchivedTable
@@ -117,7 +117,7 @@ class DeviceUsageFilter(StrictFilterSet):
     organization = filters.UUIDFilter(field_name="organization_id")
     project = filters.UUIDFilter(field_name="project_id")
     cluster = filters.UUIDFilter(field_name="cluster_id")
-    window = filters.NumberFilter(field_name="window_id")
+    window = IntegerFilter(field_name="window_id")
     node = filters.CharFilter()
     uuid = filters.CharFilter()
     pod_uid = filters.CharFilter()

@@ -13,7 +13,7 @@ from metering.domain.collection.reconciliation import Side
 from metering.domain.corrections.exceptions import ExceptionKind
 from metering.models import ExceptionState, MeteringException
 from metering.services.corrections.exceptions import accept_side, resolve_exception
-from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
+from tenants.api.filters import IntegerFilter, StrictFilterSet, UpdatedFromFilter
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
 
@@ -67,7 +67,7 @@ class MeteringExceptionFilter(StrictFilterSet):
     """Which exceptions are listed."""
 
     cluster = filters.UUIDFilter(field_name="cluster_id")
-    window = filters.NumberFilter(field_name="window_id")
+    window = IntegerFilter(field_name="window_id")
     kind = filters.ChoiceFilter(choices=KIND_CHOICES)
     state = filters.ChoiceFilter(choices=ExceptionState.choices)
     namespace = filters.CharFilter()

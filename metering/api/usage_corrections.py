@@ -26,7 +26,7 @@ from metering.services.corrections.review import (
     ask_correction,
     reject_correction,
 )
-from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
+from tenants.api.filters import IntegerFilter, StrictFilterSet, UpdatedFromFilter
 from tenants.api.idempotency import idempotent
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
@@ -128,7 +128,7 @@ class UsageCorrectionFilter(StrictFilterSet):
     organization = filters.UUIDFilter(field_name="organization_id")
     project = filters.UUIDFilter(field_name="project_id")
     cluster = filters.UUIDFilter(field_name="cluster_id")
-    window = filters.NumberFilter(field_name="window_id")
+    window = IntegerFilter(field_name="window_id")
     cause = filters.ChoiceFilter(choices=CAUSE_CHOICES)
     state = filters.ChoiceFilter(choices=STATE_CHOICES)
     updated_from = UpdatedFromFilter(

@@ -17,7 +17,7 @@ from metering.domain.catalogue.units import GPUSize
 from metering.models import UsageRecord
 from metering.selectors.collection.records import records_added_since, records_of_project
 from metering.selectors.explain import explain_record
-from tenants.api.filters import StrictFilterSet
+from tenants.api.filters import IntegerFilter, StrictFilterSet
 from tenants.api.serializers import RowSerializer
 from tenants.api.views import ReadingViewSet
 from tenants.domain.archives import ArchivedTable
@@ -102,7 +102,7 @@ class UsageRecordFilter(StrictFilterSet):
     pod_uid = filters.CharFilter()
     size = filters.ChoiceFilter(choices=SIZE_CHOICES)
     price_group = filters.CharFilter()
-    revision = filters.NumberFilter()
+    revision = IntegerFilter()
     correction = filters.UUIDFilter(field_name="correction_id")
     updated_from = filters.IsoDateTimeFilter(
         method="filter_updated",

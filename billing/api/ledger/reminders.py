@@ -22,7 +22,7 @@ from billing.access import (
 from billing.api.money import MoneyField
 from billing.models import Reminder, ReminderStop
 from billing.services.ledger.reminders import continue_reminders, stop_reminders
-from tenants.api.filters import StrictFilterSet, UpdatedFromFilter
+from tenants.api.filters import IntegerFilter, StrictFilterSet, UpdatedFromFilter
 from tenants.api.serializers import StrictSerializer
 from tenants.api.views import ReadingViewSet
 
@@ -53,7 +53,7 @@ class ReminderFilter(StrictFilterSet):
 
     organization = filters.UUIDFilter(field_name="document__organization_id")
     document = filters.UUIDFilter(field_name="document_id")
-    level = filters.NumberFilter()
+    level = IntegerFilter()
     updated_from = UpdatedFromFilter(
         "created_at", help_text="Only reminders made at this time or since."
     )

@@ -5,8 +5,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
+from django_filters import rest_framework as filters
 from rest_framework.test import APIClient
 
+from tenants.api.filters import StrictFilterSet
 from tenants.models import Organization, Project
 from tests.support.builders import make_organization, make_project
 from tests.support.cast import Cast
@@ -196,6 +198,39 @@ def test_a_filter_that_cannot_be_used_does_not_widen_the_list(
 
     assert problem(response) == (422, "invalid_input")
     assert [(p["field"], p["code"]) for p in response.json()["problems"]] == [(field, code)]
+
+
+@pytest.mark.parametrize("path", ["usage-records/?revision", "metering-exceptions/?window"])
+@pytest.mark.parametrize(
+    "number",
+    ["1.5", "1e3", "-1e1000000", "-1e999999999", "1" * 5_000, str(2**63), "NaN", "%00", "x"],
+)
+def test_a_number_that_no_row_can_have_is_refused_at_once(
+    frank: APIClient, path: str, number: str
+) -> None:
+    response = frank.get(f"/api/v1/{path}={number}")
+
+    assert problem(response) == (422, "invalid_input")
+    assert response.json()["field"] == path.rpartition("?")[2]
+
+
+@pytest.mark.parametrize("number", ["7", "-7", "7.0", str(2**63 - 1), str(1 - 2**63)])
+def test_a_whole_number_filters_a_list(frank: APIClient, number: str) -> None:
+    response = frank.get(f"/api/v1/metering-exceptions/?window={number}")
+
+    assert (response.status_code, response.json()["results"]) == (200, [])
+
+
+def test_no_list_reads_decimals() -> None:
+    numbers = [
+        (one.__name__, name, type(column).__name__)
+        for one in StrictFilterSet.__subclasses__()
+        for name, column in one.base_filters.items()
+        if isinstance(column, filters.NumberFilter)
+    ]
+
+    assert len(numbers) >= 7
+    assert {kind for *_, kind in numbers} == {"IntegerFilter"}
 
 
 def test_a_filter_that_is_no_choice_names_the_choices(frank: APIClient) -> None:
