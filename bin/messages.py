@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from gettext import translation
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 from babel.messages import Catalog, Message
@@ -94,6 +95,10 @@ def main(arguments: list[str]) -> int:
     return 1 if problems else 0
 
 
+THEME_TEXTS = ("Select action", "Select action to run", "Select record")
+"""What its lists say from Python."""
+
+
 def texts() -> dict[Text, str]:
     """Return each text of the translated pages, and the first file that has it."""
     set_up()
@@ -118,16 +123,16 @@ def set_up() -> None:
 
 
 def theme_texts() -> Iterator[str]:
-    """Yield what the theme's templates say, without what Django has German for."""
+    """Yield what the theme says, without what Django has German for."""
     folder = Path(str(import_module("unfold").__file__)).parent / "templates"
     known = [
         translation("django", Path(str(import_module(name).__file__)).parent / "locale", [LANGUAGE])
         for name in ("django.conf", "django.contrib.admin", "django.contrib.auth")
     ]
-    for path in sorted(folder.rglob("*.html")):
-        for text in texts_of_template(path):
-            if isinstance(text, str) and all(one.gettext(text) == text for one in known):
-                yield text
+    found = (text for path in sorted(folder.rglob("*.html")) for text in texts_of_template(path))
+    for text in chain(found, THEME_TEXTS):
+        if isinstance(text, str) and all(one.gettext(text) == text for one in known):
+            yield text
 
 
 def texts_of_sidebar() -> Iterator[str]:

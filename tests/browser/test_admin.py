@@ -174,6 +174,17 @@ def test_the_enforcement_list_is_cut_off_nowhere(visit: Visit, width: int) -> No
     assert visit.errors == []
 
 
+def test_a_card_of_a_list_names_its_columns_as_the_table_does(visit: Visit) -> None:
+    visit.sign_in("frank")
+    visit.page.set_viewport_size({"width": 390, "height": 900})
+    visit.go("/admin/tenants/cluster/")
+
+    label = visit.page.locator("#result_list td[data-label]").last
+    style = "cell => getComputedStyle(cell, '::before').textTransform"
+    assert label.evaluate(style) == "none"
+    assert visit.errors == []
+
+
 @pytest.mark.parametrize("width", [1440, 800])
 def test_what_a_namespace_should_say_wraps_and_is_cut_off_nowhere(visit: Visit, width: int) -> None:
     visit.sign_in("dora")

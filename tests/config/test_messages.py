@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 from django.conf import settings
 from django.template import Context, Template
-from django.utils.translation import override
+from django.utils.translation import gettext, override
 
 from config.pages.labels import MARKED
 from tests.support.german import catalogue
@@ -112,3 +112,19 @@ def test_a_text_with_a_percent_sign_is_found_by_a_template() -> None:
 
     with override("de"):
         assert template.render(Context()) == "90 % und mehr"
+
+
+@pytest.mark.parametrize(
+    ("text", "german"),
+    [
+        ("Select record", "Zeile wählen"),
+        ("Select action", "Aktion wählen"),
+        ("Select action to run", "Aktion zum Ausführen wählen"),
+    ],
+)
+def test_what_lists_of_the_theme_say_from_python_is_in_german(
+    messages: ModuleType, text: str, german: str
+) -> None:
+    assert text in set(messages.theme_texts())
+    with override("de"):
+        assert gettext(text) == german
