@@ -23,6 +23,8 @@ SELECT DISTINCT date_trunc('month', window_start, 'UTC') AS begin_at
   FROM billing_accruedwindow WHERE charged_unit_seconds <> 0"""
 """SQL of the months that have charges."""
 
+# Use that is added up is charged from its rows: without them it would count as charged, with
+# nothing.
 _UNFINISHED: Final = """
 SELECT 'billing periods that are not closed', count(*) FROM billing_billingperiod
  WHERE state <> 'closed' AND hours && tstzrange(%(begin)s, %(end)s)
@@ -33,7 +35,7 @@ SELECT 'documents that are not final', count(*)
  UNION ALL
 SELECT 'sealed windows that are not charged', count(*)
   FROM metering_sealed_window w LEFT JOIN billing_accruedwindow a ON a.window_id = w.id
- WHERE w.start_at >= %(begin)s AND w.start_at < %(end)s AND a.window_id IS NULL
+ WHERE w.start_at >= %(begin)s AND w.start_at < %(end)s AND a.is_complete IS NOT TRUE
  UNION ALL
 SELECT 'organizations with use without a price', count(DISTINCT organization_id)
   FROM billing_accrualexception
@@ -41,7 +43,7 @@ SELECT 'organizations with use without a price', count(DISTINCT organization_id)
  UNION ALL
 SELECT 'corrections that are not charged', count(*)
   FROM metering_posted_correction c LEFT JOIN billing_accruedcorrection a ON a.correction_id = c.id
- WHERE c.window_start >= %(begin)s AND c.window_start < %(end)s AND a.correction_id IS NULL
+ WHERE c.window_start >= %(begin)s AND c.window_start < %(end)s AND a.is_complete IS NOT TRUE
 """
 
 

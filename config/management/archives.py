@@ -1,10 +1,12 @@
 """Archives of months: the tables that have them, and what writes, reads and checks an archive."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from django.conf import settings
 
 from billing.adapters.archive_files import (
     FilesCheck,
@@ -20,6 +22,7 @@ from billing.adapters.archive_files import (
 )
 from billing.selectors.archive import CHARGE_MONTHS, CHARGES, unfinished_billing
 from billing.selectors.exports.months import snapshot
+from metering.domain.efficiency.rules import thresholds_of
 from metering.selectors.collection.archive import (
     USAGE,
     USAGE_MONTHS,
@@ -75,8 +78,19 @@ _MONTHS: Final = {
     ArchivedTable.CHARGES: CHARGE_MONTHS,
     ArchivedTable.DEVICES: DEVICE_MONTHS,
 }
+
+
+def _unfinished_quotas(month: ArchiveMonth) -> list[str]:
+    """Return for how long quotas are still compared with the use of a month, as a phrase."""
+    hours = thresholds_of(settings.WASTE_THRESHOLDS).hoarding_hours
+    left = month.end_at + timedelta(hours=hours) - database_now()
+    days = -(-left // timedelta(days=1))
+    return [f"{days} days in which quotas are compared with its use"] if days > 0 else []
+
+
 _UNFINISHED: Final[Mapping[ArchivedTable, Callable[[ArchiveMonth], Sequence[str]]]] = {
-    ArchivedTable.DEVICES: unfinished_waste
+    ArchivedTable.USAGE: _unfinished_quotas,
+    ArchivedTable.DEVICES: unfinished_waste,
 }
 """What only some tables wait for."""
 _CHANGED: Final[Mapping[ArchivedTable, Callable[[ArchiveMonth], Sequence[str]]]] = {

@@ -17,6 +17,8 @@ from metering.domain.collection.windows import WINDOW
 from metering.domain.efficiency.rules import WasteRule, work_of
 from metering.domain.efficiency.waste import Spell, Tenure
 from metering.selectors.collection.usage import NET_USAGE
+from tenants.domain.archives import ArchivedTable
+from tenants.selectors.archives import archived_hour
 
 HolderKey = tuple[str, str]
 """Pod uid and resource, within one cluster."""
@@ -269,26 +271,29 @@ def _ratio(millionths: int) -> Decimal:
     return millionths * _MILLIONTH
 
 
-_UNDERIVED = """
+# Rows that are archived would be read as none at all: such an hour waits until they are restored.
+_UNDERIVED = f"""
 SELECT w.id, w.cluster_id, w.start_at
   FROM metering_meteringwindow w
  WHERE w.state = 'sealed'
    AND NOT EXISTS (SELECT FROM metering_clusterhealth h WHERE h.window_id = w.id)
    AND NOT EXISTS (SELECT FROM metering_devicewindow d
                     WHERE d.window_id = w.id AND d.state IN ('due', 'collecting'))
+   AND NOT {archived_hour(ArchivedTable.USAGE, "w.start_at")}
+   AND NOT {archived_hour(ArchivedTable.DEVICES, "w.start_at")}
  ORDER BY w.start_at, w.id
  LIMIT %(limit)s
-"""
+"""  # noqa: S608 - Constants.
 # Corrections are only ever added, so their number shows whether there are new ones.
-_CORRECTED = """
+_CORRECTED = f"""
 SELECT w.id, w.cluster_id, w.start_at
   FROM (SELECT window_id, count(*) AS posted FROM metering_posted_correction GROUP BY 1) c
   JOIN metering_clusterhealth h USING (window_id)
   JOIN metering_meteringwindow w ON w.id = h.window_id
- WHERE h.corrections_seen <> c.posted
+ WHERE h.corrections_seen <> c.posted AND NOT {archived_hour(ArchivedTable.USAGE, "w.start_at")}
  ORDER BY w.start_at, w.id
  LIMIT %(limit)s
-"""
+"""  # noqa: S608 - Constants.
 _HAS_NEWS = """
 SELECT h.corrections_seen <> (
          SELECT count(*) FROM metering_posted_correction c WHERE c.window_id = h.window_id)
@@ -309,7 +314,8 @@ SELECT NOT EXISTS (
 def underived_windows(*, limit: int) -> tuple[JudgedWindow, ...]:
     """Return windows from which nothing was derived yet, oldest first.
 
-    Their usage is sealed and their device figures are final: sealed, or never to be known.
+    Their usage is sealed and their device figures are final: sealed, or never to be known. Neither
+    is archived.
     """
     with connection.cursor() as cursor:
         cursor.execute(_UNDERIVED, {"limit": limit})
@@ -317,7 +323,10 @@ def underived_windows(*, limit: int) -> tuple[JudgedWindow, ...]:
 
 
 def corrected_windows(*, limit: int) -> tuple[JudgedWindow, ...]:
-    """Return derived windows of which corrections were posted since, oldest first."""
+    """Return derived windows of which corrections were posted since, oldest first.
+
+    Those whose usage is archived are left out.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_CORRECTED, {"limit": limit})
         return tuple(JudgedWindow(*row) for row in cursor.fetchall())

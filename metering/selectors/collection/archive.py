@@ -26,7 +26,8 @@ SELECT DISTINCT date_trunc('month', start_at, 'UTC') AS begin_at
   FROM metering_meteringwindow WHERE state = 'sealed' AND record_count > 0"""
 """SQL of the months that have sealed usage."""
 
-# An exception that holds usage can still release it, and a credit reads the usage it is for.
+# An exception that holds usage can still release it, and a credit is derived from the usage it is
+# for: without the rows none would be proposed, and accepted ones would be taken back.
 _UNFINISHED: Final = """
 SELECT 'windows that are not sealed', count(*) FROM metering_meteringwindow
  WHERE state <> 'sealed' AND start_at >= %(begin)s AND start_at < %(end)s
@@ -47,6 +48,16 @@ SELECT 'open exceptions that hold usage', count(*) FROM metering_meteringexcepti
  UNION ALL
 SELECT 'credits that are not decided', count(*) FROM metering_creditproposal
  WHERE state = 'proposed' AND window_start >= %(begin)s AND window_start < %(end)s
+ UNION ALL
+SELECT 'hours whose credits are not derived', count(*)
+  FROM metering_meteringwindow w LEFT JOIN metering_clusterhealth h ON h.window_id = w.id
+ WHERE h.window_id IS NULL AND w.start_at >= %(begin)s AND w.start_at < %(end)s
+ UNION ALL
+SELECT 'hours that were corrected since their credits were derived', count(*)
+  FROM metering_clusterhealth h
+ WHERE h.window_start >= %(begin)s AND h.window_start < %(end)s
+   AND h.corrections_seen <> (
+         SELECT count(*) FROM metering_posted_correction c WHERE c.window_id = h.window_id)
 """
 _WINDOWS: Final = """
 COPY (SELECT w.id, c.slug AS cluster,

@@ -16,6 +16,7 @@ from django.db import connection, transaction
 from metering.domain.collection.crashpoints import crashpoint
 from metering.domain.collection.windows import (
     DEFAULT_POLICY,
+    WINDOW,
     GapPolicy,
     MeteringPolicy,
     WindowState,
@@ -33,17 +34,20 @@ from metering.selectors.locks import try_tick_lock
 from metering.services.collection.composed import LeasedHour
 from metering.services.collection.windows import hour_of, lease_rows, lease_values
 from tenants.domain.actors import Actor, system_actor
+from tenants.domain.archives import ArchivedTable
 from tenants.models import Cluster
+from tenants.selectors.archives import archived_hour, require_rows
 from tenants.services.audit import record
 
 # A window that was collected after a moment has observed what a recheck at that moment would
-# observe. Of several that are due at once only the latest is made.
-MAKE: Final = """
+# observe. Of several that are due at once only the latest is made. Compared with usage that is
+# archived, all that is known of an hour would seem to be new.
+MAKE: Final = f"""
 WITH sealed AS NOT MATERIALIZED (
   SELECT w.id, w.cluster_id, w.start_at, w.collected_at, w.catalogue_version
     FROM metering_meteringwindow w
    WHERE w.state = 'sealed' AND w.gap_policy <> 'waive' AND w.start_at > %(oldest)s
-     AND w.collected_at IS NOT NULL
+     AND w.collected_at IS NOT NULL AND NOT {archived_hour(ArchivedTable.USAGE, "w.start_at")}
 ),
 timed AS (
   SELECT DISTINCT ON (w.id) w.id, 'scheduled' AS reason, s.after::text AS key, s.after,
@@ -99,7 +103,7 @@ SELECT w.id, w.cluster_id, w.start_at, n.reason, n.key, n.after, '', %(requested
  ORDER BY n.not_before, w.id
  LIMIT %(limit)s
 ON CONFLICT (window_id, reason, key) DO NOTHING
-"""
+"""  # noqa: S608 - Constants.
 
 
 TICK: Final = "metering.tick_rechecks"
@@ -143,8 +147,8 @@ def make_due_rechecks(*, at: datetime, policy: MeteringPolicy = DEFAULT_POLICY) 
     One statement: the clock's at set times after each sealed hour, one for each new binding of a
     namespace whose usage an hour holds, one for each new catalogue where a device was unknown, and
     one when the watch returns that alone reports an hour's device claims. Hours older than the
-    sources' retention and waived ones are skipped. While another process creates them there is
-    nothing to do.
+    sources' retention, waived ones and those whose usage is archived are skipped. While another
+    process creates them there is nothing to do.
     """
     with transaction.atomic():
         if not try_tick_lock(TICK):
@@ -184,6 +188,7 @@ def ask_recheck(
         WindowNotSealedError: It is not sealed; metering it again replaces all of it.
         WindowWaivedError: A person decided that nothing is billed for it.
         WindowTooOldError: It is older than the sources' retention.
+        MonthArchivedError: Its usage is in an archive.
     """
     with transaction.atomic():
         window = MeteringWindow.objects.select_for_update().filter(id=window_id).first()
@@ -224,6 +229,7 @@ def _require_checkable(window: MeteringWindow, *, at: datetime, policy: Metering
         raise WindowWaivedError("The hour was waived.")
     if window.start_at <= _oldest(policy, at=at):
         raise WindowTooOldError("The sources no longer tell of the hour.")
+    require_rows(ArchivedTable.USAGE, begin_at=window.start_at, end_at=window.start_at + WINDOW)
 
 
 def _oldest(policy: MeteringPolicy, *, at: datetime) -> datetime:

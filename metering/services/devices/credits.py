@@ -20,6 +20,15 @@ from metering.selectors.efficiency import has_news
 from tenants.domain.actors import Actor
 from tenants.services.audit import record
 
+_GONE = """
+gone AS (
+  SELECT q.id, q.unit_seconds - LEAST(q.unit_seconds, COALESCE(net.net_unit_seconds, 0))::bigint
+           AS unit_seconds
+    FROM metering_creditproposal q LEFT JOIN net ON net.record_id = q.usage_record
+   WHERE q.window_id = %(window)s AND q.state = 'accepted')"""
+_RETRACTED = """
+  UPDATE metering_creditproposal p SET retracted_unit_seconds = gone.unit_seconds
+    FROM gone WHERE gone.id = p.id AND p.retracted_unit_seconds <> gone.unit_seconds"""
 # A failure without an end affects pods bound before it, until the pod ends: later pods were bound
 # to a device considered healthy, and a failure there would have its own event. A pod is on the
 # device when the exporter reported so; where the exporter did not report device and pod, only the
@@ -66,14 +75,8 @@ withdrawn AS (
      SET state = 'withdrawn', unit_seconds = 0, reason = %(withdrawn)s
    WHERE p.window_id = %(window)s AND p.state = 'proposed'
      AND NOT EXISTS (SELECT FROM due WHERE due.record_id = p.usage_record)),
-gone AS (
-  SELECT q.id, q.unit_seconds - LEAST(q.unit_seconds, COALESCE(net.net_unit_seconds, 0))::bigint
-           AS unit_seconds
-    FROM metering_creditproposal q LEFT JOIN net ON net.record_id = q.usage_record
-   WHERE q.window_id = %(window)s AND q.state = 'accepted'),
-retracted AS (
-  UPDATE metering_creditproposal p SET retracted_unit_seconds = gone.unit_seconds
-    FROM gone WHERE gone.id = p.id AND p.retracted_unit_seconds <> gone.unit_seconds)
+{_GONE.strip()},
+retracted AS ({_RETRACTED.strip()})
 INSERT INTO metering_creditproposal AS p (event_id, window_id, window_start, usage_record,
   cluster_id, organization_id, project_id, owner, namespace, pod_name, pod_uid, resource, size,
   price_group, unit_seconds, is_certain, state, reason, created_at)
@@ -86,6 +89,7 @@ ON CONFLICT (usage_record) DO UPDATE
        is_certain = EXCLUDED.is_certain, state = 'proposed', reason = ''
  WHERE p.state IN ('proposed', 'withdrawn')
 """  # noqa: S608 - The statement is put together from constants only.
+_RETRACT = f"{NET_USAGE}, {_GONE.strip()} {_RETRACTED.strip()}"
 WITHDRAWN = "Corrections took back the usage that would have been credited."
 
 
@@ -106,6 +110,16 @@ def propose_credits(*, window_id: int, start_at: datetime, at: datetime) -> int:
     with connection.cursor() as cursor:
         cursor.execute(_PROPOSE, given)
         return int(cursor.rowcount)
+
+
+def retract_credits(*, window_id: int, start_at: datetime) -> None:
+    """Record how much of accepted credits corrections took back; propose none.
+
+    For an hour whose device rows are archived: without them each pod of a node would seem to be
+    touched by each failure there.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_RETRACT, {"window": window_id, "start": start_at})
 
 
 def decide_credit(

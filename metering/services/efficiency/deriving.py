@@ -21,9 +21,12 @@ from metering.selectors.efficiency import (
 from metering.selectors.locks import try_tick_lock
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.sweeping import Counts
-from metering.services.devices.credits import propose_credits
+from metering.services.collection.windows import month_of
+from metering.services.devices.credits import propose_credits, retract_credits
 from metering.services.efficiency.waste import update_waste
 from tenants.domain.actors import Actor
+from tenants.domain.archives import ArchivedTable
+from tenants.selectors.archives import is_archived
 from tenants.services.audit import record
 from tenants.services.turns import run_isolated
 
@@ -246,19 +249,26 @@ def derive_window(
 def derive_corrections(*, window: JudgedWindow, actor: Actor, at: datetime) -> Derived:
     """Recompute the credits of a derived window that was corrected; no-op when it was not.
 
-    Its waste findings stay: they do not change after the hour is over.
+    Its waste findings stay: they do not change after the hour is over. While its device rows are
+    archived, accepted credits shrink with their usage, and none is proposed.
     """
     with transaction.atomic():
         if not see_corrections(window_id=window.id):
             return Derived()
-        credited = propose_credits(window_id=window.id, start_at=window.start_at, at=at)
+        facts: dict[str, object]
+        if is_archived(ArchivedTable.DEVICES, month_of(window.start_at)):
+            retract_credits(window_id=window.id, start_at=window.start_at)
+            credited, facts = 0, {"devices": "archived"}
+        else:
+            credited = propose_credits(window_id=window.id, start_at=window.start_at, at=at)
+            facts = {}
         record(
             actor=actor,
             at=at,
             action="metering:window:recredit",
             object_kind="metering_window",
             object_id=window.id,
-            facts={"credits": credited},
+            facts={"credits": credited, **facts},
         )
     logger.info("metering.window.recredited", window_id=window.id, credits=credited)
     return Derived(corrected=1, credits=credited)

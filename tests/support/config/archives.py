@@ -12,7 +12,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections
 
-from metering.models import DeviceWindow, UsageRecord
+from metering.models import DeviceWindow, MeteringWindow, UsageRecord
+from metering.services.efficiency.deriving import write_cluster_health
+from tenants.domain.archives import ArchiveMonth
 from tests.support.builders import AT, MONTH_START
 
 LABEL = f"{MONTH_START:%Y-%m}"
@@ -66,5 +68,30 @@ def usage_rows() -> list[Any]:
 
 
 def finish_month() -> None:
-    """End the device figures of the month's hours, which never come."""
+    """End the device figures of the month's hours, which never come, and derive its credits."""
     DeviceWindow.objects.update(state="unavailable", sealed_at=AT)
+    for window_id in MeteringWindow.objects.values_list("pk", flat=True):
+        write_cluster_health(window_id=window_id, at=AT)
+
+
+def detach_rows(owner: psycopg.Connection, table: str, partitioned: str) -> None:
+    """Take the partition of the month away, and register that it is archived."""
+    month = ArchiveMonth.parse(LABEL)
+    partition = f"{partitioned}_{month.ending}"
+    owner.execute(f"ALTER TABLE {partitioned} DETACH PARTITION {partition}".encode())
+    owner.execute(
+        "INSERT INTO tenants_archivedmonth (table_name, label, begin_at, end_at, row_count, sums,"
+        " manifest_sha256, windows_sha256, location, detached_at, detached_by, reason, restored_by,"
+        " restore_reason) VALUES (%s, %s, %s, %s, 2, '{}', '', '', '', now(), '', '', '', '')",
+        [table, LABEL, month.begin_at, month.end_at],
+    )
+
+
+def attach_rows(owner: psycopg.Connection, partitioned: str) -> None:
+    """Put the partition of the month back, and register that it is restored."""
+    month = ArchiveMonth.parse(LABEL)
+    owner.execute(
+        f"ALTER TABLE {partitioned} ATTACH PARTITION {partitioned}_{month.ending}"
+        f" FOR VALUES FROM ('{month.begin_at}') TO ('{month.end_at}')".encode()
+    )
+    owner.execute("UPDATE tenants_archivedmonth SET restored_at = now()")

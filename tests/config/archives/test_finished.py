@@ -1,0 +1,95 @@
+"""When a month of usage is finished: nothing that is still to be read would be read as none."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from pytest_django import Settings
+
+from billing.services.accrual import accrue_corrections, accrue_windows
+from config.management import archives
+from metering.models import ClusterHealth, UsageCorrection, UsageRecord
+from metering.services.corrections.review import ask_correction
+from tenants.models import Cluster
+from tenants.selectors.actors import actor_of_user
+from tenants.selectors.people import user_named
+from tests.support.billing.ledger import HOUR, TICK, Use, make_ledger, sealed_window
+from tests.support.builders import AT, MONTH_START
+from tests.support.config.archives import archive, finish_month, refusal
+
+pytestmark = pytest.mark.usefixtures("world")
+MONTH_END = MONTH_START + timedelta(days=31)
+
+
+def test_use_that_is_added_up_and_not_rated_keeps_its_month(tmp_path: Path) -> None:
+    other = make_ledger("initech", cluster_slug=Cluster.objects.get().slug, bound_hours=3)
+    window = sealed_window(other.cluster, [Use(other.llm)], start_at=MONTH_START + 2 * HOUR)
+    accrue_windows(window_ids=[window.pk], organization_ids=[], actor=TICK, at=AT)
+    finish_month()
+
+    refused = refusal("archive_month", tmp_path)
+
+    assert refused.startswith("2026-10 is not finished: 1 sealed windows that are not charged.")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hours_whose_credits_are_not_derived_keep_their_month(
+    tmp_path: Path, owner: psycopg.Connection
+) -> None:
+    finish_month()
+    owner.execute("DELETE FROM metering_clusterhealth WHERE window_start = %s", [MONTH_START])
+
+    refused = refusal("archive_month", tmp_path)
+
+    assert refused.startswith("2026-10 is not finished: 1 hours whose credits are not derived.")
+
+
+def test_an_hour_that_was_corrected_keeps_its_month_until_its_credits_are(tmp_path: Path) -> None:
+    finish_month()
+    ask_correction(
+        record=UsageRecord.objects.earliest("pk"),
+        unit_seconds=-60,
+        reason="It ended earlier.",
+        is_four_eyes=False,
+        actor=actor_of_user(user_named("frank")),
+        at=AT,
+    )
+    corrections = list(UsageCorrection.objects.values_list("pk", flat=True))
+    accrue_corrections(correction_ids=corrections, actor=TICK, at=AT)
+
+    waiting = "1 hours that were corrected since their credits were derived"
+    refused = refusal("archive_month", tmp_path)
+    assert refused.startswith(f"2026-10 is not finished: {waiting}.")
+
+    ClusterHealth.objects.filter(window_start=MONTH_START).update(corrections_seen=1)
+    assert "4 rows, unit_seconds 8940" in archive(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "at", "days"),
+    [
+        ({}, MONTH_END + timedelta(days=1), 13),
+        ({}, MONTH_END + timedelta(days=13, seconds=1), 1),
+        ({"hoarding_hours": 744}, MONTH_END + timedelta(days=14), 17),
+    ],
+)
+def test_usage_stays_while_quotas_are_compared_with_it(
+    thresholds: dict[str, int],
+    at: datetime,
+    days: int,
+    tmp_path: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finish_month()
+    settings.WASTE_THRESHOLDS = thresholds
+    monkeypatch.setattr(archives, "database_now", lambda: at)
+
+    refused = refusal("archive_month", tmp_path)
+    waiting = f"{days} days in which quotas are compared with its use"
+    assert refused.startswith(f"2026-10 is not finished: {waiting}.")
+    assert "3 rows" in archive(tmp_path, "charges")
+
+    monkeypatch.setattr(archives, "database_now", lambda: at + timedelta(days=days))
+    assert "3 rows" in archive(tmp_path)
