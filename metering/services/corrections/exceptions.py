@@ -24,6 +24,7 @@ from metering.models import (
     MeteringWindow,
     ReconciliationDecision,
 )
+from metering.services.collection.division.leasing import dissolve
 from metering.services.collection.findings import UNSEEN
 from metering.services.corrections.rechecks import ask_recheck
 from tenants.domain.actors import Actor
@@ -42,10 +43,10 @@ def accept_side(
 ) -> MeteringException:
     """Accept one source's evidence in an exception, and bill it.
 
-    An hour that is not sealed is metered again at once. A sealed one is rechecked, and a difference
-    becomes a correction. The source's report when the exception was written is stored and billed,
-    even if it changes later; a source that did not observe the pod then reports that it held
-    nothing.
+    An hour that is not sealed is metered again at once, with all its parts. A sealed one is
+    rechecked, and a difference becomes a correction. The source's report when the exception was
+    written is stored and billed, even if it changes later; a source that did not observe the pod
+    then reports that it held nothing.
 
     Raises:
         NoteMissingError: The note is empty.
@@ -58,6 +59,10 @@ def accept_side(
     text = required_note(note)
     with transaction.atomic():
         window, found = _lock(exception_id)
+        if window.state == WindowState.OPEN:
+            # A part that is posted already was composed without the decision. Wait for one that is
+            # just being posted before its exceptions are changed.
+            dissolve([window.pk])
         pod_uid, _, resource = found.subject.partition(" ")
         ReconciliationDecision.objects.create(
             cluster_id=found.cluster_id,

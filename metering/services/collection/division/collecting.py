@@ -194,7 +194,17 @@ def _next_step(claimed: ClaimedWindow, *, by: Collector, at: datetime) -> Collec
 
     Returns:
         None where it is to be metered in one go.
+
+    Raises:
+        ClaimLostError: Another worker, or a decision, took the window or its parts over.
     """
+    try:
+        return _do_step(claimed, by=by, at=at)
+    except (WindowDivision.DoesNotExist, WindowPart.DoesNotExist) as error:
+        raise ClaimLostError("A decision took the parts of the window back.") from error
+
+
+def _do_step(claimed: ClaimedWindow, *, by: Collector, at: datetime) -> Collection | None:
     division = WindowDivision.objects.defer("frame", "settled").get(window_id=claimed.id)
     if claimed.failures - division.failures >= by.policy.coverage_attempts_max:
         # A later time of the queries may mend what no repetition does.

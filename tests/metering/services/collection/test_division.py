@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from msgspec import structs
 
-from metering.domain.collection.crashpoints import CRASHPOINTS
+from metering.domain.collection.crashpoints import CRASHPOINTS, install_listener, remove_listener
 from metering.domain.collection.parts import Part
 from metering.domain.collection.windows import DEFAULT_POLICY, GapPolicy
 from metering.models import (
@@ -26,10 +26,11 @@ from metering.protocols import ClusterTarget, Observation, PodObservation
 from metering.protocols.parts import Frame, PartObservation
 from metering.selectors.locks import holds_part
 from metering.services.collection.division.leasing import ClaimedPart, NoPart, lease_part
-from metering.services.collection.hour_decisions import decide_window
-from metering.services.collection.sweeping import Worker, meter_due, meter_next
+from metering.services.collection.hour_decisions import decide_window, decide_windows
+from metering.services.collection.sweeping import CollectionSweep, Worker, meter_due, meter_next
 from metering.services.collection.windows import claim_windows, open_due_windows
 from tenants.domain.errors import SourceUnavailableError
+from tenants.models import SweepCrash
 from tests.support.builders import bind, make_cluster, make_organization, make_project
 from tests.support.metering.crashing import DEAD, exit_code_of
 from tests.support.metering.ledger import Rows, everything
@@ -311,3 +312,33 @@ def test_a_waived_hour_keeps_nothing_of_its_parts_and_refuses_the_late() -> None
     assert not WindowDivision.objects.exists()
     with transaction.atomic():
         assert not holds_part(late.id, fence=late.fence)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("point", ["claim.after_commit", "part.lease.after_commit"])
+def test_a_worker_whose_parts_a_decision_takes_back_leaves_the_window(point: str) -> None:
+    set_the_stage()
+    open_due_windows(at=DUE)
+    worker = worker_of(4)
+    while not UsageRecord.objects.exists():
+        meter_next(worker=worker, at=DUE)
+
+    def waive(reached: str) -> None:
+        if reached == point:
+            decide_windows(
+                window_ids=list(WindowDivision.objects.values_list("pk", flat=True)),
+                decision=GapPolicy.WAIVE,
+                note="Not metered.",
+                actor=ACTOR,
+                at=DUE,
+                policy=replace(DEFAULT_POLICY, gap_patience_seconds=0),
+            )
+
+    install_listener(waive)
+    try:
+        assert meter_next(worker=worker, at=DUE) == CollectionSweep()
+    finally:
+        remove_listener(waive)
+
+    assert not UsageRecord.objects.exists()
+    assert not SweepCrash.objects.exists()

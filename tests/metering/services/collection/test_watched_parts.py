@@ -6,12 +6,16 @@ from dataclasses import replace
 import pytest
 from django.db import transaction
 
+from metering.domain.collection.reconciliation import Side
 from metering.domain.collection.windows import DEFAULT_POLICY
 from metering.models import MeteringException, MeteringWindow, UsageRecord, WindowDivision
 from metering.protocols import Observation
 from metering.services.catalogue import ensure_catalogue
-from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.collection.sweeping import Worker, meter_due, meter_next
+from metering.services.corrections.exceptions import accept_side
+from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Cluster, Project
+from tests.support.builders import make_user
 from tests.support.metering.allocations.watched import (
     UNSIZED,
     ledgered,
@@ -192,6 +196,31 @@ def test_an_hour_that_is_metered_again_in_parts_keeps_no_former_row(
     whole = metered(case, cluster, parts=1, again=True)
 
     assert metered(case, cluster, parts=16, again=True) == whole
+
+
+@pytest.mark.django_db
+def test_evidence_that_is_accepted_between_two_parts_is_billed(cluster: Cluster) -> None:
+    worker = worker_of(differing(cluster), parts=4)
+    MeteringWindow.objects.update(not_before=DUE)
+    differs = MeteringException.objects.filter(subject__startswith="2-both")
+    while not differs.exists():
+        assert meter_next(worker=worker, at=DUE) is not None
+    assert WindowDivision.objects.get().is_settled
+
+    frank = Actor(kind=ActorKind.PERSON, id=str(make_user("frank").pk), label="frank")
+    accept_side(
+        exception_id=differs.get().pk,
+        side=Side.PROMETHEUS,
+        note="The node's log says so.",
+        actor=frank,
+        at=DUE,
+    )
+    meter_due(worker=worker, at=DUE)
+
+    assert UsageRecord.objects.get(pod_uid="2-both").unit_seconds == 2300
+    window = MeteringWindow.objects.get()
+    assert (window.state, window.reconciliation["pods"]["accepted"]) == ("sealed", 1)
+    assert differs.get().state == "resolved"
 
 
 @pytest.mark.django_db
