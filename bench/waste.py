@@ -6,7 +6,7 @@ others over what hourly rules ask for. A tenth of the pods is idle, a tenth litt
 tenths hold more than they need, so that findings are written too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -38,6 +38,12 @@ HOURLY_RATIO_MAX: Final = 80
 ROW_BYTES_MAX: Final = 160
 """Of a device's hour, with the part of each hour in the facts of a pod of a week."""
 
+STAYING: Final = 49
+"""One pod in as many is still there when the others have ended: 204."""
+FORMER_PODS: Final = scaled(500_000)
+"""Of former months: what their hours repeat is kept."""
+BESIDE_FORMER_MAX: Final = "1.5"
+
 _ALLOCATIONS: Final = """
 INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
   priority_class, controller, source, units, size, price_group, sharing_mode, product,
@@ -56,7 +62,7 @@ SELECT w.id AS window_id, w.start_at AS window_start, w.cluster_id, p.organizati
        1 AS units, w.start_at AS begin_at, w.start_at + interval '1 hour' AS end_at,
        3600 AS unit_seconds, 'open' AS end_kind, a.catalogue_version
   FROM metering_meteringwindow w, metering_podallocation a, tenants_project p
- WHERE w.id = %(window)s AND p.id = %(project)s
+ WHERE w.id = %(window)s AND p.id = %(project)s AND a.end_at IS NULL
 """
 _FACTS: Final = """
 WITH device AS (
@@ -91,8 +97,41 @@ SELECT (w.id << 22) + row_number() OVER (ORDER BY a.id), w.start_at, 1620000000,
                WHEN s.kind < 5 THEN 0.2 + s.step * 0.0005 ELSE 0.6 + s.step * 0.003 END AS activity,
           CASE WHEN s.kind = 0 THEN 4 WHEN s.kind < 5 THEN 7000 + s.step * 10
                ELSE 60000 + s.step * 100 END AS memory) k
- WHERE w.id = %(window)s ORDER BY a.id
+ WHERE w.id = %(window)s AND a.end_at IS NULL ORDER BY a.id
 """
+_END: Final = """
+UPDATE metering_podallocation SET end_at = %(end)s, end_kind = 'exact'
+ WHERE end_at IS NULL AND id %% %(staying)s <> 0
+"""
+_FORMER: Final = {
+    "metering_usagefact": """
+INSERT INTO metering_usagefact (id, version, cluster_id, organization_id, project_id, owner,
+  namespace, pod_name, pod_uid, resource, node, size, price_group, sharing_mode, share_numerator,
+  share_denominator, units, catalogue_version)
+SELECT nextval('metering_usagefact_id_seq'), 1, cluster_id, organization_id, project_id, owner,
+       namespace, pod_name, 'former-' || n, resource, node, size, price_group, sharing_mode,
+       share_numerator, share_denominator, units, catalogue_version
+  FROM (SELECT * FROM metering_usagefact LIMIT 1) one, generate_series(1, %(pods)s) n
+""",
+    "metering_podallocation": """
+INSERT INTO metering_podallocation (cluster_id, pod_uid, resource, namespace, pod_name, node, owner,
+  priority_class, controller, source, units, size, price_group, sharing_mode, product,
+  share_numerator, share_denominator, catalogue_version, begin_at, started_at, end_at,
+  end_slack_seconds, end_kind, last_seen_at)
+SELECT cluster_id, 'former-' || n, resource, namespace, pod_name, node, owner, priority_class,
+       controller, source, units, size, price_group, sharing_mode, product, share_numerator,
+       share_denominator, catalogue_version, begin_at, started_at, begin_at + interval '1 hour', 0,
+       'exact', last_seen_at
+  FROM (SELECT * FROM metering_podallocation LIMIT 1) one, generate_series(1, %(pods)s) n
+""",
+    "metering_deviceholder": """
+INSERT INTO metering_deviceholder (attribution, namespace, pod_name, pod_uid, resource,
+  organization_id, project_id, owner, size, price_group, sharing_mode)
+SELECT attribution, namespace, pod_name, 'former-' || n, resource, organization_id, project_id,
+       owner, size, price_group, sharing_mode
+  FROM (SELECT * FROM metering_deviceholder LIMIT 1) one, generate_series(1, %(pods)s) n
+""",
+}
 _ROW_BYTES: Final = """
 SELECT (SELECT sum(pg_total_relation_size(relid))
           FROM (SELECT relid FROM pg_partition_tree('metering_devicefigure')
@@ -119,6 +158,7 @@ def run() -> Iterator[Figure]:
         yield from _hour(cluster=cluster, project=project, number=0, name="daily")
         yield from _hour(cluster=cluster, project=project, number=1, name="hourly")
         _check()
+        yield _beside_former_pods(cluster=cluster, project=project)
 
 
 def _row_bytes() -> Figure:
@@ -222,6 +262,35 @@ def _hour(*, cluster: UUID, project: UUID, number: int, name: str) -> Iterator[F
     ratio_max = DAILY_RATIO_MAX if is_daily else HOURLY_RATIO_MAX
     yield measurement(f"waste.{name}_seconds", watch.seconds, "s")
     yield ratio(f"waste.{name}_to_sum", watch.seconds / plain, Bound.AT_MOST, ratio_max)
+
+
+def _beside_former_pods(*, cluster: UUID, project: UUID) -> Figure:
+    """Return how much longer an hour of few pods takes once there were 500,000 before them."""
+    execute(_END, {"end": MIDNIGHT + 2 * HOUR, "staying": STAYING}, connection_name="owner")
+    execute("VACUUM ANALYZE metering_podallocation", connection_name="owner")
+    alone = _shortest_hour(cluster=cluster, project=project, numbers=range(2, 5))
+    for table, statement in _FORMER.items():
+        # Their numbers and digests are not what is measured.
+        execute(f"ALTER TABLE {table} DISABLE TRIGGER USER", connection_name="owner")
+        execute(statement, {"pods": FORMER_PODS}, connection_name="owner")
+        execute(f"ALTER TABLE {table} ENABLE TRIGGER USER", connection_name="owner")
+        execute(f"VACUUM ANALYZE {table}", connection_name="owner")
+    beside = _shortest_hour(cluster=cluster, project=project, numbers=range(5, 8))
+    return ratio("waste.hour_beside_former_pods", beside / alone, Bound.AT_MOST, BESIDE_FORMER_MAX)
+
+
+def _shortest_hour(*, cluster: UUID, project: UUID, numbers: Iterable[int]) -> Decimal:
+    """Return the seconds that deriving one of some hours takes, the least of them."""
+    from metering.services.efficiency.deriving import derive_windows  # noqa: PLC0415 - As above.
+    from tenants.domain.actors import system_actor  # noqa: PLC0415
+
+    seconds = []
+    for number in numbers:
+        _seal(cluster=cluster, project=project, number=number)
+        with measured() as watch:
+            derive_windows(actor=system_actor("bench"), at=MIDNIGHT + (number + 1) * HOUR)
+        seconds.append(watch.seconds)
+    return min(seconds)
 
 
 def _plain_sum(*, cluster: UUID, since: datetime) -> Decimal:

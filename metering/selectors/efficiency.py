@@ -1,6 +1,5 @@
 """Waste: what was held at the end of a window, what its devices did, what is to be derived."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -81,33 +80,45 @@ SELECT u.organization_id, u.project_id, u.owner, u.namespace, u.pod_name, u.pod_
    AND starts_with(u.resource, 'claim/') IS FALSE
  ORDER BY u.pod_uid, u.resource
 """  # noqa: S608 - The statement is put together from constants only.
+# Rows are found by arrays of their keys, which an index answers where nested loops are ruled out: a
+# statement costs the same however many pods, devices and hours there are beside its own.
+#
 # Waste is judged by SM activity; the busy ratio is used where SM activity is not known for all
 # devices and all the time of a pod. An SM counter of exactly 0 on a busy device is stuck and
 # ignored. A figure is weighted by its sampled seconds. Sums are whole numbers: millionths, and
 # seconds times 100,000, as exact as the columns and much faster to add.
 _SPELLS = """
 WITH held AS MATERIALIZED (
-  SELECT * FROM unnest(%(uids)s::text[], %(resources)s::text[]) WITH ORDINALITY
-    AS h(pod_uid, resource, holder)),
-seen AS MATERIALIZED (
-  SELECT h.holder, d.window_start, d.uuid, d.instance_id,
-         (d.sm_active_ratio * 1000000)::bigint AS sm,
-         (d.seconds * d.sm_active_coverage * 100000)::bigint AS sm_covered,
-         (d.busy_ratio * 1000000)::bigint AS busy,
-         (d.seconds * d.busy_coverage * 100000)::bigint AS busy_covered,
-         d.memory_used_peak_mebibytes AS memory, d.memory_total_mebibytes AS total,
-         d.power_mean_milliwatts AS power,
-         bool_and(d.sm_active_ratio IS NOT NULL OR d.busy_ratio IS NULL)
-           OVER (PARTITION BY h.holder) AS is_sm
-    FROM metering_meteringwindow w
-    JOIN metering_deviceusage d ON d.window_id = w.id AND d.window_start = w.start_at
-    JOIN held h USING (pod_uid, resource)
-   WHERE w.cluster_id = %(cluster)s AND w.start_at >= %(since)s AND w.start_at < %(end)s
-     AND d.attribution = 'exclusive' AND NOT d.is_busy_uncertain
-     AND NOT (d.sm_active_ratio IS NOT DISTINCT FROM 0 AND COALESCE(d.busy_ratio, 0) >= 0.05)),
+  SELECT d.id AS holder_id, h.holder
+    FROM unnest(%(uids)s::text[], %(resources)s::text[]) WITH ORDINALITY
+           AS h(pod_uid, resource, holder)
+    JOIN metering_deviceholder d USING (pod_uid, resource)
+   WHERE d.pod_uid = ANY(%(uids)s) AND d.attribution = 'exclusive'),
+hour AS MATERIALIZED (
+  SELECT id, start_at FROM metering_meteringwindow
+   WHERE cluster_id = %(cluster)s AND start_at >= %(since)s AND start_at < %(end)s),
+figure AS MATERIALIZED (
+  SELECT h.holder, f.window_start, f.device_id, f.coverage_id,
+         (f.end_milliseconds - f.begin_milliseconds) / 1000 AS seconds,
+         f.sm_active_millionths AS sm, f.busy_millionths AS busy,
+         f.memory_used_peak_mebibytes AS memory, f.memory_total_mebibytes AS total,
+         f.power_mean_milliwatts AS power
+    FROM metering_devicefigure f
+    JOIN held h USING (holder_id)
+   WHERE f.window_start >= %(since)s AND f.window_start < %(end)s
+     AND f.window_start = ANY(ARRAY(SELECT start_at FROM hour))
+     AND f.id >> 22 = ANY(ARRAY(SELECT id FROM hour))),
+seen AS (
+  SELECT f.holder, f.window_start, f.device_id, f.sm, f.busy, f.memory, f.total, f.power,
+         f.seconds::bigint * nullif(c.sm_active, -1) AS sm_covered,
+         f.seconds::bigint * nullif(c.busy, -1) AS busy_covered,
+         bool_and(f.sm IS NOT NULL OR f.busy IS NULL) OVER (PARTITION BY f.holder) AS is_sm
+    FROM figure f
+    JOIN metering_devicecoverage c ON c.id = f.coverage_id
+   WHERE c.id = ANY(ARRAY(SELECT DISTINCT coverage_id FROM figure)) AND NOT c.is_busy_uncertain
+     AND NOT (f.sm IS NOT DISTINCT FROM 0 AND COALESCE(f.busy, 0) >= 50000)),
 known AS MATERIALIZED (
-  SELECT s.holder, s.window_start, s.uuid, s.instance_id, s.memory, s.total, s.power,
-         f.activity, f.covered
+  SELECT s.holder, s.window_start, s.device_id, s.memory, s.total, s.power, f.activity, f.covered
     FROM seen s
    CROSS JOIN LATERAL (
      SELECT CASE WHEN s.is_sm THEN s.sm ELSE s.busy END AS activity,
@@ -124,9 +135,15 @@ by_hour AS (
          percentile_disc(0.95) WITHIN GROUP (ORDER BY memory) AS memory_p95,
          max(power) AS power
     FROM hours GROUP BY holder),
+by_fact AS MATERIALIZED (
+  SELECT holder, device_id, sum(covered) AS covered, sum(activity * covered) AS worked,
+         min(total) AS total
+    FROM known GROUP BY holder, device_id),
 by_device AS (
-  SELECT holder, sum(covered) AS covered, sum(activity * covered) AS worked, min(total) AS total
-    FROM known GROUP BY holder, uuid, instance_id),
+  SELECT b.holder, sum(b.covered) AS covered, sum(b.worked) AS worked, min(b.total) AS total
+    FROM by_fact b JOIN metering_devicefact d ON d.id = b.device_id
+   WHERE d.id = ANY(ARRAY(SELECT DISTINCT device_id FROM by_fact))
+   GROUP BY b.holder, d.uuid, d.instance_id),
 whole AS (
   SELECT holder, floor(sum(covered) / 100000)::bigint AS covered,
          round(sum(worked) / sum(covered))::integer AS activity, min(total) AS total,
@@ -137,21 +154,34 @@ SELECT w.holder, w.covered, w.activity, h.highest, h.p95, h.memory, h.memory_low
   FROM whole w JOIN by_hour h USING (holder)
 """
 _STANDING = """
+WITH asked AS MATERIALIZED (
+  SELECT * FROM unnest(%(uids)s::text[], %(resources)s::text[]) AS k(pod_uid, resource))
 SELECT pod_uid, resource, id, rule, state, from_at, until_at, held_unit_seconds
   FROM metering_wastefinding
- WHERE cluster_id = %(cluster)s
-   AND (state = 'open' OR (pod_uid, resource) IN (
-     SELECT k.pod_uid, k.resource
-       FROM jsonb_to_recordset(%(keys)s) AS k(pod_uid text, resource text)))
+ WHERE cluster_id = %(cluster)s AND state = 'open'
+ UNION
+SELECT pod_uid, resource, id, rule, state, from_at, until_at, held_unit_seconds
+  FROM metering_wastefinding
+ WHERE cluster_id = %(cluster)s AND pod_uid = ANY(%(uids)s)
+   AND (pod_uid, resource) IN (SELECT pod_uid, resource FROM asked)
  ORDER BY id
 """
 _HELD = """
-SELECT k.pod_uid, k.resource, sum(u.unit_seconds)::bigint
-  FROM jsonb_to_recordset(%(keys)s) AS k(pod_uid text, resource text, since timestamptz)
-  JOIN metering_sealed_usage u ON u.cluster_id = %(cluster)s AND u.pod_uid = k.pod_uid
-   AND u.resource = k.resource
-   AND u.window_start >= date_trunc('hour', k.since) AND u.window_start < %(end)s
- WHERE u.window_start >= %(earliest)s AND u.window_start < %(end)s
+WITH fact AS MATERIALIZED (
+  SELECT f.id, f.version, f.organization_id, f.pod_uid, f.resource,
+         date_trunc('hour', k.since) AS since
+    FROM unnest(%(uids)s::text[], %(resources)s::text[], %(sinces)s::timestamptz[])
+           AS k(pod_uid, resource, since)
+    JOIN metering_usagefact f USING (pod_uid, resource)
+   WHERE f.cluster_id = %(cluster)s AND f.pod_uid = ANY(%(uids)s))
+SELECT f.pod_uid, f.resource, sum(r.unit_seconds)::bigint
+  FROM metering_usagerecord r
+  JOIN fact f ON (f.id, f.version, f.organization_id)
+               = (r.fact_id, r.fact_version, r.organization_id) AND r.window_start >= f.since
+  JOIN metering_meteringwindow w ON w.id = r.window_id
+ WHERE r.window_start >= %(earliest)s AND r.window_start < %(end)s
+   AND w.cluster_id = %(cluster)s AND w.start_at >= %(earliest)s AND w.start_at < %(end)s
+   AND w.state = 'sealed'
  GROUP BY 1, 2
 """
 
@@ -172,12 +202,7 @@ def spells_before_end(
     """
     since = window.end_at - timedelta(hours=hours)
     asked = [holder.key for holder in holders if holder.tenure.begin_at <= since]
-    given = {
-        **_given(window),
-        "since": since,
-        "uids": [uid for uid, _ in asked],
-        "resources": [resource for _, resource in asked],
-    }
+    given = {**_given(window), **_keys(asked), "since": since}
     with connection.cursor() as cursor:
         cursor.execute(_SPELLS, given)
         return {asked[number - 1]: _spell(figures) for number, *figures in cursor.fetchall()}
@@ -187,9 +212,8 @@ def standing_findings(
     cluster_id: UUID, *, keys: Iterable[HolderKey]
 ) -> dict[HolderKey, tuple[StandingFinding, ...]]:
     """Return every open finding of a cluster, and all there ever were of some holders."""
-    named = [{"pod_uid": uid, "resource": resource} for uid, resource in keys]
     with connection.cursor() as cursor:
-        cursor.execute(_STANDING, {"cluster": cluster_id, "keys": json.dumps(named)})
+        cursor.execute(_STANDING, {"cluster": cluster_id, **_keys(keys)})
         rows = cursor.fetchall()
     found: dict[HolderKey, tuple[StandingFinding, ...]] = {}
     for pod_uid, resource, key, rule, *rest in rows:
@@ -207,18 +231,20 @@ def held_since(
     """
     if not since:
         return {}
-    keys = [
-        {"pod_uid": uid, "resource": resource, "since": at.isoformat()}
-        for (uid, resource), at in since.items()
-    ]
     given = {
         **_given(window),
-        "keys": json.dumps(keys),
+        **_keys(since),
+        "sinces": list(since.values()),
         "earliest": min(since.values()).replace(minute=0, second=0, microsecond=0),
     }
     with connection.cursor() as cursor:
         cursor.execute(_HELD, given)
         return {(uid, resource): held for uid, resource, held in cursor.fetchall()}
+
+
+def _keys(keys: Iterable[HolderKey]) -> dict[str, list[str]]:
+    named = list(keys)
+    return {"uids": [uid for uid, _ in named], "resources": [resource for _, resource in named]}
 
 
 def _given(window: JudgedWindow) -> dict[str, Any]:

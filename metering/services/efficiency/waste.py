@@ -92,9 +92,10 @@ def update_waste(
     unless the pod is gone or has a stronger finding. Twelve statements at most, whatever the number
     of allocations; call it in a transaction.
     """
-    prefer_hash_joins()
     asked = rules_asked(thresholds, is_daily=is_daily)
+    # Before hash joins are preferred: they would read the facts of all pods there ever were.
     holders = holders_at_end(window)
+    prefer_hash_joins()
     verdicts = _verdicts(
         holders, asked=asked, window=window, thresholds=thresholds, catalogue=catalogue
     )

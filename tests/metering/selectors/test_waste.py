@@ -191,6 +191,23 @@ def test_devices_are_distinguished_by_gpu_and_instance(world: WasteWorld) -> Non
     assert found.memory_total_mebibytes == 40_000
 
 
+def test_a_device_is_one_device_after_its_node_was_renamed(
+    world: WasteWorld, trainer: PodAllocation
+) -> None:
+    for hour, (activity, node) in enumerate([("0.2", "node-1"), ("0.6", "node-1-new")]):
+        window = world.window(hour)
+        world.use(window, trainer)
+        world.measure(window, trainer, **busy(activity, node=node))
+        seal(window)
+
+    found = spells(window, hours=2)[trainer.pod_uid]
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM metering_devicefact")
+        assert cursor.fetchone() == (2,)
+    assert (found.devices, found.covered_seconds) == ((Decimal("0.4"),), 2 * 3600)
+
+
 def test_a_figure_weighs_as_much_as_was_sampled_of_it(
     world: WasteWorld, trainer: PodAllocation
 ) -> None:
