@@ -9,15 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 NAME = "environment.json"
+OWNER_NAME = "database_owner_url"
+"""As a deployment mounts it, for what only the owner of the tables may do."""
 
 
 def write_handover(state: Path, environment: Mapping[str, str]) -> None:
     """Write the addresses of the stack's servers for other commands of the checkout."""
-    partial = state / f"{NAME}.partial"
-    partial.unlink(missing_ok=True)
-    partial.touch(mode=0o600)
-    partial.write_text(json.dumps(dict(environment), indent=2) + "\n", encoding="utf-8")
-    partial.replace(state / NAME)
+    _write_private(state / NAME, json.dumps(dict(environment), indent=2) + "\n")
+
+
+def write_owner_url(state: Path, url: str) -> None:
+    """Write how the owner of the tables signs in, which no command reads by itself."""
+    _write_private(state / OWNER_NAME, f"{url}\n")
 
 
 def read_handover(state: Path) -> dict[str, str]:
@@ -32,5 +35,14 @@ def read_handover(state: Path) -> dict[str, str]:
 
 
 def discard_handover(state: Path) -> None:
-    """Take the file away; nothing happens when there is none."""
-    (state / NAME).unlink(missing_ok=True)
+    """Take the files away; nothing happens when there are none."""
+    for name in (NAME, OWNER_NAME):
+        (state / name).unlink(missing_ok=True)
+
+
+def _write_private(path: Path, text: str) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600)
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from embedded.handover import discard_handover, write_handover
+from embedded.handover import discard_handover, write_handover, write_owner_url
 from embedded.ports import Ports, is_free
 from embedded.postgres import OWNER, EmbeddedPostgres
 from embedded.programs import (
@@ -279,6 +279,7 @@ class Stack:
         self.supervisor.start(server)
         server.make_roles()
         self._owner = {OWNER_URL: server.url(role=OWNER)}
+        write_owner_url(self.state, server.url(role=OWNER))
         return {"DATABASE_URL": server.url()}
 
     def _start_valkey(self) -> dict[str, str]:

@@ -167,10 +167,12 @@ def test_the_whole_stack_outlives_every_kill_beside_another(
     assert again.web_url == first.web_url
     assert count_migrations(again.database_url) == migrations
     assert read_handover(state)["DATABASE_URL"] == again.database_url
+    assert "gpu_ledger_owner:" in (state / "database_owner_url").read_text()
 
     assert again.end(signal.SIGTERM) == 128 + signal.SIGTERM
     assert marked_processes(state) == ()
     assert read_handover(state) == {}
+    assert not (state / "database_owner_url").exists()
     assert fetch(f"{again.web_url}/healthz")[0] == 0
     assert was_never_migrated(second.database_url)
 
@@ -221,6 +223,7 @@ def test_only_migrations_get_the_owners_database_and_logs_are_the_owners(
 
     assert "owner" not in " ".join(web.environment.values())
     assert "DATABASE_OWNER_URL" not in handed_over
+    assert not (state / "database_owner_url").exists()
     assert begun[0].environment["DATABASE_OWNER_URL"] == outside["DATABASE_OWNER_URL"]
     assert stat.S_IMODE(web.log.stat().st_mode) == 0o600
 
