@@ -1,10 +1,14 @@
 """Rows that tests share are made once for those that follow one another, and stay as they were."""
 
 from collections import Counter
+from collections.abc import Iterator
 
+import psycopg
 import pytest
 from django.db import connection, connections, transaction
 
+from embedded.migrated import superuser_url as superuser_url_of
+from embedded.postgres import EmbeddedPostgres
 from tenants.models import Organization, Project
 from tests.support.builders import make_organization, make_project
 from tests.support.shared_rows import SHARED, makers_of, shared_rows
@@ -63,6 +67,13 @@ def test_a_row_and_what_refers_to_it_are_copied_together(acme: Organization, llm
     assert Organization.objects.get().name == "Acme"
 
 
+def test_what_a_fixture_takes_is_shared_as_well(
+    request: pytest.FixtureRequest, llm: Project
+) -> None:
+    assert list(makers_of(request.node)) == ["acme", "llm"]
+    assert (Organization.objects.get(), Project.objects.get()) == (llm.organization, llm)
+
+
 def test_only_what_a_test_takes_is_there(acme: Organization) -> None:
     assert Organization.objects.get() == acme
     assert not Project.objects.exists()
@@ -92,6 +103,30 @@ def test_rows_are_made_anew_after_a_lost_connection(llm: Project, number: int) -
         assert raw is not None
         raw.close()
         assert SHARED.is_lost()
+
+
+@pytest.fixture
+def ended_when_idle(
+    request: pytest.FixtureRequest, postgres: EmbeddedPostgres, number: int
+) -> Iterator[None]:
+    """End the connection after the first test's transaction, as a timeout of the server does."""
+    yield
+    if number == 0:
+        process = request.node.user_properties.pop()[1]
+        with psycopg.connect(superuser_url_of(postgres), autocommit=True) as server:
+            server.execute("SELECT pg_terminate_backend(%s, 10000)", [process])
+
+
+@pytest.mark.usefixtures("ended_when_idle")
+@pytest.mark.parametrize("number", range(2))
+def test_rows_are_made_anew_after_the_server_ended_an_idle_connection(
+    request: pytest.FixtureRequest, llm: Project, number: int
+) -> None:
+    assert Project.objects.get() == llm, number
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        request.node.user_properties.append(("process", cursor.fetchone()[0]))
 
 
 def test_a_test_that_commits_has_rows_of_its_own(committed_db: str, llm: Project) -> None:

@@ -4,13 +4,16 @@ What `shared_rows` decorates is a fixture that returns what it made, and takes n
 of its kind. It is called for the first of the tests that follow one another in a module, in a
 transaction that stays open for all of them. Each test gets a copy of what it returned, and its own
 changes are rolled back to a savepoint. Where a test commits, the fixture is called for it alone.
+A fixture that changes anything but rows, such as a simulated cluster, cannot be one of them: the
+tests after the first would miss that change.
 """
 
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
+from select import POLLIN, poll
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -26,14 +29,16 @@ MAKER: Final = "shared_rows_are_made_by"
 def shared_rows(make: Make) -> Make:
     """Return a fixture whose rows are shared by the tests of a module."""
 
-    def rows(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - What was made.
+    def rows(request: pytest.FixtureRequest, **taken: object) -> Any:  # noqa: ANN401 - What was made.
         if not commits(request.node):
             request.getfixturevalue("db")
         copies = request.node.stash.get(COPIES, {})
-        if make.__name__ in copies:
-            return copies[make.__name__]
-        return make(**{name: request.getfixturevalue(name) for name in signature(make).parameters})
+        return copies[make.__name__] if make.__name__ in copies else make(**taken)
 
+    # Pytest has to know what it takes, to find all that a test shares.
+    asked = Parameter("request", Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [asked, *signature(make).parameters.values()]
+    setattr(rows, "__signature__", Signature(parameters))  # noqa: B010 - Functions declare none.
     rows.__doc__ = make.__doc__
     setattr(rows, MAKER, make)
     fixture: Any = pytest.fixture(name=make.__name__)(rows)
@@ -103,10 +108,16 @@ class SharedRows:
             layer.begun.__exit__(None, None, None)
 
     def is_lost(self) -> bool:
-        """Whether a test lost the connection, and all rows with it."""
+        """Whether the connection was lost, and all rows with it."""
         connection = connections[DEFAULT_DB_ALIAS]
         raw = connection.connection
-        return connection.closed_in_transaction or raw is None or raw.closed
+        if connection.closed_in_transaction or raw is None or raw.closed:
+            return True
+        # A server that ends an idle connection, as its timeout does, sends why: unread until the
+        # next statement.
+        unread = poll()
+        unread.register(raw.pgconn.socket, POLLIN)
+        return bool(unread.poll(0))
 
 
 SHARED: Final = SharedRows()

@@ -13,13 +13,12 @@ from tests.support.builders import AT, bind, make_cluster
 from tests.support.cast import Cast
 from tests.support.quotas.builders import hold, make_limit
 from tests.support.quotas.enforcing import GPU, SYSTEM, apply, refresh, target_of
-from tests.support.shared_rows import shared_rows
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 SOON = AT + 15 * SECOND
 
 
-@shared_rows
+@pytest.fixture
 def hopper(cast: Cast) -> Cluster:
     """Return a cluster without admission; a project with nine units has two namespaces."""
     cluster = make_cluster("hopper")

@@ -42,7 +42,7 @@ def cluster(cast: Cast) -> Cluster:
     return make_cluster("hopper")
 
 
-@shared_rows
+@pytest.fixture
 def pods(cast: Cast, cluster: Cluster) -> list[Reservation]:
     """Four pods, newest first, of which none may stay."""
     return crowd("abcd", project=cast.llm, cluster=cluster)
