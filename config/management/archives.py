@@ -372,6 +372,8 @@ def restore_archived(
     path = folder / rows_file(table)
 
     def changed(month: ArchiveMonth) -> Sequence[str]:
+        # Hours may lie between the digests and the rows: another file may be there by then.
+        require_files(folder, manifest)
         _require_facts(table, table.rows(month), folder=folder, progress=progress)
         return _CHANGED[table.name](month)
 

@@ -1,6 +1,6 @@
 """A month of device rows: archived with what they name, detached, verified and restored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +12,8 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
+from billing.adapters.archive_files import read_rows
+from config.management import archives
 from embedded.postgres import OWNER, EmbeddedPostgres
 from metering.models import DeviceUsage, DeviceWindow, MeteringWindow
 from metering.selectors.devices.sharing import ReadableIntervals, device_sharing
@@ -19,7 +21,7 @@ from metering.selectors.devices.unbilled import unbilled_devices
 from metering.selectors.devices.usage import project_devices
 from metering.services.devices.leasing import LeasedDevices, seal_devices
 from metering.services.efficiency.deriving import write_cluster_health
-from tenants.domain.archives import MonthArchivedError
+from tenants.domain.archives import ArchivedColumn, MonthArchivedError
 from tenants.models import ArchivedMonth, Project
 from tenants.selectors.people import user_named
 from tests.support.builders import AT, MONTH_START
@@ -56,7 +58,9 @@ def finished(world: None) -> None:  # noqa: ARG001 - Its month gets devices.
         times = {"begin_at": window.start_at, "end_at": window.start_at + timedelta(hours=1)}
         if not number:
             make_device_usage(window, uuid="GPU-1", node="node-1", **times, **held)
-            make_device_usage(window, uuid="GPU-2", node="node-1", attribution="idle", **times)
+            seen = {"busy_coverage": Decimal(1), "sm_active_coverage": Decimal(1)}
+            idle = {"attribution": "idle", **seen, **times}
+            make_device_usage(window, uuid="GPU-2", node="node-1", **idle)
         DeviceWindow.objects.get_or_create(
             window=window,
             defaults={
@@ -194,3 +198,27 @@ def test_a_month_whose_waste_is_not_derived_is_not_archived(
     assert "2 hours whose waste is not derived" in refusal("archive_month", tmp_path, "devices")
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_that_is_replaced_after_its_digest_was_compared_is_not_restored(
+    tmp_path: Path, owner_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with signed_in(owner_url):
+        move("detach_month", tmp_path, "devices")
+
+    def read_another(path: Path, columns: Sequence[ArchivedColumn]) -> Iterator[bytes]:
+        table = pyarrow.parquet.read_table(path)
+        position = table.schema.get_field_index("coverage_id")
+        swapped = table.column(position).take([1, 0])
+        another = table.set_column(position, table.schema.field(position), swapped)
+        pyarrow.parquet.write_table(another, path)
+        return read_rows(path, columns)
+
+    monkeypatch.setattr(archives, "read_rows", read_another)
+
+    with signed_in(owner_url):
+        assert "devices.parquet was altered" in refusal("restore_month", tmp_path, "devices")
+
+    assert device_rows() == []
+    assert ArchivedMonth.objects.get().restored_at is None
