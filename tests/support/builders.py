@@ -163,7 +163,7 @@ def bind(
     namespace: str,
     project: Project,
     *,
-    begin_at: datetime = MONTH_START,
+    begin_at: datetime | None = MONTH_START,
     end_at: datetime | None = None,
     default_owner: User | None = None,
 ) -> NamespaceBinding:

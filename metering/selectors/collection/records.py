@@ -12,7 +12,7 @@ from django.db.models.functions import RowNumber
 from metering.domain.collection.windows import WINDOW
 from metering.models import MeteringWindow, UsageCorrection, UsageRecord
 from tenants.domain.archives import ArchivedTable
-from tenants.models import Project
+from tenants.models import NamespaceBinding, Project
 from tenants.selectors.archives import require_rows
 
 
@@ -103,13 +103,23 @@ def _matching(rows: QuerySet[UsageRecord], uses: Collection[UseKey]) -> QuerySet
 
 
 def records_of_project(rows: QuerySet[UsageRecord], project_id: UUID) -> QuerySet[UsageRecord]:
-    """Return the records of a project, which are found by its organization.
+    """Return the records of a project, which are found by its organization and its bindings.
 
     The project is on another table. Records have an index by organization and hour, and a project
-    stays with its organization.
+    stays with its organization. A record's hour is one in which a namespace was bound to the
+    project, and bindings keep the hours that are metered: the later hours of others need not be
+    read for a project that is bound no more.
     """
     payer = Project.objects.filter(pk=project_id).order_by().values("organization_id")
-    return rows.filter(project=project_id, organization=Subquery(payer))
+    rows = rows.filter(project=project_id, organization=Subquery(payer))
+    bindings = NamespaceBinding.objects.filter(project=project_id).order_by()
+    bound = list(bindings.values_list("valid", flat=True))
+    begins, ends = [hours.lower for hours in bound], [hours.upper for hours in bound]
+    if begins and None not in begins:
+        rows = rows.filter(window_start__gte=min(begins))
+    if ends and None not in ends:
+        rows = rows.filter(window_start__lt=max(ends))
+    return rows
 
 
 def records_added_since(rows: QuerySet[UsageRecord], since: datetime) -> QuerySet[UsageRecord]:

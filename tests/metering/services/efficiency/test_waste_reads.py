@@ -10,6 +10,7 @@ from django.db import connection
 
 from embedded.postgres import OWNER, EmbeddedPostgres
 from metering.models import WasteFinding
+from tests.support.metering.plans import scans
 from tests.support.metering.waste_world import IDLE, derive, make_waste_world
 
 FORMER = 5_000
@@ -78,15 +79,6 @@ def add_former(owner: psycopg.Connection[Any]) -> None:
     for statement in (FACTS, ALLOCATIONS, HOLDERS, DEVICES, COVERAGES, FINDINGS):
         owner.execute(statement.encode(), {"former": FORMER})
     owner.execute(f"ANALYZE {', '.join(sorted(TABLES))}".encode())
-
-
-def scans(plan: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield each table that a plan reads, and of how many rows."""
-    if "Relation Name" in plan:
-        rows = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
-        yield plan["Relation Name"], round(rows * plan["Actual Loops"])
-    for part in plan.get("Plans", ()):
-        yield from scans(part)
 
 
 @pytest.fixture
