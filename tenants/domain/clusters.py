@@ -185,10 +185,13 @@ def relative_path_problem(path: str) -> str:
 
 ALIASES_MAX: Final = 16
 """More names for one thing than any exporter has had; keeps queries short."""
+ALIASED_MAX: Final = 64
+"""Of ours there are not half as many."""
 RESOURCES_MAX: Final = 64
 CONTROLLERS_MAX: Final = 100
 CONTROLLER_LENGTH_MAX: Final = 253
-_SERIES_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+SERIES_NAME_LENGTH_MAX: Final = 200
+_SERIES_NAME = re.compile(rf"[a-zA-Z_:][a-zA-Z0-9_:]{{0,{SERIES_NAME_LENGTH_MAX - 1}}}")
 _RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _SCOPE = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,256}", re.ASCII)
 _POD_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
@@ -198,11 +201,14 @@ def alias_problems(field: str, aliases: object) -> tuple[FieldProblem, ...]:
     """Return what is wrong with a map from a name of ours to a site's names, best first."""
     if not isinstance(aliases, Mapping):
         return (FieldProblem(field, "not_a_map", "Map each name to a list of names."),)
+    if len(aliases) > ALIASED_MAX:
+        return (FieldProblem(field, "too_many", f"Map at most {ALIASED_MAX} names."),)
     return tuple(
         FieldProblem(
-            f"{field}.{name}",
+            f"{field}.{str(name)[:SERIES_NAME_LENGTH_MAX]}",
             "not_series_names",
-            f"List 1 to {ALIASES_MAX} Prometheus names: letters, digits and underscores.",
+            f"List 1 to {ALIASES_MAX} Prometheus names: letters, digits and underscores, at most"
+            f" {SERIES_NAME_LENGTH_MAX} each.",
         )
         for name, others in aliases.items()
         if not _are_series_names([name]) or not _are_series_names(others)

@@ -19,7 +19,11 @@ from tenants.domain.clusters import (
 )
 
 
-@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.just(["Hostname"])))
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.just(["Hostname"]), max_size=64
+    )
+)
 def test_a_map_of_names_to_lists_of_names_is_fine(aliases: dict[str, list[str]]) -> None:
     assert alias_problems("label_aliases", aliases) == ()
 
@@ -33,6 +37,7 @@ def test_a_map_of_names_to_lists_of_names_is_fine(aliases: dict[str, list[str]])
         {"hostname": [1]},
         {"host name": ["Hostname"]},
         {"hostname": ["a"] * 17},
+        {"hostname": ["a" * 201]},
     ],
 )
 def test_a_wrong_alias_is_reported_with_its_place(aliases: dict[str, object]) -> None:
@@ -40,6 +45,23 @@ def test_a_wrong_alias_is_reported_with_its_place(aliases: dict[str, object]) ->
 
     (name,) = aliases
     assert (problem.field, problem.code) == (f"label_aliases.{name}", "not_series_names")
+
+
+def test_an_alias_of_any_length_is_neither_stored_nor_repeated() -> None:
+    assert alias_problems("label_aliases", {"a" * 200: ["b" * 200]}) == ()
+
+    (problem,) = alias_problems("label_aliases", {"a" * 100_000: ["b"]})
+
+    assert (problem.field, problem.code) == ("label_aliases." + "a" * 200, "not_series_names")
+
+
+def test_more_aliased_names_than_there_are_of_ours_are_refused() -> None:
+    names = [f"name_{number}" for number in range(65)]
+
+    assert alias_problems("metric_aliases", {name: ["b"] for name in names[:64]}) == ()
+    (problem,) = alias_problems("metric_aliases", {name: ["b"] for name in names})
+
+    assert (problem.field, problem.code) == ("metric_aliases", "too_many")
 
 
 def test_aliases_that_are_no_map_are_refused() -> None:
