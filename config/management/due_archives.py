@@ -11,14 +11,17 @@ from celery import shared_task
 from django.conf import settings
 
 from billing.adapters.archive_files import require_sizes
-from config.management.archives import due_archives, ensure_archive
+from config.management.archives import TABLES, due_archives, ensure_archive, read_archive
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.archives import (
     ArchiveBusyError,
+    ArchiveDiffersError,
     ArchiveMonth,
     MonthNotFinishedError,
     MonthTable,
 )
+from tenants.models import ArchivedMonth
+from tenants.selectors.archives import archived_months
 from tenants.selectors.clock import database_now
 from tenants.services.slot_leases import renewed_slot
 from tenants.services.turns import run_isolated
@@ -68,6 +71,22 @@ def _archive_due(*, at: datetime) -> Iterator[bool]:
         key = table.folder(month)
         if run_isolated(handler, otherwise=False, event=FAILED, key=key, at=at):
             yield True
+    for row in archived_months():
+        if row.location == str(root):
+            key = f"{row.table_name}-{row.label}"
+            run_isolated(partial(_require, row, root), otherwise=None, event=FAILED, key=key, at=at)
+
+
+def _require(row: ArchivedMonth, root: Path) -> None:
+    """Compare the sizes of what is left of a detached month, and its manifest.
+
+    Raises:
+        ArchiveDiffersError: A file is missing or has another size, or it is another manifest.
+    """
+    table, month = TABLES[row.table_name], ArchiveMonth.parse(row.label)
+    folder, _, digest = read_archive(table, month, root=root, check=require_sizes)
+    if digest != row.manifest_sha256:
+        raise ArchiveDiffersError(f"The manifest in {folder} is not that of {row}.")
 
 
 def _archive(table: MonthTable, month: ArchiveMonth, *, root: Path) -> bool:

@@ -10,10 +10,11 @@ from structlog.testing import capture_logs
 
 from config.management import due_archives
 from config.management.due_archives import FAILED, TIME_LIMIT_SECONDS, tick, tick_archives
+from embedded.postgres import OWNER, EmbeddedPostgres
 from metering.models import UsageRecord
 from metering.selectors.locks import TICK_LOCK_CLASS
 from tenants.models import AuditEntry, SweepCrash
-from tests.support.config.archives import LABEL, finish_month
+from tests.support.config.archives import LABEL, finish_month, move, signed_in
 
 pytestmark = pytest.mark.usefixtures("world")
 LATE = datetime(2028, 1, 1, tzinfo=UTC)
@@ -94,6 +95,31 @@ def test_a_month_that_fails_is_counted_and_the_others_are_archived(root: Path) -
     (root / f"usage-{LABEL}" / "usage.parquet").unlink()
     assert tick(LATE) == 0
     assert crashes() == [(FAILED, 2, f"usage-{LABEL}", "ArchiveDiffersError")]
+
+
+@pytest.mark.parametrize("name", ["usage.parquet", "manifest.json"])
+def test_an_archive_that_alone_has_a_month_is_compared_every_hour(
+    root: Path, name: str, postgres: EmbeddedPostgres, committed_db: str
+) -> None:
+    finish_month()
+    assert tick(LATE) == 2
+    with signed_in(postgres.url(role=OWNER, database=committed_db)):
+        move("detach_month", root)
+    assert (tick(LATE), crashes()) == (0, [])
+    path = root / f"usage-{LABEL}" / name
+    content = path.read_bytes()
+
+    for altered in (content[:-1] + b" ", content[:-1]) if name == "manifest.json" else (b"short",):
+        path.write_bytes(altered)
+        assert tick(LATE) == 0
+    path.unlink()
+    assert tick(LATE) == 0
+
+    (failed,) = crashes()
+    assert failed[2:] == (f"usage-{LABEL}", "ArchiveDiffersError")
+    assert failed[1] == (3 if name == "manifest.json" else 2)
+    path.write_bytes(content)
+    assert (tick(LATE), crashes()) == (0, [failed])
 
 
 def test_a_worker_without_the_directory_archives_nowhere(root: Path, settings: Settings) -> None:
