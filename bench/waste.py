@@ -38,8 +38,8 @@ HOURLY_RATIO_MAX: Final = 80
 ROW_BYTES_MAX: Final = 160
 """Of a device's hour, with the part of each hour in the facts of a pod of a week."""
 
-STAYING: Final = 49
-"""One pod in as many is still there when the others have ended: 204."""
+STAYING: Final = 7
+"""One pod in as many is still there when the others have ended: 1,428."""
 FORMER_PODS: Final = scaled(500_000)
 """Of former months: what their hours repeat is kept."""
 BESIDE_FORMER_MAX: Final = "1.5"
@@ -268,14 +268,14 @@ def _beside_former_pods(*, cluster: UUID, project: UUID) -> Figure:
     """Return how much longer an hour of few pods takes once there were 500,000 before them."""
     execute(_END, {"end": MIDNIGHT + 2 * HOUR, "staying": STAYING}, connection_name="owner")
     execute("VACUUM ANALYZE metering_podallocation", connection_name="owner")
-    alone = _shortest_hour(cluster=cluster, project=project, numbers=range(2, 5))
+    alone = _shortest_hour(cluster=cluster, project=project, numbers=range(2, 7))
     for table, statement in _FORMER.items():
         # Their numbers and digests are not what is measured.
         execute(f"ALTER TABLE {table} DISABLE TRIGGER USER", connection_name="owner")
         execute(statement, {"pods": FORMER_PODS}, connection_name="owner")
         execute(f"ALTER TABLE {table} ENABLE TRIGGER USER", connection_name="owner")
         execute(f"VACUUM ANALYZE {table}", connection_name="owner")
-    beside = _shortest_hour(cluster=cluster, project=project, numbers=range(5, 8))
+    beside = _shortest_hour(cluster=cluster, project=project, numbers=range(7, 12))
     return ratio("waste.hour_beside_former_pods", beside / alone, Bound.AT_MOST, BESIDE_FORMER_MAX)
 
 
