@@ -60,6 +60,8 @@ RUNS: Final = (
     ("three_quarter_hosts", 3, QUARTER, QUARTER_CLUSTERS),
 )
 OF_ALLOWED_MIN: Final = "0.9"
+USED_MIN: Final = "0.85"
+"""Of the cores that two workers had: their rate is as high a share of what cores and CPU allow."""
 THREE_TO_ONE_MIN: Final = "2.6"
 POLL_SECONDS: Final = 0.2
 ACCRUAL_SECONDS: Final = 5
@@ -228,6 +230,7 @@ def _measure(site: Site) -> Iterator[Figure]:
     yield ratio(
         "hosts.two_workers_to_allowed", one.cpu_in_all / had, Bound.AT_LEAST, OF_ALLOWED_MIN
     )
+    yield ratio("hosts.two_workers_used", two.cpu_in_all / had, Bound.AT_LEAST, USED_MIN)
     three = quarters.rate / quarter.rate
     yield ratio("hosts.three_quarter_hosts_to_one", three, Bound.AT_LEAST, THREE_TO_ONE_MIN)
     yield from _invariants()
