@@ -46,7 +46,7 @@ gl() {{ [ "$1" = api ] || return 0
   esac; }}
 kubectl() {{ echo YQ==; }}; docker() {{ :; }}; curl() {{ echo '{{}}'; }}; sleep() {{ :; }}
 python() {{ :; }}; manage.py() {{ :; }}; deploy/make-secrets() {{ :; }}
-.venv/bin/python() {{ echo token; }}
+.venv/bin/python() {{ echo token; }}; sudo() {{ :; }}
 """
 # What the demo writes for its reader, see the page of the sandbox.
 ENVIRONMENT: Final = (
