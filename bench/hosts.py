@@ -51,13 +51,12 @@ CLUSTERS: Final = scaled(24, least=4)
 """Six hours of one are leased together. At the end a worker may wait for another: with so many,
 for a small part of the time."""
 QUARTER: Final = Decimal("0.25")
-QUARTER_CLUSTERS: Final = CLUSTERS // 2
 WARM_CLUSTERS: Final = CLUSTERS // 4
 RUNS: Final = (
-    ("one_worker", 1, None, CLUSTERS),
-    ("two_workers", 2, None, CLUSTERS),
-    ("one_quarter_host", 1, QUARTER, QUARTER_CLUSTERS),
-    ("three_quarter_hosts", 3, QUARTER, QUARTER_CLUSTERS),
+    ("one_worker", 1, None),
+    ("two_workers", 2, None),
+    ("one_quarter_host", 1, QUARTER),
+    ("three_quarter_hosts", 3, QUARTER),
 )
 OF_ALLOWED_MIN: Final = "0.9"
 USED_MIN: Final = "0.85"
@@ -214,9 +213,9 @@ def run() -> Iterator[Figure]:
 def _measure(site: Site) -> Iterator[Figure]:
     site.run("warm", workers=2, clusters=WARM_CLUSTERS)
     runs: dict[str, Ran] = {}
-    for name, workers, share, clusters in RUNS:
+    for name, workers, share in RUNS:
         ran = runs[name] = site.run(
-            name.replace("_", "-"), workers=workers, clusters=clusters, share=share
+            name.replace("_", "-"), workers=workers, clusters=CLUSTERS, share=share
         )
         yield measurement(f"hosts.pod_hours_per_second_{name}", ran.rate, "1/s")
         for program, seconds in ran.cpu.items():
