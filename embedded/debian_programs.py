@@ -74,9 +74,12 @@ def find_programs(package: Package, tools: Path, *, is_fetched: bool = True) -> 
         return Programs(None, f"{package.title} is not on PATH.")
     tools.mkdir(parents=True, exist_ok=True)
     # Processes of one run need the same program at once: the first fetches it, the others wait.
-    with (tools / ".fetching").open("w") as turn:
+    turn = os.open(tools, os.O_RDONLY)
+    try:
         fcntl.flock(turn, fcntl.LOCK_EX)
         return Programs(kept) if _is_complete(package, kept) else _fetch(package, kept)
+    finally:
+        os.close(turn)
 
 
 def _is_complete(package: Package, folder: Path) -> bool:
