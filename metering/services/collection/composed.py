@@ -70,11 +70,6 @@ def target_of(cluster: Cluster) -> ClusterTarget:
     )
 
 
-def hour_of(cluster: Cluster, *, start_at: datetime, is_watched: bool) -> Hour:
-    """Return an hour of a cluster."""
-    return Hour(cluster.pk, start_at, target_of(cluster), is_watched=is_watched)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LeasedHour:
     """Work on one hour that a worker may do while its fence and lease are valid.

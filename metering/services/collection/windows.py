@@ -258,9 +258,8 @@ def lease_rows(  # noqa: PLR0913 - Values of one statement; all are keyword only
             return found
 
 
-# Hours that follow are leased with the first one only if none was tried before: one that stopped
-# its worker, or was refused, is observed alone. A part's lease counts once it is over. Of few hours
-# a worker takes its share, so that up to 64 end together.
+# Hours that follow are leased with the first one only if none of them was tried before: one that
+# stopped its worker, or was refused, is observed alone. A part's lease counts once it is over.
 _EXPIRED: Final = "GREATEST(w.attempt, due.lost_part)"
 _CLAIM = f"""
 WITH longest_due AS (
@@ -275,25 +274,20 @@ WITH longest_due AS (
    ORDER BY not_before, start_at, cluster_id
    LIMIT %(limit)s
    FOR NO KEY UPDATE SKIP LOCKED),
-share AS (
-  SELECT ceil((SELECT count(*) FROM (SELECT FROM metering_meteringwindow WHERE state = 'open'
-                  AND not_before <= LEAST(%(at)s, clock_timestamp()) LIMIT 64 * %(together)s) due)
-              / (1.0 + count(DISTINCT lease_owner)))::integer AS hours
-    FROM metering_meteringwindow WHERE state = 'collecting'
-     AND lease_until > clock_timestamp() AND lease_owner <> %(worker)s),
 following AS (
-  SELECT w.id FROM longest_due first CROSS JOIN share
+  SELECT w.id FROM longest_due first
     JOIN metering_meteringwindow w ON w.cluster_id = first.cluster_id
      AND w.start_at > first.start_at
-     AND w.start_at < first.start_at + make_interval(hours => LEAST(%(together)s, share.hours, (
+     AND w.start_at < first.start_at + make_interval(hours => LEAST(%(together)s, (
            SELECT CASE WHEN before.record_count > %(undivided_max)s THEN 1
                   ELSE %(records_max)s / GREATEST(before.record_count, 1) END
              FROM metering_meteringwindow before
             WHERE before.cluster_id = first.cluster_id AND before.start_at < first.start_at
             ORDER BY before.start_at DESC LIMIT 1)))
    WHERE first.is_new AND first.cluster_id <> ALL(%(alone)s::uuid[])
-     AND w.state = 'open' AND w.attempt = 0 AND w.failures = 0 AND w.gap_policy = ''
-     AND NOT w.accepts_low_coverage AND w.not_before <= LEAST(%(at)s, clock_timestamp())
+     AND w.state = 'open' AND w.attempt = 0 AND w.failures = 0
+     AND w.gap_policy = '' AND NOT w.accepts_low_coverage
+     AND w.not_before <= LEAST(%(at)s, clock_timestamp())
      AND NOT EXISTS (SELECT FROM metering_windowdivision d
                       WHERE d.window_id IN (w.id, first.id))
    FOR NO KEY UPDATE OF w SKIP LOCKED),
@@ -306,7 +300,8 @@ UPDATE metering_meteringwindow w
    SET {lease_values("w", leased="collecting", given_up="quarantined", expired=_EXPIRED)}
   FROM due WHERE w.id = due.id
 RETURNING w.state, w.id, w.cluster_id, w.start_at, w.fence, w.attempt, w.failures,
-          w.accepts_low_coverage, w.gap_policy, w.decided_on, clock_timestamp() AS claimed_at,
+          w.accepts_low_coverage, w.gap_policy, w.decided_on,
+          clock_timestamp() AS claimed_at,
           EXISTS (SELECT FROM metering_windowdivision d WHERE d.window_id = w.id) AS is_divided,
           (SELECT max(f.record_count) FROM metering_meteringwindow f
             WHERE f.cluster_id = w.cluster_id AND f.start_at < w.start_at
@@ -351,8 +346,8 @@ def claim_windows(  # noqa: PLR0913 - Values of one statement; all are keyword o
         avoided: Not of these clusters, whose sources the worker could not reach; but their hours
             that a person decided on.
         alone: Clusters whose hours are each claimed alone; of others the due hours after it, up to
-            `policy.hours_together_max` and its share of all that is due, that were never tried and
-            are small enough to be observed together. None for all.
+            `policy.hours_together_max`, that were never tried and are small enough to be observed
+            together. None for all.
         at: Which retries are due; None takes the database's clock, and no later time counts.
         policy: Lease and attempts.
     """
@@ -398,3 +393,8 @@ def _claimed(row: tuple[Any, ...], *, cluster: Cluster, settled: SettledFacts) -
         is_divided=is_divided,
         former_records=former_records,
     )
+
+
+def hour_of(cluster: Cluster, *, start_at: datetime, is_watched: bool) -> Hour:
+    """Return an hour of a cluster."""
+    return Hour(cluster.pk, start_at, target_of(cluster), is_watched=is_watched)

@@ -31,8 +31,8 @@ from metering.domain.errors import (
 )
 from metering.models import MeteringWindow, WindowRecheck
 from metering.selectors.locks import try_tick_lock
-from metering.services.collection.composed import LeasedHour, hour_of
-from metering.services.collection.windows import lease_rows, lease_values
+from metering.services.collection.composed import LeasedHour
+from metering.services.collection.windows import hour_of, lease_rows, lease_values
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.archives import ArchivedTable
 from tenants.models import Cluster

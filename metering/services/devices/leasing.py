@@ -18,7 +18,8 @@ from metering.domain.errors import ClaimLostError
 from metering.protocols import Evidence
 from metering.selectors.collection.record_digest import DIGEST_OF_DEVICES, device_lines
 from metering.selectors.locks import holds_device_figures
-from metering.services.collection.composed import LeasedHour, hour_of
+from metering.services.collection.composed import LeasedHour
+from metering.services.collection.windows import hour_of
 from tenants.models import Cluster
 
 ERROR_LENGTH_MAX: Final = 1_000

@@ -11,12 +11,12 @@ from metering.domain.collection.parts import WHOLE, Part
 from metering.domain.collection.windows import DEFAULT_POLICY, GapPolicy, MeteringPolicy
 from metering.models import MeteringWindow, UsageRecord, WindowDivision
 from metering.protocols import Observation, UsageSource
-from metering.services.collection.composed import hour_of
 from metering.services.collection.division import writing
 from metering.services.collection.division.reading import observe_pods
 from metering.services.collection.hour_decisions import decide_window
 from metering.services.collection.observing import HourObservation
 from metering.services.collection.sweeping import Worker, meter_due
+from metering.services.collection.windows import hour_of
 from tenants.models import Cluster, Project
 from tests.metering.services.collection.test_division import hours
 from tests.metering.services.collection.test_watched_parts import (

@@ -16,9 +16,9 @@ from metering.models import (
 )
 from metering.services.catalogue import ensure_catalogue
 from metering.services.collection.collecting import collect_window
-from metering.services.collection.composed import hour_of
 from metering.services.collection.composition import compose_window
 from metering.services.collection.observing import basis_of, given_of, observe_hour
+from metering.services.collection.windows import hour_of
 from tenants.models import Cluster, Project
 from tests.support.metering.allocations.watched import UNSIZED, ledgered, offered, queued, watched
 from tests.support.metering.collecting import DUE, claim, collect, exceptions, usage
