@@ -1,7 +1,8 @@
 """Workers on several hosts and one backlog: two of them, and three that have a quarter of a core.
 
-A backlog is six hours of each of several clusters of 4,000 pods, for 50 organizations: as heavy as
-those of `bench bill`, from one real Prometheus. A worker is one of Celery with a single process, as
+A backlog is four to six hours of each of several clusters of 4,000 pods, for 50 organizations: as
+heavy as those of `bench bill`, from one real Prometheus. Where all have as many, workers that begin
+together ask it at the same moments, over and over, and compute at the same moments. A worker is one of Celery with a single process, as
 on a host of its own, over Valkey and PostgreSQL; it meters hours and accrues their charges. Device
 figures are not asked for. An autovacuum would be counted with whichever run it meets: it is off,
 and the tables are vacuumed between the runs.
@@ -48,7 +49,7 @@ from embedded.valkey import EmbeddedValkey
 
 TENANTS: Final = scaled(50)
 CLUSTERS: Final = scaled(24, least=4)
-"""Six hours of one are leased together. At the end a worker may wait for another: with so many,
+"""The hours of one are leased together. At the end a worker may wait for another: with so many,
 for a small part of the time."""
 QUARTER: Final = Decimal("0.25")
 WARM_CLUSTERS: Final = CLUSTERS // 4
@@ -120,7 +121,8 @@ class Site:
             clusters: How many the backlog has.
             share: Of a core that each worker is held to; None for none.
         """
-        registered = [self._register(f"{name}-{number}") for number in range(clusters)]
+        hours = {f"{name}-{number}": HOURS - number % 3 for number in range(clusters)}
+        registered = [self._register(slug, hours=due) for slug, due in hours.items()]
         self._forget_messages()
         execute("VACUUM ANALYZE", connection_name="owner")
         with ExitStack() as stack:
@@ -134,18 +136,18 @@ class Site:
             pids = (*started, *self._servers.values())
             used, others = self._cpu(started), others_cpu_seconds(pids)
             with measured() as watch:
-                _await_charges(registered)
+                _await_charges(registered, due=sum(hours.values()))
             others = max(others_cpu_seconds(pids) - others, Decimal(0))
             cpu = {program: now - used[program] for program, now in self._cpu(started).items()}
-        return Ran(clusters * HOURS * PODS, watch.seconds, cpu, others)
+        return Ran(sum(hours.values()) * PODS, watch.seconds, cpu, others)
 
-    def _register(self, slug: str) -> Any:  # noqa: ANN401 - A Cluster.
+    def _register(self, slug: str, *, hours: int) -> Any:  # noqa: ANN401 - A Cluster.
         """Register a cluster whose first hours are due, and no others."""
         from tenants.domain.actors import system_actor  # noqa: PLC0415 - Django is set up by now.
         from tenants.services.clusters import update_cluster  # noqa: PLC0415
 
         cluster = register(slug, self._url, projects=self._projects, namespaces=TENANTS)
-        until = {"metered_until": START + timedelta(hours=HOURS)}
+        until = {"metered_until": START + timedelta(hours=hours)}
         update_cluster(cluster=cluster, changes=until, actor=system_actor("bench"), at=START)
         return cluster
 
@@ -250,7 +252,7 @@ def _invariants() -> Iterator[Figure]:
     yield invariant("hosts.not_charged", len(sums) - 1, "", 0)
 
 
-def _await_charges(clusters: Sequence[Any]) -> None:
+def _await_charges(clusters: Sequence[Any], *, due: int) -> None:
     """Wake the workers until every hour of some clusters is sealed and charged."""
     from billing.selectors.pending import pending_windows  # noqa: PLC0415 - Django is set up.
     from metering.models import MeteringWindow  # noqa: PLC0415
@@ -260,7 +262,6 @@ def _await_charges(clusters: Sequence[Any]) -> None:
     wake("metering.tick_windows")
     begin = time.monotonic()
     accrued_at = begin
-    due = len(clusters) * HOURS
     while (left := due - sealed.count()) or pending_windows(limit=1):
         now = time.monotonic()
         assert now - begin < PATIENCE_SECONDS, f"{left} of {due} hours are not sealed."
