@@ -2,10 +2,10 @@
 
 A backlog is four to six hours of each of several clusters of 4,000 pods, for 50 organizations: as
 heavy as those of `bench bill`, from one real Prometheus. Where all have as many, workers that begin
-together ask it at the same moments, over and over, and compute at the same moments. A worker is one of Celery with a single process, as
-on a host of its own, over Valkey and PostgreSQL; it meters hours and accrues their charges. Device
-figures are not asked for. An autovacuum would be counted with whichever run it meets: it is off,
-and the tables are vacuumed between the runs.
+together ask it at the same moments, over and over, and compute at the same moments. A worker is one
+of Celery with a single process, as on a host of its own, over Valkey and PostgreSQL; it meters
+hours and accrues their charges. Device figures are not asked for. An autovacuum would be counted
+with whichever run it meets: it is off, and the tables are vacuumed between the runs.
 
 Two workers are held against what one leaves of the cores: the CPU seconds of the run of one worker,
 of all programs, divided by the CPU seconds that two workers have: cores multiplied by their time,
