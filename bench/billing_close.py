@@ -32,7 +32,7 @@ LARGE = 3_000 if is_smoke() else 3_000_000
 LARGE_HOURS = 20
 AT = MONTH_START + timedelta(hours=745)
 PREVIEW_MAX = 2
-DRAFTS_MAX, FINALS_MAX, LARGE_MAX = 300, 900, 60
+DRAFTS_MAX, FINALS_MAX, LARGE_MAX = 215, 860, 60
 """Against the plain work."""
 MEMORY_MAX_MIB = 350
 _BARE = """
