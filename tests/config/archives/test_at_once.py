@@ -10,27 +10,18 @@ from django.db import connections
 
 from billing.adapters.archive_files import Progress, require_same_rows
 from config.management.archives import require_finished
-from embedded.postgres import OWNER, EmbeddedPostgres
 from metering.models import UsageRecord
 from tenants.domain.archives import ArchivedColumn, ArchiveMonth, MonthTable
 from tenants.models import ArchivedMonth
-from tests.support.config.archives import archive, finish_month, move, refusal, signed_in
+from tests.support.config.archives import move, refusal, signed_in
 from tests.support.config.planted import verify
 
 pytestmark = pytest.mark.usefixtures("world")
 
 
-@pytest.fixture
-def owner_url(postgres: EmbeddedPostgres, committed_db: str, tmp_path: Path) -> str:
-    """Archive a finished month, and return how its owner signs in."""
-    finish_month()
-    archive(tmp_path)
-    return postgres.url(role=OWNER, database=committed_db)
-
-
 @pytest.mark.parametrize("command", ["detach_month", "restore_month"])
 def test_of_two_commands_at_once_one_is_refused(
-    owner_url: str, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+    archived_owner_url: str, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[str] = []
 
@@ -49,7 +40,7 @@ def test_of_two_commands_at_once_one_is_refused(
         return require_same_rows(path, blocks, columns, progress=progress)
 
     monkeypatch.setattr("tenants.services.archives.LOCK_SECONDS", 1)
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         if command == "restore_month":
             move("detach_month", tmp_path)
         monkeypatch.setattr("config.management.archives.require_same_rows", compare)
@@ -61,7 +52,7 @@ def test_of_two_commands_at_once_one_is_refused(
 
 
 def test_a_month_is_detached_by_one_of_two_commands(
-    owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archived_owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed: list[str] = []
     refused: list[str] = []
@@ -82,7 +73,7 @@ def test_a_month_is_detached_by_one_of_two_commands(
 
     monkeypatch.setattr("config.management.archives.require_finished", meet_finished)
     monkeypatch.setattr("tenants.services.archives.LOCK_SECONDS", 60)
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         threads = [Thread(target=detach) for _ in range(2)]
         for thread in threads:
             thread.start()

@@ -13,13 +13,11 @@ import pytest
 from django.core.management import CommandError
 from django.db import connection
 
-from embedded.postgres import OWNER, EmbeddedPostgres
 from metering.models import UsageRecord
 from tenants.models import ArchivedMonth, AuditEntry
 from tests.support.config.archives import (
     LABEL,
     archive,
-    finish_month,
     move,
     refusal,
     run,
@@ -28,14 +26,6 @@ from tests.support.config.archives import (
 from tests.support.config.planted import verify
 
 pytestmark = pytest.mark.usefixtures("world")
-
-
-@pytest.fixture
-def owner_url(postgres: EmbeddedPostgres, committed_db: str, tmp_path: Path) -> str:
-    """Archive a finished month, and return how its owner signs in."""
-    finish_month()
-    archive(tmp_path)
-    return postgres.url(role=OWNER, database=committed_db)
 
 
 def assert_unchanged() -> None:
@@ -53,96 +43,108 @@ def change_manifest(root: Path, **changes: Callable[[Any], Any]) -> None:
 
 
 def test_a_report_that_reads_usage_is_not_waited_for_longer_than_a_moment(
-    owner_url: str, tmp_path: Path, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    archived_owner_url: str,
+    tmp_path: Path,
+    owner: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tenants.services.archives.LOCK_SECONDS", 1)
 
     with owner.transaction():
         owner.execute("SELECT count(*) FROM metering_usagerecord")
-        with signed_in(owner_url):
+        with signed_in(archived_owner_url):
             assert "in use for 1 seconds; nothing was changed" in refusal("detach_month", tmp_path)
 
     assert_unchanged()
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         move("detach_month", tmp_path)
 
 
 def test_a_month_that_was_reopened_is_not_detached(
-    owner_url: str, tmp_path: Path, owner: psycopg.Connection
+    archived_owner_url: str, tmp_path: Path, owner: psycopg.Connection
 ) -> None:
     owner.execute("ALTER TABLE billing_billingperiod DISABLE TRIGGER USER")
     owner.execute("UPDATE billing_billingperiod SET state = 'open'")
 
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         assert "1 billing periods that are not closed" in refusal("detach_month", tmp_path)
 
     assert_unchanged()
 
 
-def test_a_person_that_is_not_there_detaches_nothing(owner_url: str, tmp_path: Path) -> None:
+def test_a_person_that_is_not_there_detaches_nothing(
+    archived_owner_url: str, tmp_path: Path
+) -> None:
     arguments = ["--from", str(tmp_path), "--by", "nobody", "--reason", "Why not."]
-    with signed_in(owner_url), pytest.raises(CommandError, match="Nobody has this user name"):
+    with (
+        signed_in(archived_owner_url),
+        pytest.raises(CommandError, match="Nobody has this user name"),
+    ):
         run("detach_month", *arguments)
 
     assert_unchanged()
 
 
-def test_an_archive_of_another_month_or_table_is_refused(owner_url: str, tmp_path: Path) -> None:
+def test_an_archive_of_another_month_or_table_is_refused(
+    archived_owner_url: str, tmp_path: Path
+) -> None:
     folder = tmp_path / f"usage-{LABEL}"
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**manifest, "month": "2026-09"}))
 
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         assert "is of usage of 2026-09" in refusal("detach_month", tmp_path)
 
     assert_unchanged()
 
 
-def test_a_manifest_with_other_sums_is_refused(owner_url: str, tmp_path: Path) -> None:
+def test_a_manifest_with_other_sums_is_refused(archived_owner_url: str, tmp_path: Path) -> None:
     folder = tmp_path / f"usage-{LABEL}"
     manifest = json.loads((folder / "manifest.json").read_text())
     sums = {"unit_seconds": "9001"}
     (folder / "manifest.json").write_text(json.dumps({**manifest, "sums": sums}))
 
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         assert "has 3 rows with {'unit_seconds': '9000'}" in refusal("detach_month", tmp_path)
 
     assert_unchanged()
 
 
-def test_only_the_archive_that_was_detached_is_restored(owner_url: str, tmp_path: Path) -> None:
+def test_only_the_archive_that_was_detached_is_restored(
+    archived_owner_url: str, tmp_path: Path
+) -> None:
     folder = tmp_path / f"usage-{LABEL}"
     kept = tmp_path / "kept"
     shutil.copytree(folder, kept)
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         assert "were not detached" in refusal("restore_month", tmp_path)
         move("detach_month", tmp_path)
     manifest = json.loads((folder / "manifest.json").read_text())
     audit = {**manifest["audit"], "entry": 1}
     (folder / "manifest.json").write_text(json.dumps({**manifest, "audit": audit}))
 
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         assert "the month was detached with" in refusal("restore_month", tmp_path)
 
     assert UsageRecord.objects.count() == 0
     assert "is not that of the archived month" in verify("--archive", str(tmp_path))
     shutil.rmtree(folder)
     shutil.copytree(kept, folder)
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         move("restore_month", tmp_path)
     assert UsageRecord.objects.count() == 3
     assert verify() == ""
 
 
 def test_windows_that_are_others_now_stop_a_restore_and_are_named(
-    owner_url: str, tmp_path: Path, owner: psycopg.Connection
+    archived_owner_url: str, tmp_path: Path, owner: psycopg.Connection
 ) -> None:
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         move("detach_month", tmp_path)
     owner.execute("ALTER TABLE metering_meteringwindow DISABLE TRIGGER USER")
     owner.execute("UPDATE metering_meteringwindow SET record_digest = repeat('0', 64)")
 
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         assert "would have other records than its seal" in refusal("restore_month", tmp_path)
 
     assert UsageRecord.objects.count() == 0
@@ -153,21 +155,23 @@ def test_windows_that_are_others_now_stop_a_restore_and_are_named(
 
 
 def test_charges_are_archived_with_their_money_and_not_detached(
-    owner_url: str, tmp_path: Path
+    archived_owner_url: str, tmp_path: Path
 ) -> None:
     printed = archive(tmp_path, "charges")
 
     assert "3 rows, EUR 5.0000000000, unit_seconds 9000; read back" in printed
     assert (tmp_path / f"charges-{LABEL}" / "charges.parquet").exists()
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         assert "invalid choice: 'charges'" in refusal("detach_month", tmp_path, "charges")
 
 
 @pytest.mark.parametrize("missing", ["usage.parquet", "windows.csv"])
-def test_a_manifest_without_a_file_is_refused(owner_url: str, tmp_path: Path, missing: str) -> None:
+def test_a_manifest_without_a_file_is_refused(
+    archived_owner_url: str, tmp_path: Path, missing: str
+) -> None:
     change_manifest(tmp_path, files=lambda files: [one for one in files if one["name"] != missing])
 
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         assert f"has no file {missing}" in refusal("detach_month", tmp_path)
 
     assert_unchanged()
@@ -183,11 +187,11 @@ def test_a_manifest_without_a_file_is_refused(owner_url: str, tmp_path: Path, mi
     ids=["left out", "of another type", "twice"],
 )
 def test_a_manifest_that_could_not_be_restored_is_refused(
-    owner_url: str, tmp_path: Path, change: Callable[[list[Any]], list[Any]]
+    archived_owner_url: str, tmp_path: Path, change: Callable[[list[Any]], list[Any]]
 ) -> None:
     change_manifest(tmp_path, columns=change)
 
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         assert "has other columns than the database" in refusal("detach_month", tmp_path)
 
     assert_unchanged()
@@ -195,13 +199,13 @@ def test_a_manifest_that_could_not_be_restored_is_refused(
 
 @pytest.mark.parametrize("name", ["usage.parquet", "windows.csv", "manifest.json"])
 def test_a_pipe_or_a_device_in_the_place_of_a_file_is_not_read(
-    owner_url: str, tmp_path: Path, name: str
+    archived_owner_url: str, tmp_path: Path, name: str
 ) -> None:
     path = tmp_path / f"usage-{LABEL}" / name
     for make in (os.mkfifo, partial(Path.symlink_to, target="/dev/zero"), Path.mkdir):
         path.unlink()
         make(path)
-        with signed_in(owner_url):
+        with signed_in(archived_owner_url):
             assert f"{name} is missing or cannot be read" in refusal("detach_month", tmp_path)
         if path.is_dir():
             path.rmdir()
@@ -210,17 +214,17 @@ def test_a_pipe_or_a_device_in_the_place_of_a_file_is_not_read(
     assert_unchanged()
 
 
-def test_a_manifest_of_any_length_is_not_read(owner_url: str, tmp_path: Path) -> None:
+def test_a_manifest_of_any_length_is_not_read(archived_owner_url: str, tmp_path: Path) -> None:
     os.truncate(tmp_path / f"usage-{LABEL}" / "manifest.json", 2**40)
 
-    with signed_in(owner_url):
+    with signed_in(archived_owner_url):
         assert "too long for a manifest" in refusal("detach_month", tmp_path)
 
     assert_unchanged()
 
 
-def test_a_month_is_detached_and_restored_once(owner_url: str, tmp_path: Path) -> None:
-    with signed_in(owner_url):
+def test_a_month_is_detached_and_restored_once(archived_owner_url: str, tmp_path: Path) -> None:
+    with signed_in(archived_owner_url):
         move("detach_month", tmp_path)
         assert f"The usage of {LABEL} is archived" in refusal("detach_month", tmp_path)
         move("restore_month", tmp_path)
