@@ -2,13 +2,24 @@
 
 from decimal import Decimal
 
+from django.utils.translation import gettext
+
 from billing.domain.documents import document_text
+from billing.domain.money import Money
 from tenants.templatetags.texts import figure
 
 
 def money_text(amount: Decimal, currency: str) -> str:
     """Return an amount as displayed, such as "1,234.50 EUR"."""
     return figure(document_text.money_text(amount, currency))
+
+
+def saving_text(saving: Money) -> str:
+    """Return a saving; one that rounds to nothing is less than the smallest amount."""
+    if saving.minor_units:
+        return money_text(saving.amount, saving.currency)
+    least = Money.of_minor_units(1, saving.currency)
+    return gettext("less than {amount}").format(amount=money_text(least.amount, least.currency))
 
 
 def number_text(text: str) -> str:

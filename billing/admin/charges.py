@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, ClassVar, Final
 
 from django.conf import settings
@@ -19,7 +20,7 @@ from django.views.decorators.http import require_safe
 from unfold.decorators import action
 
 from billing.access import charges_visible_to, savings_visible_to
-from billing.admin.amounts import hours_text, number_text
+from billing.admin.amounts import hours_text, money_text, number_text, saving_text
 from billing.admin.invoice_lines import charge_origin
 from billing.admin.ledger.invoice_steps import reach
 from billing.admin.pricing.unpriced import unpriced_context
@@ -77,12 +78,12 @@ class WasteLine:
     @property
     def monthly(self) -> str:
         """Return what a month would save."""
-        return self._text(self.money.monthly)
+        return self._text(self.money.monthly, self.finding.monthly_product)
 
     @property
     def lost(self) -> str:
         """Return what was lost so far."""
-        return self._text(self.money.lost)
+        return self._text(self.money.lost, self.finding.lost_product)
 
     @property
     def suggestion(self) -> str:
@@ -104,16 +105,13 @@ class WasteLine:
         """Return how busy its devices were."""
         return figure(percent_text(self.finding.activity_ratio))
 
-    def _text(self, money: Money | None) -> str:
+    def _text(self, money: Money | None, product: Decimal | None) -> str:
         """Return an amount, or why there is none."""
         if not self.finding.is_saving_known:
             return gettext("unknown")
-        return money_text(money) or gettext("no price")
-
-
-def money_text(money: Money | None) -> str:
-    """Return an amount as "1,234.50 EUR"; "" for none."""
-    return "" if money is None else figure(f"{money.amount:,} {money.currency}")
+        if money is None:
+            return gettext("no price")
+        return saving_text(money) if product else gettext("nothing")
 
 
 def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResponse:
@@ -147,8 +145,8 @@ def _total(total: SavingTotal) -> dict[str, Any]:
         else gettext("Findings without a price"),
         "findings": total.findings,
         "unknown": total.unknown,
-        "monthly": money_text(total.monthly),
-        "lost": money_text(total.lost),
+        "monthly": "" if total.monthly is None else saving_text(total.monthly),
+        "lost": "" if total.lost is None else saving_text(total.lost),
     }
 
 
@@ -251,7 +249,7 @@ class ChargeAdmin(LedgerAdmin):
     @admin.display(description="cost")
     def cost(self, charge: Charge) -> str:
         """Return what it costs alone, rounded."""
-        return money_text(charge.cost)
+        return money_text(charge.cost.amount, charge.cost.currency)
 
     @admin.display(description="correction", boolean=True)
     def is_correction(self, charge: Charge) -> bool:

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from billing.access import exceptions_visible_to, savings_visible_to
 from billing.access.costs import changed_hours_visible_to, clusters_in_use, daily_costs_visible_to
+from billing.admin.amounts import saving_text
 from billing.domain.costs import DAY, CostDimension, CostQuery, GroupCost, growth_of
 from billing.domain.money import Money
 from billing.selectors.cost_report import CostReport, cost_report, total_costs
@@ -147,6 +148,6 @@ def _saving(total: SavingTotal) -> dict[str, Any]:
     return {
         "findings": total.findings,
         "unknown": total.unknown,
-        "monthly": "" if total.monthly is None else amount_of(total.monthly),
-        "lost": "" if total.lost is None else amount_of(total.lost),
+        "monthly": "" if total.monthly is None else saving_text(total.monthly),
+        "lost": "" if total.lost is None else saving_text(total.lost),
     }

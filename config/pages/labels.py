@@ -3,9 +3,10 @@
 Django makes most labels from names: the column `unit_price` is headed "unit price". The code has no
 text there that could be marked, so each table's names, columns, choices, buttons, hints and form
 fields are replaced by texts that are translated when a page shows them. In English they are the
-same, so neither migrations nor the API change. `make messages` reads MARKED.
+same but for abbreviations, so migrations do not change. `make messages` reads MARKED.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from django.utils.translation import gettext_lazy
 MARKED: Final[dict[str, str]] = {}
 """Every marked text, with the table that has it."""
 FORMS: Final = ("form", "action_form")
+CAPITALS: Final = re.compile(r"\b(?:api|uid|url)(?=s?\b)")
+"""Abbreviations in the names of columns, and of tables in the plural."""
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "quotas.quotarequest": ("quotas.requeststep",),
     "quotas.preemptionplan": ("quotas.preemptionaction",),
@@ -49,19 +52,26 @@ def _mark(text: Any, origin: str) -> Any:  # noqa: ANN401 - A text, or one that 
     return gettext_lazy(text)
 
 
+def _capitals(text: Any) -> Any:  # noqa: ANN401 - A text, or one that is marked.
+    """Return a name with its abbreviations in capitals, as in "prometheus URL"."""
+    if not isinstance(text, str) or isinstance(text, Promise):
+        return text
+    return CAPITALS.sub(lambda found: found[0].upper(), text)
+
+
 def _mark_model(model: type[Model], origin: str) -> None:
     meta = model._meta  # noqa: SLF001 - Documented model meta.
     if "verbose_name_plural" not in meta.original_attrs:
         meta.verbose_name_plural = f"{meta.verbose_name_raw}s"
     meta.verbose_name = _mark(meta.verbose_name, origin)
-    meta.verbose_name_plural = _mark(meta.verbose_name_plural, origin)
+    meta.verbose_name_plural = _mark(_capitals(meta.verbose_name_plural), origin)
     meta.app_config.verbose_name = _mark(meta.app_config.verbose_name, origin)
     for field in (*meta.fields, *meta.many_to_many):
         _mark_field(field, origin)
 
 
 def _mark_field(field: "Field[Any, Any]", origin: str) -> None:
-    field.verbose_name = _mark(field.verbose_name, origin)
+    field.verbose_name = _mark(_capitals(field.verbose_name), origin)
     field.help_text = _mark(field.help_text, origin)
     _mark_choices(field, origin)
 

@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Final
 
 SECONDS_PER_HOUR: Final = 3600
+HOURS_PER_DAY: Final = 24
 
 
 def unit_hours_text(unit_seconds: int) -> str:
@@ -22,11 +23,14 @@ def ratio_text(part: int | None, whole: int | None) -> str:
 
 
 def duration_text(seconds: int | None) -> str:
-    """Return whole seconds as "2 h 5 min", "5 min 3 s" or "3 s"; "-" where none were measured."""
+    """Return whole seconds by the two largest units, such as "3 d 2 h" or "3 s"; "-" for None."""
     if seconds is None:
         return "-"
     minutes, rest = divmod(seconds, 60)
     hours, minutes_left = divmod(minutes, 60)
+    days, hours_left = divmod(hours, HOURS_PER_DAY)
+    if days:
+        return f"{days} d {hours_left} h"
     if hours:
         return f"{hours} h {minutes_left} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -22,6 +22,7 @@ from tests.support.billing.ledger import make_book
 from tests.support.cast import Cast, make_cast
 from tests.support.german import GERMAN
 from tests.support.shared_rows import shared_rows
+from tests.support.tenants.desk import enter
 
 NAMES = {
     Invoice: ("Rechnung", "Rechnungen", "invoice", "invoices"),
@@ -68,6 +69,30 @@ def test_a_column_has_the_name_of_the_language(model: type[models.Model], column
         assert str(field.verbose_name) == COLUMNS[model, column]
     with override("en"):
         assert str(field.verbose_name) == column.replace("_", " ")
+
+
+@pytest.mark.parametrize(
+    ("column", "english", "german"),
+    [
+        ("prometheus_url", "prometheus URL", "Prometheus-URL"),
+        ("kubernetes_url", "kubernetes URL", "Kubernetes-URL"),
+        ("slug", "slug", "Kurzname"),
+    ],
+)
+def test_an_abbreviation_has_capitals(column: str, english: str, german: str) -> None:
+    field: Any = Cluster._meta.get_field(column)  # noqa: SLF001 - Documented model meta.
+
+    with override("en"):
+        assert str(field.verbose_name) == english
+    with override("de"):
+        assert str(field.verbose_name) == german
+
+
+def test_the_form_of_a_cluster_asks_for_the_url_of_prometheus(cast: Cast) -> None:
+    page = enter(cast.frank).get("/admin/tenants/cluster/add/").content.decode()
+
+    assert "Prometheus URL" in page
+    assert "Prometheus url" not in page
 
 
 def test_a_choice_is_read_in_the_language_and_stored_as_it_is() -> None:

@@ -82,6 +82,32 @@ def test_what_nobody_can_say_is_unknown_and_in_no_sum(cast: Cast) -> None:
     assert "0.00 EUR" not in text.replace("5,256.00 EUR", "").replace("2,628.00 EUR", "")
 
 
+def test_a_loss_below_the_smallest_amount_is_named_as_such(cast: Cast) -> None:
+    WasteFinding.objects.update(held_unit_seconds=1, wasted_unit_seconds=1)
+
+    _, text = page(cast.dora)
+
+    assert "lost so far: less than 0.01 EUR" in text
+    assert text.count("less than 0.01 EUR") == 4
+    assert "lost so far: 0.00" not in text
+
+
+def test_no_saving_is_promised_where_nothing_smaller_would_serve(cast: Cast) -> None:
+    kept = {"units": 1, "suggested_units": 1, "suggested_size": "large", "wasted_unit_seconds": 0}
+    WasteFinding.objects.update(
+        **kept,
+        suggested_price_group="H100/whole",
+        held_unit_seconds=3_600,
+        suggested_unit_seconds=3_600,
+        memory_peak_mebibytes=70_000,
+    )
+
+    _, text = page(cast.dora)
+
+    assert "lost so far: nothing" in text
+    assert "0.00 EUR" not in text
+
+
 def test_where_all_is_unknown_nothing_is_said_of_prices(cast: Cast) -> None:
     kept = {"suggested_units": 1, "suggested_size": "large", "wasted_unit_seconds": 0}
     WasteFinding.objects.update(**kept, suggested_price_group="H100/whole")

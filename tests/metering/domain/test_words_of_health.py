@@ -14,7 +14,9 @@ from metering.domain.figures import duration_text, ratio_text
         (60, "1 min 0 s"),
         (3_599, "59 min 59 s"),
         (3_600, "1 h 0 min"),
-        (90_061, "25 h 1 min"),
+        (86_399, "23 h 59 min"),
+        (86_400, "1 d 0 h"),
+        (3_339_960, "38 d 15 h"),
     ],
 )
 def test_a_duration_is_reported_in_its_two_largest_parts(seconds: int | None, words: str) -> None:
