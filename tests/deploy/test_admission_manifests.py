@@ -3,12 +3,11 @@
 from typing import Any
 
 import pytest
-import yaml
 
 from config.env import Environment
 from config.management.commands.serve_admission import GRACEFUL_SECONDS, Command, admission_command
 from quotas.domain.admission.webhook_configuration import Registration, configurations
-from tests.deploy.files import ROOT
+from tests.deploy.files import ROOT, documents_of
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 FILES = (
@@ -26,7 +25,7 @@ JSON = dict[str, Any]
 
 def objects(file: str) -> dict[tuple[str, str], JSON]:
     """Return a file's objects by kind and name."""
-    read = [dict(one) for one in yaml.safe_load_all((FOLDER / file).read_text("utf-8"))]
+    read = [dict(one) for one in documents_of((FOLDER / file).read_text("utf-8"))]
     return {(one["kind"], one["metadata"]["name"]): one for one in read}
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 
 from embedded.prometheus_programs import TOOL, find_prometheus
 from tests.config.test_docs_site import program
-from tests.deploy.files import ROOT
+from tests.deploy.files import ROOT, yaml_of
 
 BOARDS = {path.stem: path for path in sorted((ROOT / "deploy" / "grafana").glob("*.json"))}
 RULES = sorted((ROOT / "deploy" / "prometheus" / "rules").glob("*.yml"))
@@ -23,8 +24,9 @@ WIDTH = 24
 """Columns of a row in Grafana."""
 
 
+@cache
 def metrics() -> dict[str, str]:
-    """Return the kind of each metric that our code makes."""
+    """Return the kind of each metric that our code makes: read from its source once."""
     return {name: kind for name, kind, _, _ in program("reference").metrics()}
 
 
@@ -70,7 +72,7 @@ def test_every_rule_reads_metrics_that_there_are() -> None:
     rules = [
         rule
         for path in RULES
-        for group in yaml.safe_load(path.read_text("utf-8"))["groups"]
+        for group in yaml_of(path.read_text("utf-8"))["groups"]
         for rule in group["rules"]
     ]
 
@@ -82,7 +84,7 @@ def test_every_rule_reads_metrics_that_there_are() -> None:
 
 
 def test_workers_scale_by_a_metric_that_there_is() -> None:
-    workers = yaml.safe_load(VALUES.read_text("utf-8"))["workers"]
+    workers = yaml_of(VALUES.read_text("utf-8"))["workers"]
     scaled = {
         name: one["scaling"]["query"] for name, one in workers.items() if len(one["scaling"]) > 1
     }

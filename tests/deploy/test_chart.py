@@ -7,14 +7,13 @@ from functools import cache
 from typing import Any
 
 import pytest
-import yaml
 from django.urls import resolve
 
 from config.celery import QUEUES, app
 from config.env import SECRET_NAMES, Environment
 from tests.config.test_docs_site import program
 from tests.deploy import api_types
-from tests.deploy.files import ROOT, service
+from tests.deploy.files import ROOT, documents_of, service, yaml_of
 
 JSON = dict[str, Any]
 chart = program("chart")
@@ -54,13 +53,13 @@ def _helm() -> None:
 def plain() -> tuple[JSON, ...]:
     """Return the objects of the committed manifests."""
     files = sorted(path for path in FOLDER.glob("*.yaml") if path.name != "values.yaml")
-    return tuple(one for path in files for one in yaml.safe_load_all(path.read_text("utf-8")))
+    return tuple(one for path in files for one in documents_of(path.read_text("utf-8")))
 
 
 @cache
 def rendered(*arguments: str) -> tuple[JSON, ...]:
     """Return the objects that Helm renders."""
-    return tuple(one for one in yaml.safe_load_all(chart.render(*arguments)) if one)
+    return tuple(one for one in documents_of(chart.render(*arguments)) if one)
 
 
 def refusal(*arguments: str) -> str:
@@ -245,7 +244,7 @@ def test_an_autoscaler_sets_the_replicas_of_the_workers_that_it_scales() -> None
 
 def test_each_component_reaches_what_it_needs_and_no_more() -> None:
     policies = of_kind("NetworkPolicy", plain())
-    ports = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))["networkPolicy"]["ports"]
+    ports = yaml_of((CHART / "values.yaml").read_text("utf-8"))["networkPolicy"]["ports"]
     reached = {}
     for name, policy in policies.items():
         (labels,) = policy["spec"]["podSelector"].values()
@@ -357,7 +356,7 @@ def test_rules_and_boards_are_those_of_the_repository() -> None:
     boards = of_kind("ConfigMap", rendered(*HOME))
 
     for path in (ROOT / "deploy" / "prometheus" / "rules").glob("*.yml"):
-        assert rules[f"gpu-ledger-{path.stem}"]["spec"] == yaml.safe_load(path.read_text("utf-8"))
+        assert rules[f"gpu-ledger-{path.stem}"]["spec"] == yaml_of(path.read_text("utf-8"))
     for path in (ROOT / "deploy" / "grafana").glob("*.json"):
         data = boards[f"gpu-ledger-board-{path.stem}"]["data"]
         assert json.loads(data[path.name]) == json.loads(path.read_text("utf-8"))
@@ -365,7 +364,7 @@ def test_rules_and_boards_are_those_of_the_repository() -> None:
 
 def test_the_schema_knows_every_secret_and_every_value() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
-    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    values = yaml_of((CHART / "values.yaml").read_text("utf-8"))
 
     assert schema["properties"]["settings"]["propertyNames"]["not"]["enum"] == list(SECRET_NAMES)
     assert set(schema["properties"]) - set(values) == {"global"}

@@ -5,7 +5,6 @@ from urllib.parse import urlsplit
 
 import click
 import pytest
-import yaml
 from annotated_types import Le
 from celery.bin.celery import celery as celery_cli
 from django.conf import settings
@@ -19,7 +18,7 @@ from config.management.commands.serve_admission import GRACEFUL_SECONDS
 from config.settings.base import settings_from
 from embedded.postgres import DATABASE, OWNER
 from metering.management.commands.watch_cluster import STOP_SECONDS
-from tests.deploy.files import OURS, ROOT, compose, last, service
+from tests.deploy.files import OURS, ROOT, compose, last, service, yaml_of
 
 WEB_PORT = 8000
 NOT_OURS = {"DJANGO_SETTINGS_MODULE"}
@@ -209,7 +208,7 @@ def test_the_endpoint_is_given_time_to_answer_who_waits() -> None:
 
 
 def test_the_web_port_is_the_same_everywhere() -> None:
-    scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
+    scraped = yaml_of((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
     job = next(j for j in scraped["scrape_configs"] if j["job_name"] == "gpu-ledger")
 
     assert service("web")["command"][-1] == f"0.0.0.0:{WEB_PORT}"
@@ -272,7 +271,7 @@ def test_the_endpoint_is_probed_and_scraped_where_no_certificate_is_needed() -> 
     found = service("admission")
     (bound,) = [one for one in found["command"] if one.startswith("--probe-bind=")]
     port = int(bound.rpartition(":")[2])
-    scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
+    scraped = yaml_of((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
     (job,) = [j for j in scraped["scrape_configs"] if j["job_name"] == "gpu-ledger-admission"]
 
     assert job["dns_sd_configs"] == [{"names": ["admission"], "type": "A", "port": port}]

@@ -3,20 +3,19 @@
 from typing import Any
 
 import pytest
-import yaml
 from django.conf import settings
 
 from quotas.adapters.cluster_calls import ACCESS_REVIEWS, ClusterCalls
 from quotas.adapters.kueue import API_VERSION, CONFIGURATION_NAME, CONFIGURATION_PATH
 from quotas.domain.admission.webhook_configuration import configuration_name
-from tests.deploy.files import ROOT
+from tests.deploy.files import ROOT, documents_of
 
 MANIFEST = ROOT / "deploy" / "kubernetes" / "enforcer-rbac.yaml"
 
 
 def documents() -> dict[str, dict[str, Any]]:
     """Return the manifest's objects by kind."""
-    found = [dict(each) for each in yaml.safe_load_all(MANIFEST.read_text("utf-8"))]
+    found = [dict(each) for each in documents_of(MANIFEST.read_text("utf-8"))]
     return {each["kind"]: each for each in found}
 
 
@@ -48,7 +47,7 @@ def test_the_role_allows_what_the_enforcers_ask_for_and_nothing_else() -> None:
 
 def test_the_role_for_kueue_allows_reading_its_configuration_and_nothing_else() -> None:
     file = MANIFEST.with_name("kueue-rbac.yaml")
-    found = {one["kind"]: one for one in yaml.safe_load_all(file.read_text("utf-8"))}
+    found = {one["kind"]: one for one in documents_of(file.read_text("utf-8"))}
 
     assert found["Role"]["rules"] == [
         {
@@ -73,7 +72,7 @@ def test_the_adapters_only_read_watch_apply_patch_and_ask_for_their_own_access()
 
 def test_the_role_for_selectors_allows_our_own_configurations_and_no_others() -> None:
     file = MANIFEST.with_name("selector-rbac.yaml")
-    found = {one["kind"]: one for one in yaml.safe_load_all(file.read_text("utf-8"))}
+    found = {one["kind"]: one for one in documents_of(file.read_text("utf-8"))}
     role, binding = found["ClusterRole"], found["ClusterRoleBinding"]
 
     assert role["rules"] == [
@@ -90,7 +89,7 @@ def test_the_role_for_selectors_allows_our_own_configurations_and_no_others() ->
 
 
 def test_the_burst_class_is_the_settings_default_and_pushes_nobody_out() -> None:
-    (found,) = yaml.safe_load_all((MANIFEST.parent / "burst-priority-class.yaml").read_text())
+    (found,) = documents_of((MANIFEST.parent / "burst-priority-class.yaml").read_text())
 
     assert found["metadata"]["name"] in settings.BURST_PRIORITY_CLASSES
     assert found["value"] < 0
@@ -120,7 +119,7 @@ def test_the_role_is_bound_to_the_one_account_of_the_file() -> None:
 @pytest.mark.parametrize("name", ["enforcer", "watcher"])
 def test_an_account_may_ask_for_its_own_tokens_and_for_no_others(name: str) -> None:
     file = MANIFEST.with_name(f"{name}-rbac.yaml")
-    found = {one["kind"]: one for one in yaml.safe_load_all(file.read_text("utf-8"))}
+    found = {one["kind"]: one for one in documents_of(file.read_text("utf-8"))}
     account = found["ServiceAccount"]["metadata"]
 
     assert found["Role"]["rules"] == [

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def prose(page: str) -> str:
     return _CODE.sub("", (ROOT / page).read_text("utf-8"))
 
 
+@cache
 def anchors(page: str) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     headings = _HEADING.findall(

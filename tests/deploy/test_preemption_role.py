@@ -1,14 +1,12 @@
 """The access that preemption asks for: suspending Jobs and evicting pods, and never deleting."""
 
-import yaml
-
-from tests.deploy.files import ROOT
+from tests.deploy.files import ROOT, documents_of
 
 MANIFEST = ROOT / "deploy" / "kubernetes" / "preemption-rbac.yaml"
 
 
 def test_the_role_reads_suspends_and_evicts_and_nothing_else() -> None:
-    role, binding = yaml.safe_load_all(MANIFEST.read_text("utf-8"))
+    role, binding = documents_of(MANIFEST.read_text("utf-8"))
 
     assert role["rules"] == [
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "patch"]},
@@ -19,8 +17,8 @@ def test_the_role_reads_suspends_and_evicts_and_nothing_else() -> None:
 
 
 def test_it_is_the_enforcers_account_that_may() -> None:
-    enforcer = yaml.safe_load_all(MANIFEST.with_name("enforcer-rbac.yaml").read_text("utf-8"))
+    enforcer = documents_of(MANIFEST.with_name("enforcer-rbac.yaml").read_text("utf-8"))
     (account,) = (one["metadata"] for one in enforcer if one["kind"] == "ServiceAccount")
-    _, binding = yaml.safe_load_all(MANIFEST.read_text("utf-8"))
+    _, binding = documents_of(MANIFEST.read_text("utf-8"))
 
     assert binding["subjects"] == [{"kind": "ServiceAccount", **account}]

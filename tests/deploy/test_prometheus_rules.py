@@ -2,14 +2,14 @@
 
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from embedded.prometheus_programs import TOOL, find_prometheus
-from tests.deploy.files import ROOT
+from tests.deploy.files import ROOT, yaml_of
 from tests.support.sampling import sampled
 
 FOLDER = ROOT / "deploy" / "prometheus"
@@ -40,12 +40,13 @@ def run(promtool: Path, *arguments: str, at: Path) -> subprocess.CompletedProces
     )
 
 
+@cache
 def alerts() -> dict[str, dict[str, Any]]:
     """Return every alert by its name."""
     return {
         rule["alert"]: rule
         for path in RULES
-        for group in yaml.safe_load(path.read_text("utf-8"))["groups"]
+        for group in yaml_of(path.read_text("utf-8"))["groups"]
         for rule in group["rules"]
         if "alert" in rule
     }
@@ -56,7 +57,7 @@ def checks() -> list[dict[str, Any]]:
     return [
         check
         for path in TESTS
-        for test in yaml.safe_load(path.read_text("utf-8"))["tests"]
+        for test in yaml_of(path.read_text("utf-8"))["tests"]
         for check in test["alert_rule_test"]
     ]
 
@@ -128,8 +129,8 @@ def test_every_alert_says_what_is_and_how_bad_it_is(name: str) -> None:
 
 
 def test_prometheus_of_the_compose_file_loads_the_rules() -> None:
-    settings = yaml.safe_load((FOLDER / "prometheus.yml").read_text("utf-8"))
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    settings = yaml_of((FOLDER / "prometheus.yml").read_text("utf-8"))
+    compose = yaml_of((ROOT / "docker-compose.yml").read_text("utf-8"))
 
     assert settings["rule_files"] == ["rules/*.yml"]
     assert (

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-import yaml
 
 from tests.config.test_docs_site import program
 from tests.contract.kubernetes.conftest import APPLY, LABELS, new_name, wait_for
+from tests.deploy.files import documents_of
 from tests.deploy.test_chart import HOME
 from tests.support.kubernetes.wire import Body, Wire
 
@@ -140,7 +140,7 @@ def installed(wire: Wire, namespace: str) -> Iterator[Installed]:
     """Render the chart and make its accounts and roles."""
     release = new_name()
     rendered = chart.render(*HOME, release=release, namespace=namespace)
-    objects = tuple(one for one in yaml.safe_load_all(rendered) if one)
+    objects = tuple(one for one in documents_of(rendered) if one)
     for one in objects:
         one["metadata"].setdefault("labels", {}).update(LABELS)
         if one["kind"] == "ServiceAccount" or one["apiVersion"].startswith("rbac."):

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.contract.kubernetes.conftest import LABELS, new_name, pod_body, wait_for
+from tests.deploy.files import documents_of
 from tests.support.kubernetes.server import Server
 from tests.support.kubernetes.wire import Body, Wire
 
@@ -48,7 +48,7 @@ class Account:
 def deploy(wire: Wire, namespace: str, manifest: str) -> Account:
     """Apply a manifest under names of this run, and return its account with a token."""
     name = new_name()
-    documents = list(yaml.safe_load_all((MANIFESTS / manifest).read_text(encoding="utf-8")))
+    documents = list(documents_of((MANIFESTS / manifest).read_text(encoding="utf-8")))
     for document in documents:
         document["metadata"].update({"name": name, "labels": LABELS})
         if "namespace" in document["metadata"]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from quotas.adapters.kubernetes import KubernetesQuotaEnforcer
 from quotas.domain.admission.webhook_configuration import (
@@ -29,6 +28,7 @@ from tests.contract.kubernetes.conftest import (
     wait_for,
 )
 from tests.contract.kubernetes.test_roles import MANIFESTS, PATHS, RBAC, deploy
+from tests.deploy.files import documents_of
 from tests.support.kubernetes.registering import GROUP
 from tests.support.kubernetes.server import WEBHOOKS, Server
 from tests.support.kubernetes.sweeping import close_namespace
@@ -195,7 +195,7 @@ def test_the_account_follows_where_it_may_and_changes_no_other_configuration(
 def allow(wire: Wire, account: str, namespace: str, *, slug: str) -> None:
     """Apply the opt-in manifest for an account and a cluster, under a name of its own."""
     text = (MANIFESTS / "selector-rbac.yaml").read_text("utf-8").replace("hopper", slug)
-    for document in yaml.safe_load_all(text):
+    for document in documents_of(text):
         document["metadata"] = {"name": f"{account}-selector", "labels": LABELS}
         if document["kind"].endswith("Binding"):
             document["roleRef"]["name"] = f"{account}-selector"
