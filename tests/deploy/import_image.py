@@ -1,7 +1,7 @@
 """Run in a copy of the image: import its modules with nothing but the image's distributions.
 
-The arguments are the locked requirements, and modules by name; without any, all there are. Prints
-a JSON object: module -> why it cannot be imported.
+The arguments are the locked requirements, and modules by name besides all that there are. Prints a
+JSON object: module -> why it cannot be imported.
 """
 
 import importlib
@@ -49,14 +49,14 @@ def names_below(folder: Path) -> list[str]:
     return sorted(".".join(p[:-1] if p[-1] == "__init__" else p) for p in parts)
 
 
-def main(locked: str, wanted: list[str]) -> None:
+def main(locked: str, others: list[str]) -> None:
     """Import, and print what cannot be."""
     folder = Path.cwd()
     sys.path[0] = str(folder)
     sys.meta_path.insert(0, RefuseOthers(Path(locked).read_text("utf-8")))
     importlib.import_module("django").setup()
     failed = {}
-    for name in wanted or names_below(folder):
+    for name in [*others, *names_below(folder)]:
         try:
             importlib.import_module(name)
         except Exception as error:  # noqa: BLE001 - All are reported.

@@ -39,7 +39,7 @@ DATABASES = (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """Give a folder that a server of another account reaches."""
     found = Path(tempfile.mkdtemp(prefix="gpu-ledger-test-"))
@@ -48,14 +48,17 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(found)
 
 
-@pytest.fixture
-def bare_server(folder: Path) -> Iterator[EmbeddedPostgres]:
-    """Give a server as the container has it first: without any role of ours."""
-    server = EmbeddedPostgres(folder / "bare", is_durable=False, port=free_port())
-    program = server.prepare()
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[EmbeddedPostgres]:
+    """Give a server as the container has it: init.sh has run where no role of ours was."""
+    bare = EmbeddedPostgres(folder / "bare", is_durable=False, port=free_port())
+    program = bare.prepare()
     process = start_program(program)
-    assert wait_until(server.is_ready, timeout_seconds=30)
-    yield server
+    assert wait_until(bare.is_ready, timeout_seconds=30)
+    assert facts(bare) == [[], [], []]
+    done = run_init(bare, folder)
+    assert done.returncode == 0, done.stderr
+    yield bare
     stop_program(process, program)
 
 
@@ -87,33 +90,25 @@ def run_init(server: EmbeddedPostgres, folder: Path) -> subprocess.CompletedProc
 
 
 def test_the_container_makes_the_same_roles_as_the_embedded_server(
-    bare_server: EmbeddedPostgres, folder: Path
+    server: EmbeddedPostgres, folder: Path
 ) -> None:
-    assert facts(bare_server) == [[], [], []]
+    made = facts(server)
 
-    done = run_init(bare_server, folder)
-
-    assert done.returncode == 0, done.stderr
-    made = facts(bare_server)
     assert [row[0] for row in made[0]] == [APP, OWNER, RUNTIME]
     assert made[0][0][-1] == [f"{name}={value}" for name, value in TIMEOUTS.items()]
-    bare_server.make_roles()
-    assert facts(bare_server) == made
+    server.make_roles()
+    assert facts(server) == made
     embedded = EmbeddedPostgres(folder / "embedded", is_durable=False)
     embedded.start()
     assert facts(embedded) == made
     embedded.stop()
 
 
-def test_passwords_are_quoted_whatever_is_in_them(
-    bare_server: EmbeddedPostgres, folder: Path
-) -> None:
-    run_init(bare_server, folder)
-
+def test_passwords_are_quoted_whatever_is_in_them(server: EmbeddedPostgres) -> None:
     for role, name in ((OWNER, "owner"), (APP, "app")):
         with psycopg.connect(
             host="127.0.0.1",
-            port=bare_server.port,
+            port=server.port,
             user=role,
             dbname=DATABASE,
             password=f"{name} {AWKWARD}",
@@ -121,14 +116,11 @@ def test_passwords_are_quoted_whatever_is_in_them(
             assert connection.execute("SELECT current_user").fetchone() == (role,)
 
 
-def test_a_second_run_fails_and_changes_nothing(
-    bare_server: EmbeddedPostgres, folder: Path
-) -> None:
-    run_init(bare_server, folder)
-    before = facts(bare_server)
+def test_a_second_run_fails_and_changes_nothing(server: EmbeddedPostgres, folder: Path) -> None:
+    before = facts(server)
 
-    done = run_init(bare_server, folder)
+    done = run_init(server, folder)
 
     assert done.returncode == 3
     assert "already exists" in done.stderr
-    assert facts(bare_server) == before
+    assert facts(server) == before

@@ -1,9 +1,12 @@
 """The embedded PostgreSQL: started, killed, left behind, and mixed up with others."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -14,6 +17,29 @@ from embedded.ports import free_port
 from embedded.postgres import APP, DATABASE, OWNER, EmbeddedPostgres
 from embedded.postgres_data import SUPERUSER
 from embedded.programs import EmbeddedServerError, command_of, wait_until
+
+
+@pytest.fixture(scope="module")
+def stopped() -> Iterator[Path]:
+    """Give the folder of a server that has its roles and its database: making it takes a second."""
+    folder = Path(tempfile.mkdtemp(prefix="gpu-ledger-test-"))
+    folder.chmod(0o755)
+    server = EmbeddedPostgres(folder / "postgres", is_durable=False)
+    server.start()
+    server.stop()
+    yield server.folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def made(stopped: Path, state: Path) -> Path:
+    """Give a copy of that folder, with its owner and modes."""
+    return copy_of(stopped, state)
+
+
+def copy_of(stopped: Path, state: Path) -> Path:
+    subprocess.run(["cp", "-a", str(stopped), str(state / "postgres")], check=True)
+    return state / "postgres"
 
 
 def query(server: EmbeddedPostgres, statement: str, *, role: str = APP) -> list[tuple[object, ...]]:
@@ -43,8 +69,8 @@ def test_it_keeps_rows_over_a_stop_and_hides_its_passwords(state: Path) -> None:
     assert server.process.returncode == 0
 
 
-def test_the_runtime_role_owns_nothing_and_no_password_means_no_entry(state: Path) -> None:
-    server = EmbeddedPostgres(state / "postgres", is_durable=False)
+def test_the_runtime_role_owns_nothing_and_no_password_means_no_entry(made: Path) -> None:
+    server = EmbeddedPostgres(made, is_durable=False)
     server.start()
 
     assert query(server, "SELECT count(*) FROM pg_tables WHERE tableowner = current_user") == [(0,)]
@@ -53,8 +79,8 @@ def test_the_runtime_role_owns_nothing_and_no_password_means_no_entry(state: Pat
     server.stop()
 
 
-def test_a_killed_postmaster_loses_no_row_and_starts_again_at_once(state: Path) -> None:
-    server = EmbeddedPostgres(state / "postgres", port=free_port())
+def test_a_killed_postmaster_loses_no_row_and_starts_again_at_once(made: Path) -> None:
+    server = EmbeddedPostgres(made, port=free_port())
     server.start()
     write_row(server)
     before = server.port
@@ -70,13 +96,13 @@ def test_a_killed_postmaster_loses_no_row_and_starts_again_at_once(state: Path) 
     server.stop()
 
 
-def test_a_server_left_behind_is_ended_before_the_next_start(state: Path) -> None:
-    server = EmbeddedPostgres(state / "postgres", is_durable=False)
+def test_a_server_left_behind_is_ended_before_the_next_start(made: Path) -> None:
+    server = EmbeddedPostgres(made, is_durable=False)
     server.start()
     assert server.process is not None
     left = server.process.pid
 
-    again = EmbeddedPostgres(state / "postgres", is_durable=False)
+    again = EmbeddedPostgres(made, is_durable=False)
     again.start()
 
     assert server.process.wait() == 0
@@ -85,9 +111,9 @@ def test_a_server_left_behind_is_ended_before_the_next_start(state: Path) -> Non
     again.stop()
 
 
-def test_two_checkouts_run_side_by_side(state: Path, second_state: Path) -> None:
-    one = EmbeddedPostgres(state / "postgres", is_durable=False)
-    two = EmbeddedPostgres(second_state / "postgres", is_durable=False)
+def test_two_checkouts_run_side_by_side(made: Path, stopped: Path, second_state: Path) -> None:
+    one = EmbeddedPostgres(made, is_durable=False)
+    two = EmbeddedPostgres(copy_of(stopped, second_state), is_durable=False)
     one.start()
     two.start()
     write_row(one)
@@ -100,11 +126,13 @@ def test_two_checkouts_run_side_by_side(state: Path, second_state: Path) -> None
 
 
 def test_a_port_of_another_server_is_refused_and_never_used(
-    state: Path, second_state: Path
+    made: Path, stopped: Path, second_state: Path
 ) -> None:
-    one = EmbeddedPostgres(state / "postgres", is_durable=False)
+    one = EmbeddedPostgres(made, is_durable=False)
     one.start()
-    two = EmbeddedPostgres(second_state / "postgres", is_durable=False, port=one.port)
+    other = copy_of(stopped, second_state)
+    (other / "passwords.json").unlink()  # It makes passwords of its own.
+    two = EmbeddedPostgres(other, is_durable=False, port=one.port)
 
     with pytest.raises(EmbeddedServerError):
         two.start()
@@ -113,8 +141,8 @@ def test_a_port_of_another_server_is_refused_and_never_used(
     one.stop()
 
 
-def test_data_of_another_major_version_is_named_with_its_remedy(state: Path) -> None:
-    server = EmbeddedPostgres(state / "postgres", is_durable=False)
+def test_data_of_another_major_version_is_named_with_its_remedy(made: Path) -> None:
+    server = EmbeddedPostgres(made, is_durable=False)
     server.start()
     server.stop()
     (server.data / "PG_VERSION").write_text("15\n")
@@ -160,7 +188,7 @@ def test_a_path_too_long_for_a_socket_does_not_matter(state: Path) -> None:
     server.stop()
 
 
-def test_it_ends_with_the_process_that_started_it(state: Path) -> None:
+def test_it_ends_with_the_process_that_started_it(made: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path;"
         "from embedded.postgres import EmbeddedPostgres;"
@@ -168,7 +196,7 @@ def test_it_ends_with_the_process_that_started_it(state: Path) -> None:
         "print(s.process.pid, flush=True); time.sleep(600)"
     )
     parent = subprocess.Popen(
-        [sys.executable, "-c", code, str(state / "postgres")], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(made)], stdout=subprocess.PIPE, text=True
     )
     assert parent.stdout is not None
     postmaster = int(parent.stdout.readline())
