@@ -76,7 +76,7 @@ def accrue_windows(
         raise ValueError(f"At most {WINDOWS_PER_CALL_MAX} windows are accrued in one transaction.")
     with transaction.atomic():
         prefer_hash_joins()
-        _add_up(window_ids, hours=sealed_hours(window_ids), at=at)
+        _add_up(window_ids, at=at)
         leased = lease_windows(window_ids)
         hours = sealed_hours(leased)
         extents = unpriced_extents(leased, organization_ids=organization_ids)
@@ -160,15 +160,24 @@ class _Rated:
         return not (self.charges or self.exceptions or self.resolved)
 
 
-def _add_up(window_ids: list[int], *, hours: list[datetime], at: datetime) -> list[int]:
-    """Store what each organization used in windows that are new; return those windows."""
-    values: dict[str, Any] = {"windows": window_ids, "hours": hours, "at": at}
+def _add_up(window_ids: list[int], *, at: datetime) -> None:
+    """Store what each organization used in windows that are new.
+
+    Their hours are those of the rows that were stored: a window that is sealed between two
+    statements is added up with its usage, or left out.
+    """
     with connection.cursor() as cursor:
-        cursor.execute(_ADD_WINDOWS, values)
-        fresh = [window_id for (window_id,) in cursor.fetchall()]
+        cursor.execute(_ADD_WINDOWS, {"windows": window_ids, "at": at})
+        fresh = cursor.fetchall()
         if fresh:
-            cursor.execute(_ADD_USAGE, {**values, "windows": fresh, "never": NEVER_RATED})
-    return fresh
+            windows, hours = zip(*fresh, strict=True)
+            values: dict[str, Any] = {
+                "windows": list(windows),
+                "hours": sorted(set(hours)),
+                "at": at,
+                "never": NEVER_RATED,
+            }
+            cursor.execute(_ADD_USAGE, values)
 
 
 def _share(extents: Extents, *, actor: Actor, at: datetime) -> Shared:
@@ -228,7 +237,7 @@ SELECT w.id, w.cluster_id, w.start_at, 0, 0, false, %(at)s
  WHERE w.id = ANY(%(windows)s)
  ORDER BY w.id
 ON CONFLICT (window_id) DO NOTHING
-RETURNING window_id
+RETURNING window_id, window_start
 """
 _ADD_USAGE = """
 INSERT INTO billing_accruedusage

@@ -30,13 +30,17 @@ from tests.support.billing.ledger import (
     HOUR,
     TICK,
     Use,
+    add_usage,
     make_book,
     make_ledger,
+    make_window,
     month_of_use,
+    seal,
     sealed_window,
 )
 from tests.support.billing.site import SITE_TERMS
 from tests.support.builders import AT, MONTH_START, bind
+from tests.support.threads import in_thread
 
 pytestmark = pytest.mark.usefixtures("committed_db")
 Result = TypeVar("Result")
@@ -92,6 +96,30 @@ def test_a_window_accrued_twice_at_once_is_charged_once() -> None:
     assert Charge.objects.count() == 2
     assert AccruedWindow.objects.get().is_complete
     assert AuditEntry.objects.filter(action="billing:charge:accrue").count() == 1
+
+
+def test_a_window_that_is_sealed_while_others_are_added_up_is_charged_whole() -> None:
+    ledger = make_ledger()
+    first = sealed_window(ledger.cluster, [Use(ledger.llm)])
+    late = make_window(ledger.cluster, MONTH_START + HOUR)
+    add_usage(late, [Use(ledger.llm, 1800)])
+
+    def seal_late(
+        execute: Callable[..., object], sql: str, params: object, many: object, context: object
+    ) -> object:
+        """Let a worker seal the second window just before windows are stored."""
+        if "INSERT INTO billing_accruedwindow" in sql:
+            in_thread(lambda: seal(late))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(seal_late):
+        accrue_windows(window_ids=[first.pk, late.pk], actor=TICK, at=AT)
+    accrue_windows(window_ids=[first.pk, late.pk], actor=TICK, at=AT)
+
+    charged = dict(Charge.objects.values_list("window_id", "unit_seconds"))
+    assert charged == {first.pk: 3600, late.pk: 1800}
+    added_up = AccruedWindow.objects.values_list("window_id", "usage_unit_seconds", "is_complete")
+    assert sorted(added_up) == [(first.pk, 3600, True), (late.pk, 1800, True)]
 
 
 def test_many_workers_over_the_same_windows_charge_each_once() -> None:
