@@ -28,6 +28,7 @@ from bench.harness import (
     row_sizes,
     scaled,
 )
+from embedded.programs import log_tail
 
 CONNECTIONS: Final = 8
 RATE_CONNECTIONS: Final = scaled(CONNECTIONS, least=2)
@@ -44,16 +45,21 @@ UPDATE_RATIO_MIN: Final = {
 }
 """One admission reads three counters, writes two tables and answers JSON; the UPDATE is one."""
 SWEEP_EVERY_SECONDS: Final = 1
+LOG_CHARACTERS_MAX: Final = 50_000
 
 
 def run() -> Iterator[Figure]:
     """Yield the figures of admission's ledger."""
-    with ledger_database():
+    with ledger_database() as server:
         import os  # noqa: PLC0415 - The URL is there by now.
 
         url = os.environ["DATABASE_URL"]
         yield _last_unit(url)
-        yield from _random_steps(url)
+        for figure in _random_steps(url):
+            if not figure.is_ok:
+                # Which statements waited for each other is in there.
+                print(log_tail(server.log, characters_max=LOG_CHARACTERS_MAX), flush=True)
+            yield figure
         yield from _rates(url)
         yield from row_sizes("quotas_reservation")
 
