@@ -1,27 +1,18 @@
 """Every GET of the API, by every role: status, media type and body are as described."""
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 from rest_framework.test import APIClient
 
 from tests.support.description import problems
-from tests.support.flows.estate import Estate, make_estate
+from tests.support.flows.estate import Estate
 from tests.support.flows.operations import operations, send
 from tests.support.flows.reach import CALLERS, PUBLIC
 from tests.support.sampling import soaked
 from tests.support.tenants.clients import api_client
 
+pytestmark = pytest.mark.usefixtures("unlogged")
 WITHOUT_ANSWER = {"GET invoices/pk/e-invoice/", "GET invoices/pk/usage-annex/"}
 """The estate's invoice is a draft, which has neither."""
-
-
-@pytest.fixture
-def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transaction.
-    logging.disable(logging.WARNING)
-    yield make_estate()
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("names", [("frank", "bob"), soaked((CALLERS,))])

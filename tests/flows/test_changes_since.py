@@ -16,9 +16,8 @@ from tests.support.billing.late import draft, finalize
 from tests.support.billing.ledger import DORA, month_of_use
 from tests.support.billing.payments import pay
 from tests.support.builders import AT, grant, make_user
-from tests.support.flows.estate import Estate, make_estate
+from tests.support.flows.estate import Estate
 from tests.support.flows.operations import handler_view, operations
-from tests.support.shared_rows import shared_rows
 from tests.support.tenants.clients import api_client
 
 LATER: Final = AT + timedelta(days=300)
@@ -27,11 +26,6 @@ RANGE: Final = {
     "window_start_from": "2026-10-01T00:00:00Z",
     "window_start_before": "2026-12-01T00:00:00Z",
 }
-
-
-@shared_rows
-def estate() -> Estate:
-    return make_estate()
 
 
 @pytest.fixture

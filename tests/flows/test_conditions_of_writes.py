@@ -1,8 +1,6 @@
 """Every change names the version it was made from, and every POST for money or quota a key."""
 
 import json
-import logging
-from collections.abc import Iterator
 
 import pytest
 from django.db import transaction
@@ -10,10 +8,11 @@ from rest_framework.test import APIClient
 
 from tenants.models import AuditEntry
 from tests.support.digest import ledger_digest
-from tests.support.flows.estate import Estate, make_estate
+from tests.support.flows.estate import Estate
 from tests.support.flows.operations import handler_of, operations, send
 from tests.support.tenants.clients import api_client, problem
 
+pytestmark = pytest.mark.usefixtures("unlogged")
 BY_IF_MATCH = {
     "PATCH notification-endpoints/pk/",
     "PATCH request-policies/pk/",
@@ -143,14 +142,6 @@ LEADS = {
     "POST quota-requests/renew/",
 }
 """What takes somebody of the tenant; all else here is the platform's."""
-
-
-@pytest.fixture
-def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transaction.
-    """Both organizations, and no line logged for each refusal."""
-    logging.disable(logging.WARNING)
-    yield make_estate()
-    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """Requests made up from the committed description: each gets an answer that it describes."""
 
 import json
-import logging
 import re
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -19,21 +17,15 @@ from schemathesis import Case, GenerationMode
 from schemathesis.core import NotSet
 
 from tests.support.description import PREFIX, description, problems
-from tests.support.flows.estate import Estate, make_estate
+from tests.support.flows.estate import Estate
 from tests.support.sampling import soaked
 from tests.support.tenants.clients import api_client
 
+pytestmark = pytest.mark.usefixtures("unlogged")
 EXAMPLES: Final = 6
 """Of each operation; half of them break its schema."""
 SAMPLED: Final = 24
 """One of so many operations is enough for a change of what all of them share."""
-
-
-@pytest.fixture
-def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transaction.
-    logging.disable(logging.CRITICAL)
-    yield make_estate()
-    logging.disable(logging.NOTSET)
 
 
 def answered(client: APIClient, case: Case[Any], place: dict[str, Any]) -> HttpResponse:

@@ -16,6 +16,7 @@ from tests.support.billing.payments import pay
 from tests.support.builders import AT
 from tests.support.german import GERMAN, english_in, english_parts, text_of
 from tests.support.metering.alike import hour_of, stray
+from tests.support.shared_rows import shared_rows
 
 PEOPLE = ("dora", "frank")
 """Finance and the platform: together they have every form."""
@@ -49,15 +50,22 @@ DATA = {
 """By table, values that are shown as they are stored, which other pages translate."""
 
 
-@pytest.fixture
-def world(db: None) -> Iterator[Tenancy]:  # noqa: ARG001 - It is the transaction.
+@pytest.fixture(autouse=True)
+def at_the_moment() -> Iterator[None]:
+    """Let it be the moment at which the world was made."""
+    with time_machine.travel(AT, tick=False):
+        yield
+
+
+@shared_rows
+def world() -> Tenancy:
     """Return the office with an invoice, a payment, a quota request and an open exception."""
     with time_machine.travel(AT, tick=False):
         made = make_tenancy()
         pay()
         stray(hour_of(Cluster.objects.get(), 0), "pod-0")
         User.objects.update(is_staff=True)
-        yield made
+        return made
 
 
 def german_client(world: Tenancy, person: str) -> Client:

@@ -6,7 +6,6 @@ What differs is explained beside its cell.
 """
 
 import json
-import logging
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -17,13 +16,14 @@ from django.http import HttpResponse
 from tests.flows.test_who_reaches_what import answered, client_of, letter_of
 from tests.support.builders import make_user
 from tests.support.digest import ledger_digest
-from tests.support.flows.estate import Estate, add_second_project, make_estate
+from tests.support.flows.estate import Estate, add_second_project
 from tests.support.flows.filters import FILTERS
 from tests.support.flows.operations import BODIES, handler_view, operations, reported
 from tests.support.flows.reach import CALLERS, PUBLIC, REACH
 from tests.support.sampling import sampled
 from tests.support.tenants.clients import api_client
 
+pytestmark = pytest.mark.usefixtures("unlogged")
 PEOPLE_OF_LLM: Final = ("carol", "bob")
 WORDS_OF_VISION: Final = ("wanda",)
 REFERENCES: Final = {
@@ -54,14 +54,6 @@ MIXED: Final[dict[str, dict[str, Any]]] = {
     "POST customer-class-memberships/": BODIES["POST customer-class-memberships/"],
 }
 """Bodies with two references, which have to belong to one organization."""
-
-
-@pytest.fixture
-def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transaction.
-    """Both organizations, and no line logged for each of hundreds of refusals."""
-    logging.disable(logging.WARNING)
-    yield make_estate()
-    logging.disable(logging.NOTSET)
 
 
 AS_OF = re.compile(rb'"as_of":"[^"]*"')

@@ -4,8 +4,6 @@ What stands in `reach.py` is what must happen; here it happens.
 """
 
 import json
-import logging
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -20,27 +18,19 @@ from tests.support.flows.estate import (
     WORDS_OF_ACME,
     WORDS_OF_UMBRELLA,
     Estate,
-    make_estate,
 )
 from tests.support.flows.operations import BODIES, operations, reported, send_body
 from tests.support.flows.reach import CALLERS, PUBLIC, REACH
 from tests.support.sampling import soaked
 from tests.support.tenants.clients import api_client, problem
 
+pytestmark = pytest.mark.usefixtures("unlogged")
 LETTERS = {401: "-", 403: "f", 404: "n", 409: "r"}
 FOREIGN_WORDS = {
     **dict.fromkeys(("carol", "bob", "alice", "robot"), WORDS_OF_UMBRELLA),
     "mallory": WORDS_OF_ACME,
 }
 """What no answer to a tenant's people may say; the platform's people see everything."""
-
-
-@pytest.fixture
-def estate(db: None) -> Iterator[Estate]:  # noqa: ARG001 - It is the transaction.
-    """Both organizations, and no line logged for each of hundreds of refusals."""
-    logging.disable(logging.WARNING)
-    yield make_estate()
-    logging.disable(logging.NOTSET)
 
 
 def client_of(estate: Estate, name: str) -> APIClient:

@@ -35,7 +35,7 @@ def ledger() -> Ledger:
     return month_of_use([("llm", 3600), ("vision", 1800)])
 
 
-@pytest.fixture
+@shared_rows
 def final(ledger: Ledger) -> Invoice:
     """October, final with 2.00 and 1.00."""
     return finalize(draft(ledger.organization, "2026-10"))

@@ -49,7 +49,7 @@ def ledger() -> Ledger:
     return make_ledger()
 
 
-@pytest.fixture
+@shared_rows
 def window(ledger: Ledger) -> MeteringWindow:
     """The month's first hour, sealed and accrued with one pod of LLM in it."""
     made = sealed_window(ledger.cluster, [Use(ledger.llm, 3600)])

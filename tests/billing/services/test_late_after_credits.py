@@ -54,7 +54,7 @@ def ledger() -> Ledger:
     return month_of_use([("llm", UNIT)] * 10)
 
 
-@pytest.fixture
+@shared_rows
 def october(ledger: Ledger) -> Invoice:
     return finalize(draft(ledger.organization, "2026-10"))
 

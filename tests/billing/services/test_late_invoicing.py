@@ -52,7 +52,7 @@ def ledger() -> Ledger:
     return make_ledger(bound_hours=BOUND_HOURS)
 
 
-@pytest.fixture
+@shared_rows
 def window(ledger: Ledger) -> MeteringWindow:
     """October's first hour, invoiced: LLM used 1,001 unit-seconds, 0.56 at 2.00."""
     made = sealed_window(ledger.cluster, [Use(ledger.llm, 1001)])

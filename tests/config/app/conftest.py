@@ -23,6 +23,7 @@ from tests.support.builders import AT
 from tests.support.cast import Cast
 from tests.support.metering.waste_world import WasteWorld
 from tests.support.quotas.builders import actor_of, make_limit, submit_request
+from tests.support.shared_rows import shared_rows
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,18 @@ class Tenancy:
     asked: QuotaRequest
 
 
-@pytest.fixture
-def tenancy(db: None) -> Iterator[Tenancy]:  # noqa: ARG001 - It is the transaction.
-    """Return the world, at the moment of the tests."""
+@pytest.fixture(autouse=True)
+def at_the_moment() -> Iterator[None]:
+    """Let it be the moment at which the world was made."""
     with time_machine.travel(AT, tick=False):
-        yield make_tenancy()
+        yield
+
+
+@shared_rows
+def tenancy() -> Tenancy:
+    """Return the world, made at the moment of the tests."""
+    with time_machine.travel(AT, tick=False):
+        return make_tenancy()
 
 
 def make_tenancy() -> Tenancy:

@@ -68,7 +68,7 @@ def ledger() -> Ledger:
     return make_ledger(bound_hours=3)
 
 
-@pytest.fixture
+@shared_rows
 def october(ledger: Ledger) -> MeteringWindow:
     """October's first hour, invoiced with 20.00."""
     window = sealed_window(ledger.cluster, [Use(ledger.llm, 36_000, units=10)])

@@ -42,7 +42,7 @@ def wrong() -> Invoice:
     return make_final("umbrella")
 
 
-@pytest.fixture
+@shared_rows
 def payment(wrong: Invoice) -> Payment:
     """3.00 that one unit of is allocated to the wrong organization's invoice, and released."""
     made = pay(remittance="thanks")

@@ -45,13 +45,13 @@ def world() -> WasteWorld:
     return made
 
 
-@pytest.fixture
+@shared_rows
 def trainer(world: WasteWorld) -> PodAllocation:
     """The pod on it."""
     return world.held[0]
 
 
-@pytest.fixture
+@shared_rows
 def hour(world: WasteWorld, trainer: PodAllocation) -> MeteringWindow:
     """The hour, sealed, with fifty spoiled minutes."""
     window = world.window(0)

@@ -212,7 +212,7 @@ def test_statements_do_not_grow_with_records_and_events(world: WasteWorld) -> No
 # ---------------------------------------------------------------- decisions
 
 
-@pytest.fixture
+@shared_rows
 def proposal(world: WasteWorld) -> CreditProposal:
     """A proposal of fifty minutes."""
     window = world.window(0)
