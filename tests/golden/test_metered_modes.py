@@ -184,10 +184,26 @@ def prometheus_url() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="module")
+def kept() -> dict[str, dict[str, Any]]:
+    """Hold what came of each mode's hour, by the mode."""
+    return {}
+
+
 @pytest.fixture
-def metered(request: pytest.FixtureRequest, db: None, prometheus_url: str) -> dict[str, Any]:  # noqa: ARG001 - It is the transaction.
-    """Meter the hour of one mode and return what came of it."""
+def metered(
+    request: pytest.FixtureRequest, prometheus_url: str, kept: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what came of the hour of one mode, metered for the first test of it; to be read."""
     name: str = request.param
+    if name not in kept:
+        request.getfixturevalue("db")
+        kept[name] = meter(name, prometheus_url)
+    return kept[name]
+
+
+def meter(name: str, prometheus_url: str) -> dict[str, Any]:
+    """Meter the hour of one mode and return what came of it."""
     cluster = make_cluster(
         name,
         metered_from=HOUR,
