@@ -61,11 +61,9 @@ INSERT INTO own VALUES (true)
 
 
 @pytest.mark.usefixtures("corrected")
-@pytest.mark.parametrize("statement", [MOVED, TAKEN, NESTED])
-def test_the_runtime_role_moves_no_capacity_of_a_corrected_hour_to_another_node(
-    statement: str,
-) -> None:
-    refuses(statement, "is sealed")
+def test_the_runtime_role_moves_no_capacity_of_a_corrected_hour_to_another_node() -> None:
+    for statement in (MOVED, TAKEN, NESTED):
+        refuses(statement, "is sealed")
 
 
 # The trigger function of corrections, on a table of the runtime role: it would post a correction
@@ -92,15 +90,12 @@ AGAIN = "SELECT id, 'posted' FROM metering_usagecorrection"
 
 
 @pytest.mark.usefixtures("corrected")
-@pytest.mark.parametrize(
-    "statement",
-    [
+def test_the_runtime_role_borrows_no_trigger_that_runs_as_the_owner() -> None:
+    for statement in (
         BORROWED.format(prepared="", type="uuid", rows=AGAIN),
         BORROWED.format(prepared=CAST, type="pg_temp.borrowed", rows="VALUES ('x', 'posted')"),
-    ],
-)
-def test_the_runtime_role_borrows_no_trigger_that_runs_as_the_owner(statement: str) -> None:
-    refuses(statement, "permission denied for function metering_move_capacity")
+    ):
+        refuses(statement, "permission denied for function metering_move_capacity")
 
 
 @pytest.mark.usefixtures("corrected")
