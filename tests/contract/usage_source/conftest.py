@@ -30,8 +30,14 @@ from simulator.cluster.scenario import (
     Scenario,
     SimulatedCluster,
 )
+from tests.support.usage_source import (
+    completeness_setups,
+    departure_setups,
+    identity_setups,
+)
 from tests.support.usage_source import victoria_metrics as embedded
 from tests.support.usage_source.holding import folder_of
+from tests.support.usage_source.hostile_cases import running
 
 ROOT = Path(__file__).resolve().parents[3]
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)
@@ -46,6 +52,7 @@ FAILURE = Outage(
 """Across an hour's end, and reported by `up` = 0 instead of by silence."""
 REFUSED_AFTER = timedelta(hours=1, minutes=20)
 PENDING_AFTER = timedelta(hours=3, minutes=30)
+HOSTILE = (*completeness_setups.SETUPS, *departure_setups.SETUPS, *identity_setups.SETUPS)
 
 
 @pytest.fixture(scope="session")
@@ -90,6 +97,12 @@ def prometheus_3_url(scenario: Scenario) -> Iterator[str]:
     """Start a real Prometheus 3 that holds the scenario's history."""
     with history_of(scenario, find_prometheus_3(ROOT / ".tools")) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def hostile_history_url() -> Iterator[str]:
+    """Start a real Prometheus that holds the history of every hostile set-up of several modules."""
+    yield from running(HOSTILE)
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from tests.support.usage_source.completeness_setups import (
     RESHARDED,
     RESHARDED_SHORT,
     RESTARTED,
-    SETUPS,
     SHARD_DOWN,
     SHARD_LEAVES,
     SHARD_LOSES,
@@ -44,16 +43,14 @@ from tests.support.usage_source.hostile_cases import (
     missed,
     observe,
     refusal,
-    running,
     stage,
     worker_of,
 )
 
 
-@pytest.fixture(scope="module")
-def prometheus_url() -> Iterator[str]:
-    """Start a real Prometheus that holds the history of every set-up."""
-    yield from running(SETUPS)
+@pytest.fixture
+def prometheus_url(hostile_history_url: str) -> str:
+    return hostile_history_url
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Exporters that leave service discovery: what they carried is not sealed as if it had ended."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from metering.models import MeteringException, MeteringWindow
@@ -13,19 +11,17 @@ from tests.support.usage_source.departure_setups import (
     NAMESPACE_LEAVES,
     NAMESPACE_REPLACED,
     NAMESPACES_ROLLED,
-    SETUPS,
     SHARD_OF_TWO_LEAVES,
     SHARDS_ROLLED,
     WIDER_LEAVES,
 )
 from tests.support.usage_source.hostile import HOUR, Setup, moment
-from tests.support.usage_source.hostile_cases import billed, missed, running, stage
+from tests.support.usage_source.hostile_cases import billed, missed, stage
 
 
-@pytest.fixture(scope="module")
-def prometheus_url() -> Iterator[str]:
-    """Start a real Prometheus that holds the history of every set-up."""
-    yield from running(SETUPS)
+@pytest.fixture
+def prometheus_url(hostile_history_url: str) -> str:
+    return hostile_history_url
 
 
 @pytest.mark.parametrize("hour", [HOURS_AFTER, HOURS_AFTER + 1])

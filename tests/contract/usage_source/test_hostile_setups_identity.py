@@ -1,18 +1,15 @@
 """Pods that contradict the clock of an answer, or its one cluster: a defect of theirs alone."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from metering.models import MeteringException, MeteringWindow
 from metering.protocols import Observation
 from tests.support.usage_source.hostile import HOUR, Setup, moment
-from tests.support.usage_source.hostile_cases import billed, observe, refusal, running, stage
+from tests.support.usage_source.hostile_cases import billed, observe, refusal, stage
 from tests.support.usage_source.identity_setups import (
     CREATED_LATE,
     FEW_NEW,
     MANY_LATE,
-    SETUPS,
     STALE_COPY,
     STALE_SET,
     STALE_SHARD,
@@ -22,10 +19,9 @@ from tests.support.usage_source.identity_setups import (
 )
 
 
-@pytest.fixture(scope="module")
-def prometheus_url() -> Iterator[str]:
-    """Start a real Prometheus that holds the history of every set-up."""
-    yield from running(SETUPS)
+@pytest.fixture
+def prometheus_url(hostile_history_url: str) -> str:
+    return hostile_history_url
 
 
 def defects(observed: Observation) -> dict[str, tuple[str, ...]]:

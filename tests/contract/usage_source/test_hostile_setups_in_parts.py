@@ -1,6 +1,5 @@
 """What a real installation does to series reads the same in parts as it does at once."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -8,23 +7,17 @@ import pytest
 from metering.adapters.prometheus import PrometheusUsageSource
 from metering.protocols import Observation
 from tenants.domain.errors import SourceUnavailableError
-from tests.support.usage_source import completeness_setups, departure_setups, identity_setups
+from tests.contract.usage_source.conftest import HOSTILE
+from tests.support.sampling import sampled
 from tests.support.usage_source.hostile import HOUR, Setup, moment
-from tests.support.usage_source.hostile_cases import running
 from tests.support.usage_source.parts import observe_in_parts
 
-SETUPS: tuple[Setup, ...] = (
-    *completeness_setups.SETUPS,
-    *departure_setups.SETUPS,
-    *identity_setups.SETUPS,
-)
 HOURS = (2, 3)
 
 
-@pytest.fixture(scope="module")
-def prometheus_url() -> Iterator[str]:
-    """Start a real Prometheus that holds the history of every set-up."""
-    yield from running(SETUPS)
+@pytest.fixture
+def prometheus_url(hostile_history_url: str) -> str:
+    return hostile_history_url
 
 
 def whole(setup: Setup, url: str, hour: int) -> Observation | str:
@@ -56,8 +49,11 @@ def in_parts(setup: Setup, url: str, hour: int) -> Observation | str:
         return error.reason
 
 
-@pytest.mark.parametrize("hour", HOURS)
-@pytest.mark.parametrize("setup", SETUPS, ids=lambda setup: setup.slug)
+@pytest.mark.parametrize(
+    ("setup", "hour"),
+    sampled([(setup, hour) for hour in HOURS for setup in HOSTILE], every=3),
+    ids=lambda value: getattr(value, "slug", value),
+)
 def test_a_hostile_hour_reads_the_same_in_parts(
     setup: Setup, hour: int, prometheus_url: str
 ) -> None:
