@@ -230,6 +230,7 @@ UNFOLD: dict[str, Any] = {
                 _table("Deliveries", "outgoing_mail", "tenants_notificationdelivery"),
                 _table("Muted mails", "notifications_off", "tenants_notificationpreference"),
                 _table("Audit trail", "history", "tenants_auditentry"),
+                _table("Archived months", "inventory_2", "tenants_archivedmonth"),
             ),
         ],
     },

@@ -45,6 +45,7 @@ MARKS: Final[Mapping[str, tuple[str, str, str]]] = {
     "drifted_at": (gettext_noop("changed by others"), gettext_noop("No"), gettext_noop("Yes")),
     "end_at": (gettext_noop("state"), gettext_noop("Ongoing"), gettext_noop("Ended")),
     "resolved_at": (gettext_noop("state"), gettext_noop("Open"), gettext_noop("Resolved")),
+    "restored_at": (gettext_noop("state"), gettext_noop("Archived"), gettext_noop("Restored")),
     "superseded_at": (gettext_noop("state"), gettext_noop("In force"), gettext_noop("Replaced")),
     "withdrawn_at": (gettext_noop("state"), gettext_noop("In force"), gettext_noop("Withdrawn")),
 }
@@ -70,6 +71,7 @@ TITLES: Final[Mapping[str, str]] = {
     "revoked_at": gettext_noop("revoked"),
     "sharing_mode": gettext_noop("shared by"),
     "start_at": gettext_noop("hour"),
+    "table_name": gettext_noop("table"),
     "window_start": gettext_noop("hour"),
     "work_kind": gettext_noop("kind of work"),
 }

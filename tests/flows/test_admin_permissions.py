@@ -85,6 +85,7 @@ PAGES = {
     "quotas.reservation": "yyy ---",
     "tenants.accountchange": "yyy yyy",
     "tenants.apitoken": "--y --y",
+    "tenants.archivedmonth": "yyy ---",
     "tenants.auditentry": "yyy ---",
     "tenants.cluster": "yyy --y",
     "tenants.idempotencyrecord": "yyy ---",

@@ -95,7 +95,7 @@ GOLDEN: Final = {
           Cluster health, Windows, Usage records, Corrections, Rechecks, Allocations, Capacity,
           Device usage, Catalogue
         Tenants: Organizations, Projects, Clusters, Namespace bindings, Service accounts,
-          Users, Notification endpoints, Deliveries, Muted mails
+          Users, Notification endpoints, Deliveries, Muted mails, Archived months
     """,
     "frank": """
         Overview: Dashboard
@@ -106,7 +106,8 @@ GOLDEN: Final = {
           Suspensions, Live use, Refusals, Preemption, Protected windows, Automatic preemption,
           Isolation, Device sharing, Enforcement
         Tenants: Organizations, Projects, Memberships, Service accounts, API tokens, Users,
-          Account changes, Notification endpoints, Deliveries, Muted mails, Audit trail
+          Account changes, Notification endpoints, Deliveries, Muted mails, Audit trail,
+          Archived months
         Billing: Month close, Costs, Invoices, Billing periods, Disputes, Payments,
           Opening balances, Write-offs, Document deliveries, Reminders, Reminder stops, Journal,
           Export schedules, Export runs, Charges, Unpriced usage, Waste, Prices,
