@@ -30,8 +30,9 @@ def try_out(page: Page) -> str:
 
 def test_who_is_signed_in_finds_an_operation_and_tries_it_out(visit: Visit) -> None:
     visit.sign_in("frank")
-    visit.go("/api/v1/docs/")
+    answer = visit.go("/api/v1/docs/")
     page = visit.page
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
     page.get_by_label("Search operations").wait_for(timeout=SLOW_MS)
 
     assert found(page, "Deny or admit nothing") == []
