@@ -1,7 +1,7 @@
-"""Archives of months: the tables that have them, and what writes, reads and checks an archive."""
+"""Archives of months: the tables that have them, and what reads, checks and restores an archive."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -11,24 +11,18 @@ from django.conf import settings
 from billing.adapters.archive_files import (
     FilesCheck,
     Progress,
-    begin_folder,
-    finish_folder,
     read_manifest,
     read_rows,
     require_files,
     require_same_rows,
-    write_lines,
-    write_table,
 )
 from billing.selectors.archive import CHARGE_MONTHS, CHARGES, unfinished_billing
-from billing.selectors.exports.months import snapshot
 from metering.domain.efficiency.rules import thresholds_of
 from metering.selectors.collection.archive import (
     USAGE,
     USAGE_MONTHS,
     changed_windows,
     unfinished_usage,
-    window_lines,
     windows_digest,
 )
 from metering.selectors.devices.archive import (
@@ -37,12 +31,8 @@ from metering.selectors.devices.archive import (
     changed_device_windows,
     unfinished_waste,
 )
-from metering.selectors.locks import try_tick_lock
 from tenants.domain.actors import Actor
 from tenants.domain.archives import (
-    MONTHS_PER_YEAR,
-    ArchiveBusyError,
-    ArchivedFile,
     ArchiveDiffersError,
     ArchivedTable,
     ArchiveManifest,
@@ -56,15 +46,11 @@ from tenants.models import ArchivedMonth
 from tenants.selectors.archives import (
     archived_columns,
     archived_months,
-    audit_head,
     columns_of,
     copy_rows,
     entry_differences,
     missing_partitions,
-    months_before,
     require_partition,
-    schema_version,
-    sums_of,
 )
 from tenants.selectors.clock import database_now
 from tenants.services.archives import detach_month, restore_month
@@ -73,11 +59,12 @@ TABLES: Final[Mapping[str, MonthTable]] = {one.name.value: one for one in (USAGE
 DETACHED: Final = (USAGE.name.value, DEVICES.name.value)
 """The tables whose months are detached: documents are still made of charges of earlier months."""
 WINDOWS: Final = "windows.csv"
-_MONTHS: Final = {
+MONTHS: Final = {
     ArchivedTable.USAGE: USAGE_MONTHS,
     ArchivedTable.CHARGES: CHARGE_MONTHS,
     ArchivedTable.DEVICES: DEVICE_MONTHS,
 }
+"""SQL of the months of each table that have rows."""
 
 
 def _unfinished_quotas(month: ArchiveMonth) -> list[str]:
@@ -120,120 +107,7 @@ def require_finished(table: MonthTable, month: ArchiveMonth) -> None:
         )
 
 
-def write_archive(
-    table: MonthTable, month: ArchiveMonth, *, root: Path, progress: Progress
-) -> tuple[Path, ArchiveManifest]:
-    """Write the archive of a month, read it back, and return its folder and manifest.
-
-    What an earlier attempt left is removed first. All is of one state of the database.
-
-    Raises:
-        ArchiveBusyError: Another process writes it.
-        MonthNotFinishedError: Something of the month can still change.
-        MonthArchivedError: It is detached.
-        MonthNotArchivedError: There is no such partition.
-        ArchiveDiffersError: The archive exists, or what was written is not what is read back.
-    """
-    with snapshot():
-        if not try_tick_lock(f"archive {root / table.folder(month)}"):
-            raise ArchiveBusyError(f"{root / table.folder(month)} is being written.")
-        require_finished(table, month)
-        require_partition(table, month)
-        source = table.rows(month)
-        folder = begin_folder(root / table.folder(month))
-        columns = archived_columns(table)
-        read = partial(copy_rows, source, columns, key=table.key)
-        rows = write_table(folder / rows_file(table), read(), columns, progress=progress)
-        facts = _write_facts(table, source, folder=folder, progress=progress)
-        windows = write_lines(folder / WINDOWS, window_lines(month))
-        count, sums = sums_of(source, table)
-        manifest = ArchiveManifest(
-            table=table.name,
-            month=month.label,
-            rows=count,
-            sums=sums,
-            schema_version=schema_version(table.app),
-            columns=columns,
-            windows=(folder / WINDOWS).read_bytes().count(b"\n") - 1,
-            audit=audit_head(),
-            files=(rows, *facts, windows),
-        )
-        require_files(folder, manifest)
-        if require_same_rows(folder / rows.name, read(), columns, progress=progress) != count:
-            raise ArchiveDiffersError(f"{folder} has other rows than were counted.")
-        _require_facts(table, source, folder=folder, progress=progress)
-        return finish_folder(folder, manifest), manifest
-
-
-def due_archives(kept: Mapping[str, int], *, at: datetime) -> list[tuple[MonthTable, ArchiveMonth]]:
-    """Return the months to be in an archive, table by table, the first one first.
-
-    Args:
-        kept: How many whole months of each table stay in the database alone.
-        at: Now.
-    """
-    return [
-        (TABLES[name], month)
-        for name, months in kept.items()
-        for month in due_months(name, kept_months=months, at=at)
-    ]
-
-
-def due_months(table_name: str, *, kept_months: int, at: datetime) -> list[ArchiveMonth]:
-    """Return the months of a table that are in the database for longer than they are kept.
-
-    Args:
-        table_name: Whose.
-        kept_months: How many whole months before this one.
-        at: Now.
-    """
-    count = at.year * MONTHS_PER_YEAR + at.month - 1 - kept_months
-    end_at = datetime(count // MONTHS_PER_YEAR, count % MONTHS_PER_YEAR + 1, 1, tzinfo=UTC)
-    table = TABLES[table_name]
-    return months_before(table, _MONTHS[table.name], end_at)
-
-
-def ensure_archive(
-    table: MonthTable,
-    month: ArchiveMonth,
-    *,
-    root: Path,
-    progress: Progress,
-    check: FilesCheck = require_files,
-) -> tuple[Path, ArchiveManifest]:
-    """Return the archive of a month, which is written where it is not there yet.
-
-    Args:
-        table: Whose.
-        month: Which.
-        root: Where archives are.
-        progress: Takes how many rows are written or compared.
-        check: Holds the files of one that is there to its manifest.
-
-    Raises:
-        ArchiveBusyError: Another process writes it.
-        MonthNotFinishedError: Something of the month can still change.
-        ArchiveDiffersError: A file of the archive was altered.
-    """
-    if (root / table.folder(month)).exists():
-        folder, manifest, _ = read_archive(table, month, root=root, check=check)
-        return folder, manifest
-    return write_archive(table, month, root=root, progress=progress)
-
-
-def _write_facts(
-    table: MonthTable, source: str, *, folder: Path, progress: Progress
-) -> list[ArchivedFile]:
-    """Write what the rows of a relation name by id, a file for each kind."""
-    files = []
-    for facts in table.facts:
-        columns = columns_of(facts.table)
-        rows = copy_rows(facts.rows(source), columns, key="id")
-        files.append(write_table(folder / facts.file, rows, columns, progress=progress))
-    return files
-
-
-def _require_facts(table: MonthTable, source: str, *, folder: Path, progress: Progress) -> None:
+def require_facts(table: MonthTable, source: str, *, folder: Path, progress: Progress) -> None:
     """Compare what the rows of a relation name by id with the files of an archive.
 
     Raises:
@@ -281,7 +155,7 @@ def archives_check(root: Path | None = None) -> Check:
         for table in TABLES.values():
             found += [
                 f"{name} is missing, and its month is not archived."
-                for name in missing_partitions(table, _MONTHS[table.name])
+                for name in missing_partitions(table, MONTHS[table.name])
             ]
         return CheckedBatch(len(months), tuple(found))
 
@@ -338,7 +212,7 @@ def detach_archived(
         # By them the rows are written back, once the archive is all that is left of them.
         raise ArchiveDiffersError(f"{folder} has other columns than the database.")
     require_finished(table, month)
-    _require_facts(table, table.rows(month), folder=folder, progress=progress)
+    require_facts(table, table.rows(month), folder=folder, progress=progress)
     return detach_month(
         table=table,
         month=month,
@@ -374,7 +248,7 @@ def restore_archived(
     def changed(month: ArchiveMonth) -> Sequence[str]:
         # Hours may lie between the digests and the rows: another file may be there by then.
         require_files(folder, manifest)
-        _require_facts(table, table.rows(month), folder=folder, progress=progress)
+        require_facts(table, table.rows(month), folder=folder, progress=progress)
         return _CHANGED[table.name](month)
 
     return restore_month(

@@ -11,7 +11,8 @@ from celery import shared_task
 from django.conf import settings
 
 from billing.adapters.archive_files import require_sizes
-from config.management.archives import TABLES, due_archives, ensure_archive, read_archive
+from config.management.archive_writing import due_archives, ensure_archive
+from config.management.archives import TABLES, read_archive
 from tenants.domain.actors import Actor, system_actor
 from tenants.domain.archives import (
     ArchiveBusyError,
@@ -49,15 +50,15 @@ log = structlog.get_logger(__name__)
 def tick_archives() -> Iterator[bool]:
     """Archive the months that are due, one after another."""
     with renewed_slot(KIND):
-        yield from _archive_due(at=database_now())
+        yield from _archive_due(at=database_now(), actor=ACTOR)
 
 
-def tick(at: datetime, actor: Actor = ACTOR) -> int:  # noqa: ARG001 - As all steps of `manage.py tick`.
+def tick(at: datetime, actor: Actor = ACTOR) -> int:
     """Archive the months that are due, and return how many were written."""
-    return sum(_archive_due(at=at))
+    return sum(_archive_due(at=at, actor=actor))
 
 
-def _archive_due(*, at: datetime) -> Iterator[bool]:
+def _archive_due(*, at: datetime, actor: Actor) -> Iterator[bool]:
     """Yield after each archive that was written.
 
     What fails is logged and counted, and does not yield: a worker whose time is up would begin with
@@ -67,7 +68,7 @@ def _archive_due(*, at: datetime) -> Iterator[bool]:
     if root is None:
         return
     for table, month in due_archives(settings.ARCHIVE_AFTER_MONTHS, at=at):
-        handler = partial(_archive, table, month, root=root)
+        handler = partial(_archive, table, month, root=root, actor=actor)
         key = table.folder(month)
         if run_isolated(handler, otherwise=False, event=FAILED, key=key, at=at):
             yield True
@@ -89,7 +90,7 @@ def _require(row: ArchivedMonth, root: Path) -> None:
         raise ArchiveDiffersError(f"The manifest in {folder} is not that of {row}.")
 
 
-def _archive(table: MonthTable, month: ArchiveMonth, *, root: Path) -> bool:
+def _archive(table: MonthTable, month: ArchiveMonth, *, root: Path, actor: Actor) -> bool:
     """Return whether an archive was written; of one that is there only the sizes are compared."""
     if not root.is_dir():
         # A worker without the volume would archive into its own file system.
@@ -98,7 +99,7 @@ def _archive(table: MonthTable, month: ArchiveMonth, *, root: Path) -> bool:
     is_there = (root / name).exists()
     try:
         _, manifest = ensure_archive(
-            table, month, root=root, progress=lambda _: None, check=require_sizes
+            table, month, root=root, progress=lambda _: None, actor=actor, check=require_sizes
         )
     except (ArchiveBusyError, MonthNotFinishedError) as error:
         log.info("config.archives.waiting", archive=name, reason=error.message)

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.db import connection
@@ -16,8 +16,10 @@ from tenants.domain.archives import (
     MonthNotArchivedError,
     MonthTable,
 )
-from tenants.models import ArchivedMonth, Verification
+from tenants.domain.errors import FieldProblem
+from tenants.models import ArchivedMonth, AuditEntry, Cluster, Verification
 
+ARCHIVED: Final = "tenants:month:archive"
 DETACHED: Final = "tenants:month:detach"
 RESTORED: Final = "tenants:month:restore"
 _TIME: Final = "timestamp with time zone"
@@ -79,6 +81,57 @@ def require_rows(
             else f"The {first.table_name} of {first.label} are archived.",
             facts={"month": first.label, "table": first.table_name},
         )
+
+
+def archived_problems(
+    cluster: Cluster, *, before: Cluster | None = None
+) -> tuple[FieldProblem, ...]:
+    """Return the problems of hours that a cluster would be metered in, and that are archived.
+
+    Neither usage nor device figures are added to a month that is not in the database.
+
+    Args:
+        cluster: As it will be, with the hours that are metered of it.
+        before: As it is; None for a new one.
+    """
+    begin_at, end_at = cluster.metered_from, cluster.metered_until
+    if begin_at.tzinfo is None or (end_at is not None and end_at.tzinfo is None):
+        return ()
+    problems: list[FieldProblem] = []
+    former_at = None if before is None else before.metered_from
+    if former_at is None or begin_at < former_at:
+        months = _archived_between(begin_at, min(filter(None, (former_at, end_at)), default=None))
+        if months:
+            first_at = min(filter(None, (months[-1].end_at, former_at)))
+            problems.append(_archived("metered_from", months, f"an hour from {_hour(first_at)} on"))
+    former_at = None if before is None else before.metered_until
+    if former_at is not None and (end_at is None or end_at > former_at):
+        months = _archived_between(max(begin_at, former_at), end_at)
+        if months:
+            last_at = _hour(max(months[0].begin_at, former_at))
+            problems.append(_archived("metered_until", months, f"{last_at} or an earlier hour"))
+    return tuple(problems)
+
+
+def _archived_between(begin_at: datetime, end_at: datetime | None) -> list[ArchivedMonth]:
+    rows = ArchivedMonth.objects.filter(restored_at=None, end_at__gt=begin_at)
+    if end_at is not None:
+        rows = rows.filter(begin_at__lt=end_at)
+    return list(rows.order_by("begin_at", "table_name"))
+
+
+def _archived(field: str, months: Sequence[ArchivedMonth], otherwise: str) -> FieldProblem:
+    labels = list(dict.fromkeys(month.label for month in months))
+    named = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
+    message = (
+        f"Usage or devices of {named} are archived, so that these hours cannot be metered. Restore"
+        f" what is archived first (manage.py restore_month), or use {otherwise}."
+    )
+    return FieldProblem(field, "month_archived", message)
+
+
+def _hour(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
 
 
 def columns_of(table: str) -> tuple[ArchivedColumn, ...]:
@@ -219,6 +272,16 @@ def entry_differences() -> list[str]:
         for row in ArchivedMonth.objects.order_by("id")
         if entries[row.pk] != [1, 1 if row.restored_at else 0]
     ]
+
+
+def archive_digests(name: str) -> list[tuple[str, str]]:
+    """Return the digests of an archive's manifests in the audit trail with their locations.
+
+    Args:
+        name: Of its folder, such as "usage-2025-09".
+    """
+    entries = AuditEntry.objects.filter(object_kind="archive", object_id=name, action=ARCHIVED)
+    return list(entries.order_by("id").values_list("facts__manifest_sha256", "facts__location"))
 
 
 def archived_months() -> list[ArchivedMonth]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from django.db import IntegrityError, OperationalError, connection, transaction
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from tenants.domain.actors import Actor
 from tenants.domain.archives import (
@@ -21,8 +21,10 @@ from tenants.domain.archives import (
 )
 from tenants.models import ArchivedMonth
 from tenants.selectors.archives import (
+    ARCHIVED,
     DETACHED,
     RESTORED,
+    archive_digests,
     archived_columns,
     archived_month,
     copy_rows,
@@ -30,8 +32,11 @@ from tenants.selectors.archives import (
     require_partition,
     sums_of,
 )
+from tenants.selectors.locks import wait_advisory_lock
 from tenants.services.audit import record
 
+ARCHIVE_LOCK: Final = 0x7465_0001_0000_0001
+"""One process at a time records archives, so that each is recorded once."""
 LOCK_SECONDS: Final = 5
 """How long a change of a table waits for its readers: all others wait behind it."""
 SECONDS_MAX: Final = 6 * 3600
@@ -39,6 +44,67 @@ SECONDS_MAX: Final = 6 * 3600
 _STAGED: Final = "restored_rows"
 Compare = Callable[[Iterator[bytes], Sequence[ArchivedColumn]], int]
 """Compares the rows of the database, as CSV, with the archive; returns their number, or refuses."""
+
+
+@transaction.atomic
+def record_archive(  # noqa: PLR0913 - All are keyword only.
+    *,
+    table: MonthTable,
+    month: ArchiveMonth,
+    manifest: ArchiveManifest,
+    manifest_sha256: str,
+    location: str,
+    is_new: bool,
+    actor: Actor,
+    at: datetime,
+) -> bool:
+    """Record in the audit trail that the archive of a month is complete; each digest once.
+
+    Call it once the folder has its name. One that was finished by a process that ended before this
+    is recorded by the next call that finds it.
+
+    Args:
+        table: Of which the month is archived.
+        month: Which.
+        manifest: Of its archive.
+        manifest_sha256: Of the manifest's file.
+        location: Where the archive is.
+        is_new: Whether the caller has written it, and not found it.
+        actor: The person, or the service itself.
+        at: When.
+
+    Returns:
+        Whether an entry was written.
+
+    Raises:
+        ArchiveDiffersError: It was found, and is not the one that was recorded at this location.
+    """
+    wait_advisory_lock(key=ARCHIVE_LOCK)
+    name = table.folder(month)
+    digests = archive_digests(name)
+    if any(digest == manifest_sha256 for digest, _ in digests):
+        return False
+    recorded = [digest for digest, place in digests if place == location]
+    if recorded and not is_new:
+        raise ArchiveDiffersError(
+            f"The manifest of {name} in {location} has the SHA-256 {manifest_sha256}; the audit"
+            f" trail has {recorded[-1]}."
+        )
+    record(
+        actor=actor,
+        at=at,
+        action=ARCHIVED,
+        object_kind="archive",
+        object_id=name,
+        facts={
+            "table": table.name,
+            "month": month.label,
+            "rows": manifest.rows,
+            "manifest_sha256": manifest_sha256,
+            "location": location,
+        },
+    )
+    return True
 
 
 @transaction.atomic
@@ -157,8 +223,7 @@ def restore_month(  # noqa: PLR0913 - All are keyword only.
     row.save(update_fields=["restored_at", "restored_by", "restore_reason"])
     hours = f"FROM ('{month.begin_at.isoformat()}') TO ('{month.end_at.isoformat()}')"
     _lock(f"ALTER TABLE {table.table} ATTACH PARTITION {partition} FOR VALUES {hours}")
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {table.guard}(%s)", [partition])
+    _lock(f"SELECT {table.guard}('{partition}')")
     _require_same(table, month, manifest, manifest.columns, compare)
     if changed := changed_windows(month):
         raise ArchiveDiffersError(f"Restored, {changed[0]} would have other records than its seal.")
@@ -229,17 +294,20 @@ def _lock(statement: str) -> None:
     """Run a statement that waits for others, for a few seconds.
 
     Raises:
-        TableBusyError: Others hold the table for longer.
+        TableBusyError: Others hold the table for longer, or wait for this transaction too: the
+            database ends one of two that wait for each other.
     """
     try:
         with connection.cursor() as cursor:
             cursor.execute(statement)
     except OperationalError as error:
-        if not isinstance(error.__cause__, LockNotAvailable):
+        if isinstance(error.__cause__, LockNotAvailable):
+            message = f"The table was in use for {LOCK_SECONDS} seconds; nothing was changed."
+        elif isinstance(error.__cause__, DeadlockDetected):
+            message = "Another process used the table and waited for this one; nothing was changed."
+        else:
             raise
-        raise TableBusyError(
-            f"The table was in use for {LOCK_SECONDS} seconds; nothing was changed."
-        ) from error
+        raise TableBusyError(message) from error
 
 
 def _record(

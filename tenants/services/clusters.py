@@ -29,6 +29,7 @@ from tenants.domain.errors import FieldProblem
 from tenants.domain.refusals import OpenBindingsError, SlugTakenError
 from tenants.models import Cluster, NamespaceBinding, SecretHost
 from tenants.models.cluster import AdmissionMode, FailurePolicy, QuotaTarget
+from tenants.selectors.archives import archived_problems
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import (
@@ -131,7 +132,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         at: When, UTC.
 
     Raises:
-        InvalidInputError: Fields are wrong; every problem is listed.
+        InvalidInputError: Fields are wrong, or hours are archived; every problem is listed.
         SlugTakenError: Another cluster has the slug.
     """
     cluster = Cluster(
@@ -158,7 +159,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         quota_target=quota_target,
         created_at=at,
     )
-    wrong = (*_problems(cluster), *problems)
+    wrong = (*_problems(cluster), *archived_problems(cluster), *problems)
     wrong = wrong or secret_problems(cluster, changed=EDITABLE, secrets=secrets, at=at)
     refuse_invalid(cluster, further=wrong)
     _add(cluster, actor=actor, at=at)
@@ -197,7 +198,8 @@ def update_cluster(  # noqa: PLR0913 - As above.
     Raises:
         ValueError: A field is not editable.
         StaleVersionError: It was changed in the meantime.
-        InvalidInputError: The values are wrong; every problem is listed.
+        InvalidInputError: The values are wrong, or hours that would be metered are archived; every
+            problem is listed.
     """
     require_editable(changes, EDITABLE)
     row = lock_version(cluster, expected_version=expected_version, actor=actor)
@@ -206,6 +208,7 @@ def update_cluster(  # noqa: PLR0913 - As above.
     wrong = (
         *_problems(future),
         *later_problems(row.metered_from, future.metered_from),
+        *archived_problems(future, before=row),
         *problems,
     )
     wrong = wrong or secret_problems(future, changed=changes, secrets=secrets, at=at)

@@ -152,6 +152,7 @@ ELSEWHERE = {
     "billing.crediting.void_invoice",
     "billing.ledger.carried.release_balance",
     "tenants.archives.detach_month",
+    "tenants.archives.record_archive",
     "tenants.archives.restore_month",
     "tenants.identity.account_changes.confirm_address",
     "tenants.identity.invitations.accept_invitation",

@@ -9,9 +9,16 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.management.archive_options import Progress, failure_of
-from config.management.archives import DETACHED, due_archives, ensure_archive
+from config.management.archive_options import (
+    Progress,
+    add_archiving_person,
+    archiving_actor,
+    failure_of,
+)
+from config.management.archive_writing import due_archives, ensure_archive
+from config.management.archives import DETACHED
 from config.settings.pairs import months_of
+from tenants.domain.actors import Actor
 from tenants.domain.archives import (
     ArchiveBusyError,
     ArchiveMonth,
@@ -39,7 +46,7 @@ class Command(BaseCommand):
 
     help = (
         "Write each month to Parquet that is in the database for more months than its table keeps,"
-        " read it back and compare; list what may be detached. The database is not changed."
+        " read it back and compare, and record it in the audit trail; list what may be detached."
     )
 
     requires_system_checks = []
@@ -56,6 +63,7 @@ class Command(BaseCommand):
             metavar="TABLE=MONTHS",
             help="how many whole months before this one stay; a table without stays for ever",
         )
+        add_archiving_person(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
         """Archive month by month; one that fails stops no other.
@@ -63,10 +71,14 @@ class Command(BaseCommand):
         Raises:
             CommandError: An archive could not be written, or was altered.
         """
+        try:
+            actor = archiving_actor(options["by"])
+        except DomainError as error:
+            raise CommandError(failure_of(error)) from error
         root, failed = Path(options["to"]).absolute(), []
         for table, month in due_archives(dict(options["keep"]), at=database_now()):
             try:
-                self._archive(table, month, root)
+                self._archive(table, month, root, actor)
             except (ArchiveBusyError, MonthNotFinishedError) as error:
                 self.stdout.write(f"{table.name} {month.label}: not yet. {error.message}")
             except (DomainError, OSError) as error:
@@ -74,8 +86,9 @@ class Command(BaseCommand):
         if failed:
             raise CommandError("\n".join(failed))
 
-    def _archive(self, table: MonthTable, month: ArchiveMonth, root: Path) -> None:
-        folder, manifest = ensure_archive(table, month, root=root, progress=Progress(self.stdout))
+    def _archive(self, table: MonthTable, month: ArchiveMonth, root: Path, actor: Actor) -> None:
+        progress = Progress(self.stdout)
+        folder, manifest = ensure_archive(table, month, root=root, progress=progress, actor=actor)
         may = (
             f"manage.py detach_month {month.label} --table {table.name} --from {root}"
             if table.name in DETACHED

@@ -9,8 +9,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config.management.archive_options import Progress, failure_of
-from config.management.archives import TABLES, write_archive
+from config.management.archive_options import (
+    Progress,
+    add_archiving_person,
+    archiving_actor,
+    failure_of,
+)
+from config.management.archive_writing import write_archive
+from config.management.archives import TABLES
 from tenants.domain.archives import ArchiveMonth
 from tenants.domain.errors import DomainError
 
@@ -19,8 +25,8 @@ class Command(BaseCommand):
     """Archive a month."""
 
     help = (
-        "Write the rows of a closed month to Parquet with a manifest, read them back and compare;"
-        " the database is not changed."
+        "Write the rows of a closed month to Parquet with a manifest, read them back and compare,"
+        " and record the archive in the audit trail."
     )
 
     requires_system_checks = []
@@ -31,6 +37,7 @@ class Command(BaseCommand):
         parser.add_argument("month", metavar="YYYY-MM", help="a month in UTC")
         parser.add_argument("--table", required=True, choices=sorted(TABLES))
         parser.add_argument("--to", required=True, metavar="DIR", help="where archives are")
+        add_archiving_person(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, ARG002 - Django's signature.
         """Write the archive.
@@ -45,6 +52,7 @@ class Command(BaseCommand):
                 ArchiveMonth.parse(options["month"]),
                 root=Path(options["to"]).absolute(),
                 progress=Progress(self.stdout),
+                actor=archiving_actor(options["by"]),
             )
         except (DomainError, OSError) as error:
             raise CommandError(failure_of(error)) from error

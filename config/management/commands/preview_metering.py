@@ -16,6 +16,7 @@ from metering.services.collection.metered_hours import MeteredHours, preview_met
 from metering.tasks import policy_from_settings, process_source
 from tenants.domain.actors import system_actor
 from tenants.models import Cluster
+from tenants.selectors.archives import archived_problems
 
 ACTOR = system_actor("manage.preview_metering")
 
@@ -35,7 +36,8 @@ class Command(BaseCommand):
         """Print the preview.
 
         Raises:
-            CommandError: There is no such cluster, or a time is not the start of a UTC hour.
+            CommandError: There is no such cluster, a time is not the start of a UTC hour, or hours
+                that would be opened are archived.
         """
         cluster = Cluster.objects.filter(slug=options["slug"]).first()
         if cluster is None:
@@ -69,6 +71,10 @@ def _check_hours(cluster: Cluster, *, begin: datetime, until: datetime | None) -
             f"--until: {_text(until)} is not after the first metered hour, {_text(begin)}. Name a "
             "later hour, or `none` for no end."
         )
+    future = Cluster(metered_from=begin, metered_until=until)
+    for problem in archived_problems(future, before=cluster):
+        option = "--from" if problem.field == "metered_from" else "--until"
+        raise CommandError(f"{option}: {problem.message}")
 
 
 def _hour(text: str) -> datetime:

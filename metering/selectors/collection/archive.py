@@ -27,10 +27,23 @@ SELECT DISTINCT date_trunc('month', start_at, 'UTC') AS begin_at
 """SQL of the months that have sealed usage."""
 
 # An exception that holds usage can still release it, and a credit is derived from the usage it is
-# for: without the rows none would be proposed, and accepted ones would be taken back.
+# for: without the rows none would be proposed, and accepted ones would be taken back. An earlier
+# first hour of a cluster has hours that are not opened yet; as for billing, those with bindings
+# count.
 _UNFINISHED: Final = """
 SELECT 'windows that are not sealed', count(*) FROM metering_meteringwindow
  WHERE state <> 'sealed' AND start_at >= %(begin)s AND start_at < %(end)s
+ UNION ALL
+SELECT 'hours that are metered and have no window yet', count(*)
+  FROM tenants_cluster c
+ CROSS JOIN LATERAL generate_series(
+   greatest(date_trunc('hour', c.metered_from, 'UTC'), %(begin)s::timestamptz),
+   least(c.metered_until, c.closed_at, %(end)s::timestamptz) - interval '1 microsecond',
+   interval '1 hour') AS hour
+ WHERE EXISTS (SELECT FROM tenants_namespacebinding b
+                WHERE b.cluster_id = c.id AND b.valid @> hour)
+   AND NOT EXISTS (SELECT FROM metering_meteringwindow w
+                    WHERE w.cluster_id = c.id AND w.start_at = hour)
  UNION ALL
 SELECT 'hours whose device figures are not sealed', count(*) FROM metering_devicewindow
  WHERE state NOT IN ('sealed', 'unavailable')

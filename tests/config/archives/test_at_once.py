@@ -3,20 +3,23 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any
 
+import psycopg
 import pytest
 from django.core.management import CommandError
 from django.db import connections
 
-from billing.adapters.archive_files import Progress, require_same_rows
+from billing.adapters.archive_files import Progress, read_rows, require_same_rows
 from config.management.archives import require_finished
 from metering.models import UsageRecord
 from tenants.domain.archives import ArchivedColumn, ArchiveMonth, MonthTable
 from tenants.models import ArchivedMonth
-from tests.support.config.archives import move, refusal, signed_in
+from tests.support.config.archives import LABEL, move, refusal, signed_in
 from tests.support.config.planted import verify
 
 pytestmark = pytest.mark.usefixtures("world")
+ENDING = LABEL.replace("-", "_")
 
 
 @pytest.mark.parametrize("command", ["detach_month", "restore_month"])
@@ -84,3 +87,79 @@ def test_a_month_is_detached_by_one_of_two_commands(
     assert ["is archived" in one for one in refused] == [True]
     assert ArchivedMonth.objects.count() == 1
     assert verify() == ""
+
+
+HAS_WAITED = """
+SELECT EXISTS (SELECT FROM pg_locks
+                WHERE NOT granted AND waitstart < clock_timestamp() - interval '1.5 seconds')
+"""
+"""Longer than after which the database looks whether two wait for each other."""
+
+
+def wait_for_the_command(url: str, *locks: str) -> Thread:
+    """Return a thread that has locked the first table, and waits for the second."""
+
+    def use_tables() -> None:
+        with psycopg.connect(url) as other:
+            for lock in locks:
+                other.execute(f"LOCK TABLE ONLY {lock}".encode())
+
+    thread = Thread(target=use_tables)
+    thread.start()
+    with psycopg.connect(url, autocommit=True) as watching:
+        while watching.execute(HAS_WAITED.encode()).fetchone() != (True,):
+            pass
+    return thread
+
+
+def test_detaching_gives_up_where_a_writer_waits_for_it(
+    archived_owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers: list[Thread] = []
+    table = "metering_usagerecord"
+    mode = "IN ROW EXCLUSIVE MODE"
+
+    def compare(*arguments: Any, **options: Any) -> int:  # noqa: ANN401 - As the function's.
+        """Let a worker write usage of the month while it is compared."""
+        writers.append(
+            wait_for_the_command(archived_owner_url, f"{table} {mode}", f"{table}_{ENDING} {mode}")
+        )
+        return require_same_rows(*arguments, **options)
+
+    with signed_in(archived_owner_url):
+        with monkeypatch.context() as patched:
+            patched.setattr("config.management.archives.require_same_rows", compare)
+            refused = refusal("detach_month", tmp_path)
+        writers[0].join()
+
+        assert "waited for this one; nothing was changed. Run the command again" in refused
+        assert UsageRecord.objects.count() == 3
+        assert not ArchivedMonth.objects.exists()
+        move("detach_month", tmp_path)
+    assert verify("--archive", str(tmp_path)) == ""
+
+
+def test_restoring_gives_up_where_a_reader_waits_for_it(
+    archived_owner_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: list[Thread] = []
+
+    def read(*arguments: Any) -> Iterator[bytes]:  # noqa: ANN401 - As the function's.
+        """Let a backup read the tables while rows are written."""
+        tables = ("metering_usagerecord", "tenants_archivedmonth")
+        locks = [f"{table} IN SHARE MODE" for table in tables]
+        readers.append(wait_for_the_command(archived_owner_url, *locks))
+        yield from read_rows(*arguments)
+
+    with signed_in(archived_owner_url):
+        move("detach_month", tmp_path)
+        with monkeypatch.context() as patched:
+            patched.setattr("config.management.archives.read_rows", read)
+            refused = refusal("restore_month", tmp_path)
+        readers[0].join()
+
+        assert "waited for this one; nothing was changed. Run the command again" in refused
+        assert UsageRecord.objects.count() == 0
+        assert ArchivedMonth.objects.get().restored_at is None
+        move("restore_month", tmp_path)
+    assert verify("--archive", str(tmp_path)) == ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from config.management.archives import due_months
+from config.management.archive_writing import due_months
 from metering.models import UsageRecord
 from tenants.domain.archives import MONTHS_KEPT_MAX, ArchiveMonth
 from tests.support.config.archives import LABEL, finish_month

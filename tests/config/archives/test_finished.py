@@ -11,11 +11,11 @@ from billing.services.accrual import accrue_corrections, accrue_windows
 from config.management import archives
 from metering.models import ClusterHealth, UsageCorrection, UsageRecord
 from metering.services.corrections.review import ask_correction
-from tenants.models import Cluster
+from tenants.models import Cluster, Project
 from tenants.selectors.actors import actor_of_user
 from tenants.selectors.people import user_named
 from tests.support.billing.ledger import HOUR, TICK, Use, make_ledger, sealed_window
-from tests.support.builders import AT, MONTH_START
+from tests.support.builders import AT, MONTH_START, bind
 from tests.support.config.archives import archive, finish_month, refusal
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -32,6 +32,27 @@ def test_use_that_is_added_up_and_not_rated_keeps_its_month(tmp_path: Path) -> N
 
     assert refused.startswith("2026-10 is not finished: 1 sealed windows that are not charged.")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_hour_that_is_metered_and_not_opened_yet_keeps_its_month(tmp_path: Path) -> None:
+    finish_month()
+    cluster = Cluster.objects.get()
+    bind(
+        cluster,
+        "earlier",
+        Project.objects.earliest("slug"),
+        begin_at=MONTH_START + 2 * HOUR,
+        end_at=MONTH_START + 4 * HOUR,
+    )
+
+    refused = refusal("archive_month", tmp_path)
+
+    assert refused.startswith(
+        "2026-10 is not finished: 2 hours that are metered and have no window yet"
+    )
+    assert list(tmp_path.iterdir()) == []
+    Cluster.objects.update(metered_until=MONTH_START + 2 * HOUR)
+    archive(tmp_path)
 
 
 def test_hours_whose_credits_are_not_derived_keep_their_month(

@@ -10,11 +10,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError
 from django.db import connection
 
 from metering.models import UsageRecord
 from tenants.models import ArchivedMonth, AuditEntry
+from tests.support.builders import audited
 from tests.support.config.archives import (
     LABEL,
     archive,
@@ -72,17 +74,41 @@ def test_a_month_that_was_reopened_is_not_detached(
     assert_unchanged()
 
 
-def test_a_person_that_is_not_there_detaches_nothing(
-    archived_owner_url: str, tmp_path: Path
+@pytest.mark.parametrize("command", ["detach_month", "restore_month"])
+@pytest.mark.parametrize(
+    ("by", "reason"),
+    [
+        ("nobody", "Nobody has this user name"),
+        ("carol", "carol is no administrator of the platform or of finance"),
+        ("alice", "alice is no administrator of the platform or of finance"),
+        ("ann", "ann is no administrator of the platform or of finance"),
+        ("frank", "frank was deactivated"),
+    ],
+)
+def test_a_person_that_may_not_do_it_is_refused_and_the_option_named(
+    archived_owner_url: str, tmp_path: Path, command: str, by: str, reason: str
 ) -> None:
-    arguments = ["--from", str(tmp_path), "--by", "nobody", "--reason", "Why not."]
-    with (
-        signed_in(archived_owner_url),
-        pytest.raises(CommandError, match="Nobody has this user name"),
-    ):
-        run("detach_month", *arguments)
+    with audited():
+        User.objects.filter(username="frank").update(is_active=False)
+    arguments = ["--from", str(tmp_path), "--by", by, "--reason", "Why not."]
+
+    with signed_in(archived_owner_url), pytest.raises(CommandError, match=f"^--by: {reason}"):
+        run(command, *arguments)
 
     assert_unchanged()
+
+
+@pytest.mark.parametrize("by", ["dora", "root"])
+def test_finance_and_superusers_detach_a_month(
+    archived_owner_url: str, tmp_path: Path, by: str
+) -> None:
+    with audited():
+        User.objects.create(username="root", is_superuser=True)
+
+    with signed_in(archived_owner_url):
+        run("detach_month", "--from", str(tmp_path), "--by", by, "--reason", "Kept one year.")
+
+    assert ArchivedMonth.objects.get().detached_by == by
 
 
 def test_only_the_archive_that_was_detached_is_restored(
