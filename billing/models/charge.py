@@ -51,7 +51,11 @@ class AccruedUsage(models.Model):
     id = models.BigAutoField(primary_key=True)
     window_id = models.BigIntegerField()
     organization = models.ForeignKey(
-        Organization, on_delete=models.PROTECT, related_name="+", db_index=False
+        Organization,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
     )
     window_start = models.DateTimeField()
     used_unit_seconds = models.BigIntegerField()

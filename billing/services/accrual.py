@@ -9,7 +9,7 @@ whatever the number of pods, prices and projects.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -81,7 +81,7 @@ def accrue_windows(
         hours = sealed_hours(leased)
         extents = unpriced_extents(leased, organization_ids=organization_ids)
         shared = _share(extents, actor=actor, at=at)
-        values = {"windows": leased, "hours": hours, "at": at, **asdict(shared)}
+        values = {"windows": leased, "hours": hours, "at": at, **vars(shared)}
         rated = _rate(WINDOWS, values)
         changed, complete = _close(leased)
         is_quiet = rated.is_quiet and not changed
@@ -123,7 +123,7 @@ def accrue_corrections(*, correction_ids: list[UUID], actor: Actor, at: datetime
         prefer_hash_joins()
         shared = _share(correction_extents(correction_ids), actor=actor, at=at)
         hours = corrected_hours(correction_ids)
-        values = {"corrections": correction_ids, "hours": hours, "at": at, **asdict(shared)}
+        values = {"corrections": correction_ids, "hours": hours, "at": at, **vars(shared)}
         rated = _rate(CORRECTIONS, values)
         is_quiet = rated.is_quiet and not (rated.complete or rated.fresh)
         result = AccrualResult(

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from billing.domain.documents.invoicing import InvoiceState
@@ -54,13 +55,16 @@ def ensure_periods(
         actor: The account that opens them.
         at: Now, which always gets an open period to post late usage to.
     """
-    zones = _zones(hours)
+    uncovered = _uncovered(hours, at=at)
+    if not uncovered:
+        return 0
+    zones = _zones(uncovered)
     months = {
         key: (
-            min(month_of(first, zones[key]), month_of(at, zones[key])),
-            max(month_of(last, zones[key]), month_of(at, zones[key])),
+            min(month_of(hours[key][0], zone), month_of(at, zone)),
+            max(month_of(hours[key][1], zone), month_of(at, zone)),
         )
-        for key, (first, last) in hours.items()
+        for key, zone in zones.items()
     }
     return ensure_months(months, actor=actor, at=at)
 
@@ -105,6 +109,22 @@ def note_checked_draft(*, period_id: UUID, at: datetime) -> None:
     """Note that a month's draft was compared with its charges."""
     drafts = Invoice.objects.filter(period=period_id, run=1, state=InvoiceState.DRAFT.value)
     drafts.update(checked_at=at)
+
+
+def _uncovered(hours: Mapping[UUID, tuple[datetime, datetime]], *, at: datetime) -> list[UUID]:
+    """Return the organizations whose periods leave out an hour of theirs, or one up to now.
+
+    It is asked with every accrual, for every organization; the answer is nearly always none.
+    """
+    values: dict[str, Any] = {
+        "organizations": list(hours),
+        "first": [first for first, _ in hours.values()],
+        "last": [last for _, last in hours.values()],
+        "at": at,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_UNCOVERED, values)
+        return [key for (key,) in cursor.fetchall()]
 
 
 def _zones(organization_ids: Iterable[UUID]) -> dict[UUID, ZoneInfo]:
@@ -166,3 +186,15 @@ def _fitted(month: Month, zone: ZoneInfo, known: dict[str, HourSpan]) -> HourSpa
         previous_end_at=before.end_at if before else None,
         next_begin_at=after.begin_at if after else None,
     )
+
+
+_UNCOVERED: Final = f"""
+SELECT e.organization_id
+  FROM (SELECT organization_id,
+               tstzrange(least(first_at, %(at)s), greatest(last_at, %(at)s), '[]') AS hours
+          FROM unnest(%(organizations)s::uuid[], %(first)s::timestamptz[], %(last)s::timestamptz[])
+               AS e(organization_id, first_at, last_at)) e
+ WHERE (SELECT range_agg(p.hours) FROM {BillingPeriod._meta.db_table} p
+         WHERE p.organization_id = e.organization_id AND p.hours && e.hours)
+       @> e.hours IS NOT TRUE
+"""  # noqa: S608, SLF001 - Table names of own models; _meta is a documented Django API.

@@ -39,7 +39,7 @@ FUNCTION = "metering_ensure_partitions(timestamptz, integer)"
 """The function the runtime role must be able to call: without partitions no usage is stored."""
 _KEPT = ("refuses_delete", "refuses_truncate", "refuses_update")
 FROZEN: dict[str, tuple[str, ...]] = {
-    "billing_accruedusage": ("refuses_delete", "refuses_truncate", "refuses_update"),
+    "billing_accruedusage": ("has_organization", *_KEPT),
     "billing_accruedwindow": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_accruedcorrection": ("refuses_delete", "refuses_truncate", "refuses_update"),
     "billing_billingperiod": ("begins_open", "closed_is_billed", *_KEPT),

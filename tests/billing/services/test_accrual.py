@@ -330,7 +330,7 @@ def test_the_number_of_statements_is_constant(
         for hour in range(windows)
     ]
 
-    with django_assert_num_queries(25):
+    with django_assert_num_queries(26):
         accrue(*rows)
 
     assert Charge.objects.count() == windows * pods

@@ -4,7 +4,7 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from billing.models import AccrualException, AccruedUsage, AccruedWindow, Charge, Price
@@ -14,6 +14,7 @@ from billing.services.pricing.assignments import assign_price_book
 from billing.services.pricing.prices import set_price
 from billing.tasks import ACTOR, BATCH_RECORDS_MAX, accrue_pending, tick
 from metering.models import MeteringWindow
+from tenants.domain.identifiers import new_id
 from tenants.models import AuditEntry, Organization, SweepCrash
 from tests.support.billing.ledger import (
     DORA,
@@ -197,3 +198,22 @@ def test_an_organization_that_fails_stops_no_other_of_its_window(
     Organization.objects.filter(pk=acme.organization.pk).update(time_zone="UTC")
     assert tick(at=AT, actor=ACTOR).charges == 1
     assert accrued(acme.organization) == [(3600, 3600, 0)]
+
+
+def test_use_of_an_unknown_organization_is_not_added_up(acme: Ledger) -> None:
+    unknown = AccruedUsage(
+        window_id=1,
+        organization_id=new_id(),
+        window_start=MONTH_START,
+        used_unit_seconds=1,
+        charged_unit_seconds=0,
+        unpriced_unit_seconds=1,
+        price_mark=0,
+        accrued_at=AT,
+    )
+
+    with pytest.raises(IntegrityError, match="no organization"), transaction.atomic():
+        unknown.save()
+
+    unknown.organization = acme.organization
+    unknown.save()

@@ -75,6 +75,30 @@ def test_every_month_between_use_and_now_is_opened() -> None:
     assert AuditEntry.objects.count() == 1
 
 
+def test_a_month_between_two_stored_ones_is_opened() -> None:
+    organization = make_organization(time_zone="America/New_York")
+    for label in ("2026-09", "2026-11"):
+        open_period(organization=organization, label=label, actor=DORA, at=AT)
+    used = {organization.pk: (datetime(2026, 9, 30, 23, tzinfo=UTC),) * 2}
+
+    assert ensure_periods(used, actor=TICK, at=AT) == 1
+
+    assert BillingPeriod.objects.filter(label="2026-10").exists()
+
+
+def test_hours_that_periods_cover_are_asked_for_in_one_statement(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    used = {
+        make_organization(f"organization-{number}").pk: (MONTH_START, MONTH_END)
+        for number in range(3)
+    }
+    assert ensure_periods(used, actor=TICK, at=AT) == 6
+
+    with django_assert_num_queries(1):
+        assert ensure_periods(used, actor=TICK, at=AT) == 0
+
+
 def test_use_years_from_now_is_a_mistake() -> None:
     organization = make_organization()
 
@@ -102,5 +126,5 @@ def test_the_number_of_statements_does_not_grow_with_organizations(
     for number in range(organizations):
         make_organization(f"organization-{number}")
 
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(9):
         open_current_periods(actor=TICK, at=AT)

@@ -29,7 +29,7 @@ PLANTED: Final = {
         "column",
     ),
     "ALTER TABLE quotas_reservation ADD CONSTRAINT planted FOREIGN KEY"
-    " (organization_id) REFERENCES tenants_organization (id) ON DELETE SET NULL": (
+    " (organization_id) REFERENCES tenants_project (id) ON DELETE SET NULL": (
         "quotas_reservation",
         "foreign key",
     ),
