@@ -34,7 +34,7 @@ AT = MONTH_START + timedelta(hours=745)
 PREVIEW_MAX = 2
 DRAFTS_MAX, FINALS_MAX, LARGE_MAX = 215, 860, 60
 """Against the plain work."""
-MEMORY_MAX_MIB = 350
+MEMORY_MAX_MIB = 290
 _BARE = """
 SELECT organization_id, project_id, size, price_group, unit_price, sum(unit_seconds)
   FROM billing_charge WHERE window_start >= %(begin)s AND window_start < %(end)s

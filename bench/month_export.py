@@ -29,7 +29,7 @@ PODS = 4 * ORGANIZATIONS
 """An hour: 96,000 charges in the month."""
 RENDERED = 10
 AT = MONTH_START + timedelta(hours=745)
-BUNDLE_MAX, RECONCILE_MAX = 100, 100
+BUNDLE_MAX, RECONCILE_MAX = 96, 100
 """Against the plain work."""
 GROWTH_MAX_MIB = 64
 KIB = 1024

@@ -23,7 +23,7 @@ PROCESSES: Final = 2
 ROUTES: Final = scaled(100)
 """Of some 490; the others are hardly asked for."""
 SCRAPES: Final = 40
-CPU_MAX: Final = "0.52"
+CPU_MAX: Final = "0.48"
 """Against the plain work."""
 AT: Final = datetime(2026, 10, 1, tzinfo=UTC)
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,13 +17,21 @@ from bench.harness import cpu_seconds, others_cpu_seconds
 SECONDS = 1.5
 
 
+@contextmanager
+def _busy() -> Iterator[int]:
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.fixture
 def busy() -> Iterator[int]:
     """Give a process group that always has work."""
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
-    yield process.pid
-    process.kill()
-    process.wait()
+    with _busy() as pid:
+        yield pid
 
 
 def used(pid: int) -> float:
@@ -30,6 +39,15 @@ def used(pid: int) -> float:
     before = cpu_seconds(pid)
     time.sleep(SECONDS)
     return float(cpu_seconds(pid) - before)
+
+
+def test_two_groups_are_held_together(busy: int) -> None:
+    with _busy() as other, held_to([busy, other], Decimal("0.25")) as how:
+        before = cpu_seconds(other)
+        held = used(busy) + float(cpu_seconds(other) - before)
+
+    # Signals let both run at the same time.
+    assert held <= (0.8 if how == SIGNALS else 0.4) * SECONDS
 
 
 @pytest.mark.parametrize("by_signals", [False, True])
@@ -40,7 +58,7 @@ def test_a_group_is_held_to_its_share_and_released(
         monkeypatch.setattr(core_share, "VERSION_1", tmp_path)
         monkeypatch.setattr(core_share, "VERSION_2", tmp_path)
 
-    with held_to(busy, Decimal("0.25")) as how:
+    with held_to([busy], Decimal("0.25")) as how:
         held = used(busy)
 
     assert members(busy) == [busy]
