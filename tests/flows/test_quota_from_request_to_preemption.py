@@ -152,6 +152,15 @@ class Site:
         found = self.core.list_namespaced_pod("arm").items
         return sorted(pod.metadata.name for pod in found)
 
+    def are_all_bound(self) -> bool:
+        return all(pod.spec.node_name for pod in self.core.list_namespaced_pod("arm").items)
+
+    def wait_until_next_is_younger(self) -> None:
+        """Wait for the next second: of when a pod was bound, Kubernetes says no more."""
+        wait(self.are_all_bound)
+        bound_at = datetime.now(UTC).replace(microsecond=0)
+        wait(lambda: datetime.now(UTC) > bound_at + timedelta(seconds=1))
+
     def quota_cap(self) -> str:
         return str(self.core.read_namespaced_resource_quota("gpu-ledger", "arm").status.hard[GPU])
 
@@ -196,13 +205,12 @@ def test_quota_is_asked_granted_held_lowered_and_taken_back(site: Site) -> None:
     assert (granted["state"], site.quota_cap()) == ("approved", "6")
 
     assert site.run_pod("first", 4) == ""
-    begun = datetime.now(UTC).replace(microsecond=0)
-    wait(lambda: datetime.now(UTC) > begun + timedelta(seconds=1))
+    site.wait_until_next_is_younger()
     assert site.run_pod("second", 2) == ""
     refused = site.run_pod("third", 1)
     assert "Project arm of tailspin requests 1 Large, limit 6, used 0, reserved 6" in refused
     assert site.pods() == ["first", "second"]
-    wait(lambda: all(pod.spec.node_name for pod in site.core.list_namespaced_pod("arm").items))
+    wait(site.are_all_bound)
     site.work()
     assert site.counted() == (6, 0)
 
