@@ -39,7 +39,7 @@ STEP_SECONDS: Final = scaled(8)
 RATES: Final = (200, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_200, 1_500, 2_000, 2_500, 3_000)
 STEPS: Final = RATES[: scaled(len(RATES), least=2)]
 QUICK_MILLISECONDS: Final = 25
-HELD_TO_BARE_MAX: Final = {50: "2.6", 99: "4.2"}
+HELD_TO_BARE_MAX: Final = {50: "2.6", 99: "3.0"}
 RATIO_MIN: Final = "0.6"
 ONE_ROW_RATIO_MIN: Final = "1.1"
 ROUNDS: Final = scaled(8, least=2)

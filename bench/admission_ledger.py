@@ -38,7 +38,7 @@ STEPS: Final = scaled(100_000)
 RATE_QUESTIONS: Final = scaled(2_000)
 """Of each process; warm after a hundred."""
 UPDATE_RATIO_MIN: Final = {
-    ("admissions", "hot"): "0.08",
+    ("admissions", "hot"): "0.09",
     ("batches", "hot"): "0.3",
     ("admissions", "fifty"): "0.09",
     ("batches", "fifty"): "0.31",

@@ -48,7 +48,7 @@ STAYS: Final = 3
 """Each GPU serves three pods one after another, so 1,200 pods for at most 1,000 tenants."""
 TENANTS: Final = (50, 1_000)
 RATIO_MAX: Final = "1.3"
-TO_PROMETHEUS_MAX: Final = "2.5"
+TO_PROMETHEUS_MAX: Final = "2.45"
 FIGURES_TO_PROMETHEUS_MAX: Final = "0.8"
 ASKED_TO_FIXED_MAX: Final = "1.5"
 EDGE_SECONDS: Final = 900

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ORGANIZATIONS = scaled(100)
 PROJECTS_EACH = 10
 NAMESPACES = ORGANIZATIONS * PROJECTS_EACH
-APPLY_TO_BARE_MAX = "0.11"
+APPLY_TO_BARE_MAX = "0.108"
 BARE_APPLIES = scaled(50)
 """Namespaces without a tenant, whose quota the enforcer alone writes."""
 TICKS_MAX = 5

@@ -42,7 +42,7 @@ AT: Final = HOUR + timedelta(hours=1, minutes=20)
 PODS: Final = {CROWD: scaled(10_000), VILLAGE: 100}
 MEMORY_MIB_MAX: Final = 300
 OWN_TO_PROMETHEUS_MAX: Final = 1
-CPU_TO_PROMETHEUS_MAX: Final = "0.48"
+CPU_TO_PROMETHEUS_MAX: Final = "0.42"
 QUERIES_MAX: Final = 6
 
 

@@ -42,7 +42,7 @@ POLICY: Final = replace(
     pods_undivided_max=scaled(DEFAULT_POLICY.pods_undivided_max),
     part_pods=scaled(DEFAULT_POLICY.part_pods),
 )
-SLOWER_MAX: Final = "1.08"
+SLOWER_MAX: Final = "1"
 """Seconds of a pod of the largest window to those of the smallest."""
 MEMORY_MIB_MAX: Final = 300
 
