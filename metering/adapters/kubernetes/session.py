@@ -108,13 +108,15 @@ class ApiSession:
 
 
 def not_reached(error: HTTPError, slug: str) -> SourceUnavailableError:
-    """Return the error for a request without a response."""
+    """Return the error for a request without a response.
+
+    A connection that is not made in time is no slow server: its host is away.
+    """
     if isinstance(error, urllib3.exceptions.SSLError):
         return SourceUnavailableError(
             f"The API of cluster {slug} does not prove who it is.", reason="tls_failed"
         )
-    is_refused = isinstance(error, urllib3.exceptions.NewConnectionError)
-    if isinstance(error, urllib3.exceptions.TimeoutError) and not is_refused:
+    if isinstance(error, urllib3.exceptions.ReadTimeoutError):
         return SourceUnavailableError(
             f"The API of cluster {slug} did not answer in time.", reason="timeout"
         )

@@ -1,13 +1,15 @@
 """What is asked of an API server, and what becomes of sound answers."""
 
 import json
+import socket
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from metering.adapters.kubernetes import KubernetesClusterWatch, lines
+from metering.adapters.kubernetes import KubernetesClusterWatch, lines, session
 from metering.domain.catalogue.names import CLASS_PREFIX
 from metering.protocols.watch import (
     Change,
@@ -351,6 +353,25 @@ def test_nobody_there_is_unreachable(tmp_path: Path) -> None:
 
     with pytest.raises(SourceUnavailableError) as refusal:
         list(make_watch().list(WatchTarget("hopper", "", reference_to(path)), PODS))
+
+    assert refusal.value.reason == "unreachable"
+
+
+def test_an_address_that_accepts_no_connection_is_unreachable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "CONNECT_SECONDS_MAX", 0.2)
+    with ExitStack() as opened:
+        full = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(2):
+            waiting = opened.enter_context(socket.socket())
+            waiting.settimeout(0)
+            waiting.connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}"
+        path = write_kubeconfig(tmp_path / "kubeconfig", url=url, authority_pem="", token="sesame")
+
+        with pytest.raises(SourceUnavailableError) as refusal:
+            list(make_watch().list(WatchTarget("hopper", "", reference_to(path)), PODS))
 
     assert refusal.value.reason == "unreachable"
 
