@@ -14,10 +14,19 @@ def money_text(amount: Decimal, currency: str) -> str:
     return figure(document_text.money_text(amount, currency))
 
 
-def saving_text(saving: Money) -> str:
-    """Return a saving; one that rounds to nothing is less than the smallest amount."""
+def saving_text(saving: Money | None, product: Decimal | None) -> str:
+    """Return a saving, or "" for none; more than nothing may be less than the smallest amount.
+
+    Args:
+        saving: The rounded amount; None where there is no price.
+        product: What it was rounded from.
+    """
+    if saving is None:
+        return ""
     if saving.minor_units:
         return money_text(saving.amount, saving.currency)
+    if product is None or product <= 0:
+        return gettext("nothing")
     least = Money.of_minor_units(1, saving.currency)
     return gettext("less than {amount}").format(amount=money_text(least.amount, least.currency))
 

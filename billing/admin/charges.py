@@ -109,9 +109,7 @@ class WasteLine:
         """Return an amount, or why there is none."""
         if not self.finding.is_saving_known:
             return gettext("unknown")
-        if money is None:
-            return gettext("no price")
-        return saving_text(money) if product else gettext("nothing")
+        return saving_text(money, product) or gettext("no price")
 
 
 def waste_page(request: HttpRequest, *, context: dict[str, Any]) -> TemplateResponse:
@@ -145,8 +143,8 @@ def _total(total: SavingTotal) -> dict[str, Any]:
         else gettext("Findings without a price"),
         "findings": total.findings,
         "unknown": total.unknown,
-        "monthly": "" if total.monthly is None else saving_text(total.monthly),
-        "lost": "" if total.lost is None else saving_text(total.lost),
+        "monthly": saving_text(total.monthly, total.monthly_product),
+        "lost": saving_text(total.lost, total.lost_product),
     }
 
 

@@ -4,7 +4,7 @@ Prices are those in force now, of the allocated size and group and of the recomm
 finding without one of the prices, or without a recommendation, has no amounts and is sorted last.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -56,6 +56,8 @@ class SavingTotal:
         currency: Of their prices; "" where there is no price.
         unknown: Number of findings without a known saving, for lack of a recommendation or of a
             price; they are in no sum.
+        lost_product: What `lost` was rounded from: it can be more than nothing and less than 0.01.
+        monthly_product: What `monthly` was rounded from.
     """
 
     currency: str
@@ -63,6 +65,8 @@ class SavingTotal:
     unknown: int
     lost: Money | None
     monthly: Money | None
+    lost_product: Decimal | None = field(default=None, compare=False)
+    monthly_product: Decimal | None = field(default=None, compare=False)
 
 
 def with_money(findings: QuerySet[Any], *, at: datetime) -> QuerySet[Any]:
@@ -133,6 +137,8 @@ def saving_totals(findings: QuerySet[Any], *, at: datetime) -> tuple[SavingTotal
             unknown=row["unknown"],
             lost=_rounded(row["lost"], row["currency"]),
             monthly=_rounded(row["saved"], row["currency"]),
+            lost_product=row["lost"],
+            monthly_product=row["saved"],
         )
         for row in rows
     )

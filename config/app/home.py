@@ -148,6 +148,6 @@ def _saving(total: SavingTotal) -> dict[str, Any]:
     return {
         "findings": total.findings,
         "unknown": total.unknown,
-        "monthly": "" if total.monthly is None else saving_text(total.monthly),
-        "lost": "" if total.lost is None else saving_text(total.lost),
+        "monthly": saving_text(total.monthly, total.monthly_product),
+        "lost": saving_text(total.lost, total.lost_product),
     }

@@ -106,6 +106,7 @@ def test_no_saving_is_promised_where_nothing_smaller_would_serve(cast: Cast) -> 
 
     assert "lost so far: nothing" in text
     assert "0.00 EUR" not in text
+    assert "less than" not in text
 
 
 def test_where_all_is_unknown_nothing_is_said_of_prices(cast: Cast) -> None:
