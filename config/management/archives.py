@@ -1,6 +1,6 @@
 """Archives of months: the tables that have them, and what reads, checks and restores an archive."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from metering.selectors.devices.archive import (
 )
 from tenants.domain.actors import Actor
 from tenants.domain.archives import (
+    ArchivedColumn,
     ArchiveDiffersError,
     ArchivedTable,
     ArchiveManifest,
@@ -206,12 +207,22 @@ def detach_archived(
     require_partition(table, month)
     folder, manifest, digest = read_archive(table, month, root=root)
     windows = manifest.file(WINDOWS).sha256
-    if windows_digest(month) != windows:
-        raise ArchiveDiffersError(f"{folder / WINDOWS} differs from the windows of {label}.")
+
+    def require_unchanged() -> None:
+        if windows_digest(month) != windows:
+            raise ArchiveDiffersError(f"{folder / WINDOWS} differs from the windows of {label}.")
+        require_finished(table, month)
+
+    def compare(blocks: Iterator[bytes], columns: Sequence[ArchivedColumn]) -> int:
+        count = require_same_rows(folder / rows_file(table), blocks, columns, progress=progress)
+        # Hours may lie between the digests and the rows: another file may be there by then.
+        require_files(folder, manifest)
+        return count
+
+    require_unchanged()
     if manifest.columns != archived_columns(table):
         # By them the rows are written back, once the archive is all that is left of them.
         raise ArchiveDiffersError(f"{folder} has other columns than the database.")
-    require_finished(table, month)
     require_facts(table, table.rows(month), folder=folder, progress=progress)
     return detach_month(
         table=table,
@@ -220,7 +231,8 @@ def detach_archived(
         manifest_sha256=digest,
         windows_sha256=windows,
         location=str(root),
-        compare=partial(require_same_rows, folder / rows_file(table), progress=progress),
+        compare=compare,
+        require_finished=require_unchanged,
         reason=reason,
         actor=actor,
         at=database_now(),

@@ -10,6 +10,7 @@ from django.db import connection
 
 from tenants.domain.archives import (
     ArchivedColumn,
+    ArchiveDiffersError,
     ArchivedTable,
     ArchiveMonth,
     MonthArchivedError,
@@ -282,6 +283,25 @@ def archive_digests(name: str) -> list[tuple[str, str]]:
     """
     entries = AuditEntry.objects.filter(object_kind="archive", object_id=name, action=ARCHIVED)
     return list(entries.order_by("id").values_list("facts__manifest_sha256", "facts__location"))
+
+
+def require_recorded(name: str, *, manifest_sha256: str, location: str) -> None:
+    """Refuse an archive that is not the one that was recorded last at its location, if any was.
+
+    Args:
+        name: Of its folder, such as "usage-2025-09".
+        manifest_sha256: Of the manifest's file.
+        location: Where the archive is.
+
+    Raises:
+        ArchiveDiffersError: It took the place of the recorded one.
+    """
+    recorded = [digest for digest, place in archive_digests(name) if place == location]
+    if recorded and recorded[-1] != manifest_sha256:
+        raise ArchiveDiffersError(
+            f"The manifest of {name} in {location} has the SHA-256 {manifest_sha256}; the audit"
+            f" trail has {recorded[-1]}."
+        )
 
 
 def archived_months() -> list[ArchivedMonth]:

@@ -24,6 +24,9 @@ LOCK_ORDER: Final = (
 )
 """Tables in the order in which a transaction locks their rows; unnamed ones come after."""
 
+METERED_HOURS_LOCK: Final = 0x7465_0001_0000_0002
+"""Of which hours of clusters are metered: no month is detached while they change."""
+
 Row = TypeVar("Row", bound=models.Model)
 
 
@@ -85,6 +88,16 @@ def wait_advisory_lock(*, key: int, using: str = "default") -> None:
     _require_transaction(using)
     with transaction.get_connection(using).cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
+
+
+def lock_metered_hours() -> None:
+    """Wait until no other transaction changes which hours are metered, or detaches a month.
+
+    Raises:
+        RuntimeError: Called outside a transaction.
+        django.db.OperationalError: Another transaction kept it longer than `lock_timeout`.
+    """
+    wait_advisory_lock(key=METERED_HOURS_LOCK)
 
 
 def _require_transaction(using: str) -> None:

@@ -30,9 +30,10 @@ from tenants.selectors.archives import (
     copy_rows,
     owns_tables,
     require_partition,
+    require_recorded,
     sums_of,
 )
-from tenants.selectors.locks import wait_advisory_lock
+from tenants.selectors.locks import METERED_HOURS_LOCK, wait_advisory_lock
 from tenants.services.audit import record
 
 ARCHIVE_LOCK: Final = 0x7465_0001_0000_0001
@@ -77,19 +78,15 @@ def record_archive(  # noqa: PLR0913 - All are keyword only.
         Whether an entry was written.
 
     Raises:
-        ArchiveDiffersError: It was found, and is not the one that was recorded at this location.
+        ArchiveDiffersError: It was found, and is not the one that was recorded last at this
+            location.
     """
     wait_advisory_lock(key=ARCHIVE_LOCK)
     name = table.folder(month)
-    digests = archive_digests(name)
-    if any(digest == manifest_sha256 for digest, _ in digests):
+    if not is_new:
+        require_recorded(name, manifest_sha256=manifest_sha256, location=location)
+    if any(digest == manifest_sha256 for digest, _ in archive_digests(name)):
         return False
-    recorded = [digest for digest, place in digests if place == location]
-    if recorded and not is_new:
-        raise ArchiveDiffersError(
-            f"The manifest of {name} in {location} has the SHA-256 {manifest_sha256}; the audit"
-            f" trail has {recorded[-1]}."
-        )
     record(
         actor=actor,
         at=at,
@@ -117,6 +114,7 @@ def detach_month(  # noqa: PLR0913 - All are keyword only.
     windows_sha256: str,
     location: str,
     compare: Compare,
+    require_finished: Callable[[], None],
     reason: str,
     actor: Actor,
     at: datetime,
@@ -133,6 +131,7 @@ def detach_month(  # noqa: PLR0913 - All are keyword only.
         windows_sha256: Of the file of windows, which are still those of the database.
         location: Where the archive is, for those that look for the rows.
         compare: Holds the rows to the archive.
+        require_finished: Refuses a month that can change again, once the rows are compared.
         reason: Why, for the audit trail.
         actor: The person.
         at: When.
@@ -142,13 +141,18 @@ def detach_month(  # noqa: PLR0913 - All are keyword only.
         NotTableOwnerError: The database role does not own the table.
         MonthArchivedError: It is detached already.
         MonthNotArchivedError: There is no such partition.
-        ArchiveDiffersError: The archive is not what the database has.
+        MonthNotFinishedError: Something of the month can change again.
+        ArchiveDiffersError: The archive is not what the database has, or not the recorded one.
         TableBusyError: The table is read or written for so long.
     """
     note = _begin(table, reason)
     partition = require_partition(table, month)
     _lock(f"LOCK TABLE {partition} IN SHARE MODE")
     _require_same(table, month, manifest, archived_columns(table), compare)
+    require_recorded(table.folder(month), manifest_sha256=manifest_sha256, location=location)
+    # Comparing takes up to hours, in which a cluster may have got an earlier first hour.
+    _lock(f"SELECT pg_advisory_xact_lock({METERED_HOURS_LOCK})")
+    require_finished()
     row = ArchivedMonth.objects.create(
         table_name=table.name,
         label=month.label,

@@ -30,6 +30,7 @@ from tenants.domain.refusals import OpenBindingsError, SlugTakenError
 from tenants.models import Cluster, NamespaceBinding, SecretHost
 from tenants.models.cluster import AdmissionMode, FailurePolicy, QuotaTarget
 from tenants.selectors.archives import archived_problems
+from tenants.selectors.locks import lock_metered_hours
 from tenants.selectors.validation import refuse_invalid
 from tenants.services.audit import record
 from tenants.services.changing import (
@@ -159,6 +160,7 @@ def register_cluster(  # noqa: PLR0913 - A record's columns; all are keyword onl
         quota_target=quota_target,
         created_at=at,
     )
+    lock_metered_hours()
     wrong = (*_problems(cluster), *archived_problems(cluster), *problems)
     wrong = wrong or secret_problems(cluster, changed=EDITABLE, secrets=secrets, at=at)
     refuse_invalid(cluster, further=wrong)
@@ -205,6 +207,8 @@ def update_cluster(  # noqa: PLR0913 - As above.
     row = lock_version(cluster, expected_version=expected_version, actor=actor)
     changes = {**_dropped_references(row, changes), **changes}
     future = Cluster(**{name: changes.get(name, getattr(row, name)) for name in EDITABLE})
+    if not changes.keys().isdisjoint({"metered_from", "metered_until"}):
+        lock_metered_hours()
     wrong = (
         *_problems(future),
         *later_problems(row.metered_from, future.metered_from),

@@ -15,8 +15,17 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection, connections
 
 from embedded.postgres import OWNER, EmbeddedPostgres
-from tenants.models import AuditEntry
-from tests.support.config.archives import LABEL, archive, finish_month, move, run, signed_in
+from metering.models import UsageRecord
+from tenants.models import ArchivedMonth, AuditEntry
+from tests.support.config.archives import (
+    LABEL,
+    archive,
+    finish_month,
+    move,
+    refusal,
+    run,
+    signed_in,
+)
 from tests.support.config.planted import verify
 
 pytestmark = pytest.mark.usefixtures("world", "finished")
@@ -133,6 +142,39 @@ def test_an_archive_that_is_written_anew_or_elsewhere_is_recorded_too(tmp_path: 
     assert [facts["manifest_sha256"] for _, _, facts in entries()] == [first, digest(tmp_path)]
     archive_due(tmp_path)
     assert len(entries()) == 2
+
+
+def test_an_earlier_archive_that_took_the_place_of_the_recorded_one_is_refused(
+    tmp_path: Path,
+) -> None:
+    archive(tmp_path)
+    first = digest(tmp_path)
+    (tmp_path / NAME).rename(tmp_path / "earlier")
+    archive(tmp_path)
+    recorded = digest(tmp_path)
+    shutil.rmtree(tmp_path / NAME)
+    (tmp_path / "earlier").rename(tmp_path / NAME)
+
+    with pytest.raises(CommandError, match=f"the audit trail has {recorded}"):
+        archive_due(tmp_path)
+
+    assert [facts["manifest_sha256"] for _, _, facts in entries()] == [first, recorded]
+
+
+def test_an_archive_that_is_not_the_recorded_one_is_not_detached(
+    tmp_path: Path, postgres: EmbeddedPostgres, committed_db: str
+) -> None:
+    archive(tmp_path)
+    recorded = digest(tmp_path)
+    path = tmp_path / NAME / "manifest.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps(values | {"audit": {**values["audit"], "verified_count": 7}}))
+
+    with signed_in(postgres.url(role=OWNER, database=committed_db)):
+        assert f"the audit trail has {recorded}" in refusal("detach_month", tmp_path)
+
+    assert not ArchivedMonth.objects.exists()
+    assert UsageRecord.objects.count() == 3
 
 
 @pytest.mark.parametrize("by", ["nobody", "carol", "ann"])
