@@ -161,6 +161,9 @@ def _meter_again(
             at=at,
             policy=policy,
         )
+    elif state is WindowState.OPEN:
+        # While all its parts were leased it was due again when the first lease ends.
+        MeteringWindow.objects.filter(id=window.id).update(not_before=at)
     elif state is WindowState.COLLECTING:
         raise WindowStateError(
             "A worker collects the window at the moment.", facts={"state": state.value}

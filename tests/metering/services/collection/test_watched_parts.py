@@ -8,10 +8,18 @@ from django.db import transaction
 
 from metering.domain.collection.reconciliation import Side
 from metering.domain.collection.windows import DEFAULT_POLICY
-from metering.models import MeteringException, MeteringWindow, UsageRecord, WindowDivision
+from metering.models import (
+    MeteringException,
+    MeteringWindow,
+    UsageRecord,
+    WindowDivision,
+    WindowPart,
+)
 from metering.protocols import Observation
 from metering.services.catalogue import ensure_catalogue
+from metering.services.collection.division.leasing import lease_part
 from metering.services.collection.sweeping import Worker, meter_due, meter_next
+from metering.services.collection.windows import claim_windows
 from metering.services.corrections.exceptions import accept_side
 from tenants.domain.actors import Actor, ActorKind
 from tenants.models import Cluster, Project
@@ -231,6 +239,33 @@ def test_evidence_that_is_accepted_between_two_parts_is_billed(cluster: Cluster)
     window = MeteringWindow.objects.get()
     assert (window.state, window.reconciliation["pods"]["accepted"]) == ("sealed", 1)
     assert differs.get().state == "resolved"
+
+
+@pytest.mark.django_db
+def test_evidence_that_is_accepted_while_all_parts_are_leased_is_billed_at_once(
+    cluster: Cluster,
+) -> None:
+    worker = worker_of(differing(cluster), parts=4)
+    MeteringWindow.objects.update(not_before=DUE)
+    differs = MeteringException.objects.filter(subject__startswith="2-both")
+    while not differs.exists():
+        assert meter_next(worker=worker, at=DUE) is not None
+    while WindowPart.objects.filter(state="due").exists():
+        (claimed,) = claim_windows(worker="gone", limit=1, at=DUE)
+        lease_part(claimed, worker="gone", policy=DEFAULT_POLICY)
+    assert claim_windows(worker="next", limit=1, at=DUE) == []
+
+    accept_side(
+        exception_id=differs.get().pk,
+        side=Side.PROMETHEUS,
+        note="The node's log says so.",
+        actor=Actor(kind=ActorKind.PERSON, id=str(make_user("frank").pk), label="frank"),
+        at=DUE,
+    )
+    meter_due(worker=worker, at=DUE)
+
+    assert UsageRecord.objects.get(pod_uid="2-both").unit_seconds == 2300
+    assert MeteringWindow.objects.get().state == "sealed"
 
 
 @pytest.mark.django_db
