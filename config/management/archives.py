@@ -68,17 +68,27 @@ MONTHS: Final = {
 """SQL of the months of each table that have rows."""
 
 
-def _unfinished_quotas(month: ArchiveMonth) -> list[str]:
-    """Return for how long quotas are still compared with the use of a month, as a phrase."""
-    hours = thresholds_of(settings.WASTE_THRESHOLDS).hoarding_hours
+def _unfinished_comparisons(month: ArchiveMonth) -> list[str]:
+    """Return for how long the use of a month is still read without anybody asking, as a phrase."""
+    thresholds = thresholds_of(settings.WASTE_THRESHOLDS)
+    hours, reason = max(
+        (thresholds.hoarding_hours, "quotas are compared with its use"),
+        (thresholds.hours_max, "waste is derived from its use"),
+    )
     left = month.end_at + timedelta(hours=hours) - database_now()
     days = -(-left // timedelta(days=1))
-    return [f"{days} days in which quotas are compared with its use"] if days > 0 else []
+    return [f"{days} days in which {reason}"] if days > 0 else []
+
+
+def _unfinished_waste(month: ArchiveMonth) -> list[str]:
+    """Return what waste is still derived from the device rows of a month, as phrases."""
+    hours = thresholds_of(settings.WASTE_THRESHOLDS).hours_max
+    return unfinished_waste(month, hours=hours, at=database_now())
 
 
 _UNFINISHED: Final[Mapping[ArchivedTable, Callable[[ArchiveMonth], Sequence[str]]]] = {
-    ArchivedTable.USAGE: _unfinished_quotas,
-    ArchivedTable.DEVICES: unfinished_waste,
+    ArchivedTable.USAGE: _unfinished_comparisons,
+    ArchivedTable.DEVICES: _unfinished_waste,
 }
 """What only some tables wait for."""
 _CHANGED: Final[Mapping[ArchivedTable, Callable[[ArchiveMonth], Sequence[str]]]] = {

@@ -101,6 +101,11 @@ class WasteThresholds:
             WasteRule.OVERSIZED: self.oversized_hours,
         }[rule]
 
+    @property
+    def hours_max(self) -> int:
+        """Return how many hours the rule looks back that looks back the furthest."""
+        return max(map(self.hours_of, WasteRule))
+
     def is_daily(self, rule: WasteRule) -> bool:
         """Whether a rule is judged once a day instead of every hour."""
         return self.hours_of(rule) >= DAILY_FROM_HOURS

@@ -1,5 +1,6 @@
 """A month of device rows as it is archived, and what still reads it."""
 
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import connection
@@ -27,16 +28,16 @@ SELECT DISTINCT date_trunc('month', window_start, 'UTC') AS begin_at
   FROM metering_devicewindow WHERE state = 'sealed' AND row_count > 0"""
 """SQL of the months that have sealed device figures."""
 
-# An hour's waste is derived from the device rows of the week before it.
+# An hour's waste is derived from the device rows of the hours before it, a week by default.
 _UNFINISHED: Final = """
-SELECT 'hours whose waste is not derived, of the month or of the week after', count(*)
+SELECT 'hours whose waste is not derived, of the month or of the days after', count(*)
   FROM metering_meteringwindow w LEFT JOIN metering_clusterhealth h ON h.window_id = w.id
  WHERE h.window_id IS NULL AND w.start_at >= %(begin)s
-   AND w.start_at < %(end)s + interval '7 days'
+   AND w.start_at < %(until)s
  UNION ALL
-SELECT 'days of the week after, whose waste is derived from the month',
-       ceil(extract(epoch FROM %(end)s + interval '7 days' - clock_timestamp()) / 86400)::bigint
- WHERE clock_timestamp() < %(end)s + interval '7 days'
+SELECT 'days whose waste is derived from the month',
+       ceil(extract(epoch FROM %(until)s - %(at)s::timestamptz) / 86400)::bigint
+ WHERE %(at)s::timestamptz < %(until)s
 """
 _OTHERWISE: Final = f"""
 SELECT w.window_id, to_char(w.window_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24"Z"')
@@ -51,10 +52,17 @@ SELECT w.window_id, to_char(w.window_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH2
 """  # noqa: S608 - Constants.
 
 
-def unfinished_waste(month: ArchiveMonth) -> list[str]:
-    """Return what still reads the device rows of a month, a phrase each; one statement."""
+def unfinished_waste(month: ArchiveMonth, *, hours: int, at: datetime) -> list[str]:
+    """Return what still reads the device rows of a month, a phrase each; one statement.
+
+    Args:
+        month: A month in UTC.
+        hours: How far the rules of waste look back.
+        at: Now.
+    """
+    until = month.end_at + timedelta(hours=hours)
     with connection.cursor() as cursor:
-        cursor.execute(_UNFINISHED, {"begin": month.begin_at, "end": month.end_at})
+        cursor.execute(_UNFINISHED, {"begin": month.begin_at, "until": until, "at": at})
         return [f"{count} {what}" for what, count in cursor.fetchall() if count]
 
 

@@ -10,6 +10,7 @@ import psycopg
 import pyarrow.parquet
 import pytest
 from django.db import connection
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from billing.adapters.archive_files import read_rows
@@ -198,6 +199,26 @@ def test_a_month_whose_waste_is_not_derived_is_not_archived(
     assert "2 hours whose waste is not derived" in refusal("archive_month", tmp_path, "devices")
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("finished")
+@pytest.mark.parametrize(("thresholds", "days"), [({}, 7), ({"oversized_hours": 744}, 31)])
+def test_device_rows_stay_for_as_long_as_any_rule_of_waste_looks_back(
+    thresholds: dict[str, int],
+    days: int,
+    tmp_path: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.WASTE_THRESHOLDS = thresholds
+    last_at = MONTH_START + timedelta(days=31 + days)
+    monkeypatch.setattr(archives, "database_now", lambda: last_at - timedelta(seconds=1))
+
+    refused = refusal("archive_month", tmp_path, "devices")
+
+    assert "is not finished: 1 days whose waste is derived from the month" in refused
+    monkeypatch.setattr(archives, "database_now", lambda: last_at)
+    assert "2 rows" in archive(tmp_path, "devices")
 
 
 @pytest.mark.usefixtures("folder")

@@ -20,6 +20,8 @@ from tests.support.config.archives import archive, finish_month, refusal
 
 pytestmark = pytest.mark.usefixtures("world")
 MONTH_END = MONTH_START + timedelta(days=31)
+QUOTAS = "days in which quotas are compared with its use"
+WASTE = "days in which waste is derived from its use"
 
 
 def test_use_that_is_added_up_and_not_rated_keeps_its_month(tmp_path: Path) -> None:
@@ -88,17 +90,18 @@ def test_an_hour_that_was_corrected_keeps_its_month_until_its_credits_are(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("thresholds", "at", "days"),
+    ("thresholds", "at", "waiting"),
     [
-        ({}, MONTH_END + timedelta(days=1), 13),
-        ({}, MONTH_END + timedelta(days=13, seconds=1), 1),
-        ({"hoarding_hours": 744}, MONTH_END + timedelta(days=14), 17),
+        ({}, MONTH_END + timedelta(days=1), f"13 {QUOTAS}"),
+        ({}, MONTH_END + timedelta(days=13, seconds=1), f"1 {QUOTAS}"),
+        ({"hoarding_hours": 744}, MONTH_END + timedelta(days=14), f"17 {QUOTAS}"),
+        ({"oversized_hours": 480}, MONTH_END + timedelta(days=14), f"6 {WASTE}"),
     ],
 )
-def test_usage_stays_while_quotas_are_compared_with_it(
+def test_usage_stays_while_quotas_or_waste_are_compared_with_it(
     thresholds: dict[str, int],
     at: datetime,
-    days: int,
+    waiting: str,
     tmp_path: Path,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
@@ -108,9 +111,9 @@ def test_usage_stays_while_quotas_are_compared_with_it(
     monkeypatch.setattr(archives, "database_now", lambda: at)
 
     refused = refusal("archive_month", tmp_path)
-    waiting = f"{days} days in which quotas are compared with its use"
     assert refused.startswith(f"2026-10 is not finished: {waiting}.")
     assert "3 rows" in archive(tmp_path, "charges")
 
-    monkeypatch.setattr(archives, "database_now", lambda: at + timedelta(days=days))
+    last_at = at + timedelta(days=int(waiting.split(maxsplit=1)[0]))
+    monkeypatch.setattr(archives, "database_now", lambda: last_at)
     assert "3 rows" in archive(tmp_path)

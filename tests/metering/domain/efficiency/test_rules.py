@@ -23,6 +23,11 @@ def test_the_common_rule_is_under_a_fifth_for_four_hours() -> None:
     assert [DEFAULT_THRESHOLDS.hours_of(rule) for rule in WasteRule] == [0, 1, 2, 1, 4, 24, 168]
 
 
+def test_the_furthest_look_back_is_that_of_any_rule() -> None:
+    assert DEFAULT_THRESHOLDS.hours_max == 168
+    assert thresholds_of({"oversized_hours": 20, "parked_hours": 30}).hours_max == 30
+
+
 def test_ratios_are_numbers_or_text_and_hours_whole_numbers() -> None:
     found = thresholds_of(
         {"idle_activity_ratio": "0.05", "low_use_activity_ratio": 1, "idle_hours": 3}
