@@ -1,6 +1,8 @@
-"""docs/reference/commands.md against the Makefile and the commands of the apps."""
+"""The commands: as docs/reference/commands.md has them, and with arguments of other bytes."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,19 @@ def test_the_page_has_every_command_with_options_that_it_takes(name: str) -> Non
     if name not in DIVIDED:
         named = re.findall(r"(?<=[ `])--[a-z][a-z-]+", rows)
         assert [option for option in named if option not in help_text] == []
+
+
+@pytest.mark.parametrize("command", ["verify", "detach_month", "serve_admission"])
+def test_a_command_with_other_bytes_than_utf8_is_refused_before_it_does_anything(
+    command: str,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", command, b"2026-10\xff"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == "manage.py: '2026-10\\udcff' is not UTF-8.\n"
