@@ -110,6 +110,9 @@ def read_bundle(path: Path) -> ReadBundle:
     Raises:
         BundleError: It is no zip with a manifest.
     """
+    if path.exists() and not path.is_file():
+        # A device may never end, and a pipe never answer.
+        raise BundleError(f"{path} cannot be read: it is no file.")
     try:
         with zipfile.ZipFile(path) as archive:
             manifest = json.loads(archive.read(MANIFEST))

@@ -61,7 +61,10 @@ class Command(BaseCommand):
         until = _time(options["until"])
         if not 1 <= options["hours"] <= HOURS_MAX:
             raise CommandError(f"--hours is a whole number from 1 to {HOURS_MAX}.")
-        begin_at = until - timedelta(hours=options["hours"])
+        try:
+            begin_at = until - timedelta(hours=options["hours"])
+        except OverflowError as error:
+            raise CommandError("--until less --hours lies before the year 1.") from error
         try:
             found = explain_pod(_pod(options), begin_at=begin_at, end_at=until)
         except MonthArchivedError as error:

@@ -72,6 +72,10 @@ def test_a_pod_is_found_by_its_name() -> None:
             ("pod", "--cluster", "hopper", "--uid", "a", "--until", "2026-10-05T14:00:00"),
             "--until is a time with its zone",
         ),
+        (
+            ("pod", "--cluster", "hopper", "--uid", "a", "--until", "0001-01-01T00:00:00Z"),
+            "--until less --hours lies before the year 1.",
+        ),
     ],
 )
 def test_a_question_that_cannot_be_answered_says_why(

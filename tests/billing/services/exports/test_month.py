@@ -264,3 +264,9 @@ def test_what_is_no_bundle_is_refused(content: bytes, tmp_path: Path) -> None:
 
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("reconcile_export", str(path))
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/tmp"])  # noqa: S108 - Only read.
+def test_a_device_or_a_folder_is_not_read(path: str) -> None:
+    with pytest.raises(CommandError, match="it is no file"):
+        call_command("reconcile_export", path)
